@@ -1,9 +1,11 @@
-// Asks the registry what is known against the packages of each lock file given. A finding fails unless docs/dependencies.md
+// Asks the registry what is known against the packages of each lock file given. A finding fails unless docs/internals/dependencies.md
 // names its advisory, with the reason why it does not matter here. A registry that answers no audits says nothing either way.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-const explained = new Set(readFileSync('docs/dependencies.md', 'utf8').match(/GHSA(?:-[0-9a-z]{4}){3}/g) ?? [])
+const explained = new Set(
+  readFileSync('docs/internals/dependencies.md', 'utf8').match(/GHSA(?:-[0-9a-z]{4}){3}/g) ?? [],
+)
 const folders = process.argv.slice(2)
 let open = 0
 for (const folder of folders.length > 0 ? folders : ['.']) {
@@ -36,6 +38,6 @@ for (const folder of folders.length > 0 ? folders : ['.']) {
   if (advisories.size === 0) process.stdout.write(`${folder}: nothing known\n`)
 }
 if (open > 0) {
-  process.stdout.write(`${open} not explained in docs/dependencies.md\n`)
+  process.stdout.write(`${open} not explained in docs/internals/dependencies.md\n`)
   process.exitCode = 1
 }

@@ -31,8 +31,9 @@ try {
   process.stdout.write(printed)
   const url = /https?:\/\/\S+\/mcp/.exec(printed)?.[0]
   const token = /Bearer ([A-Za-z0-9_-]{16,})/.exec(printed)?.[1]
-  for (const part of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code', 'mode'])
+  for (const part of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code'])
     if (!printed.includes(part)) throw new Error(`"${part}" was not printed`)
+  if (!/direct mode|still loading/.test(printed)) throw new Error('what clients see was not printed')
   if (!url || !token) throw new Error('no URL or token was printed')
   const client = new Client({ name: 'ci', version: '1.0.0' })
   await client.connect(

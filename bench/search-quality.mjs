@@ -1,4 +1,4 @@
-// npm run bench:search [-- --data DIR] [--sets NAME,NAME] [--lanes lexical,vector,hybrid] [--alone] [--markdown] [--json FILE]
+// npm run bench:search [-- --data DIR] [--sets NAME,NAME] [--lanes lexical,vector,hybrid] [--alone] [--no-atlas] [--markdown] [--json FILE]
 // How often search finds the right tool: the product's lanes against MiniSearch and other lexical rankers, on labelled
 // corpora alone and among 13,000 other tools, and with queries in twelve languages.
 import { existsSync } from 'node:fs'
@@ -39,6 +39,7 @@ const { values: options } = parseArgs({
     sets: { type: 'string' },
     lanes: { type: 'string', default: LANES.join(',') },
     alone: { type: 'boolean', default: false },
+    'no-atlas': { type: 'boolean', default: false },
     markdown: { type: 'boolean', default: false },
     json: { type: 'string' },
   },
@@ -52,7 +53,7 @@ const lanes = LANES.filter((lane) => asked.includes(lane))
 
 const product = await loadProduct()
 const lexicalRankers = [minisearchDefault, minisearchTuned, plainBm25, perFieldBm25, tfidf, reference]
-const rankers = [...lexicalRankers, ...productRankers(product, lanes)]
+const rankers = [...lexicalRankers, ...productRankers(product, lanes, { withAtlas: !options['no-atlas'] })]
 const lexicalNames = new Set([...lexicalRankers.map(({ name }) => name), 'lexical'])
 /** The lane that the promises are about. */
 const shipped = lanes.at(-1)
@@ -90,7 +91,10 @@ async function measure(ranker, { name, tools, queries }) {
       search = await ranker.create(tools)
       loadMs = performance.now() - started
     },
-    query: (query, limit) => search(query, limit),
+    query: async (query, limit) => {
+      const found = await search(query, limit)
+      return Array.isArray(found) ? { ids: found } : found
+    },
   })
   return { ...report, rows: undefined, languages: Object.fromEntries(report.languages), loadMs }
 }

@@ -1,5 +1,5 @@
 import type { Caller, Profile } from 'pegboard'
 
-/** Whether a caller may do what is for who runs the place: by role, permission, or a flag of the profile. */
+/** True if a caller may administer: by role, permission, or a flag of the profile. */
 export const isAdmin = ({ caller, profile }: { readonly caller: Caller; readonly profile: Profile }): boolean =>
   caller.roles.includes('admin') || profile.permissions.includes('admin') || profile.flags['admin'] === true

@@ -1,7 +1,7 @@
 import type { Kv } from 'pegboard'
 import { sameName } from './_names.ts'
 
-/** A user who is not to be heard for a time, by one persona in one guild. */
+/** A user blocked for a time, by one persona in one guild. */
 export interface Block {
   readonly guild_id: string
   readonly user_id: string
@@ -13,12 +13,12 @@ export interface Block {
   readonly expires_at: number
 }
 
-/** In the store that all modules of the profile share: adapters look there before they act on a message. */
+/** Key in the store shared by all modules of the profile; adapters check it before they act on a message. */
 export const BLOCKS = 'moderation.blocks'
 
 export const blocksIn = (value: unknown): readonly Block[] => (value ?? []) as readonly Block[]
 
-/** Those that hold now. */
+/** The blocks in force now. */
 export const blocksOf = async (kv: Kv, guild: string, now: number): Promise<readonly Block[]> =>
   blocksIn(await kv.shared.get(BLOCKS)).filter(({ guild_id, expires_at }) => guild_id === guild && expires_at > now)
 

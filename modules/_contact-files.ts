@@ -1,7 +1,7 @@
 import { isReferenceId, telegramNumber } from './_reference-ids.ts'
 import { type StateFiles, stateFiles } from './_state-files.ts'
 
-/** Somebody to write to, as `contacts/ACTIVE.md` and `contacts/INACTIVE.md` have them. Empty where nothing is said. */
+/** A contact from `contacts/ACTIVE.md` or `contacts/INACTIVE.md`. Missing fields are empty strings. */
 export interface Contact {
   /** The heading of its section. */
   readonly name: string
@@ -11,7 +11,7 @@ export interface Contact {
   readonly kind: 'human' | 'agent'
   readonly channel: string
   readonly tg_username: string
-  /** Numbers of 64 bits, as text. */
+  /** 64-bit ids as text. */
   readonly tg_private_chat_id: string
   readonly tg_group_chat_ids: readonly string[]
   readonly maep_node_id: string
@@ -28,23 +28,23 @@ export const FILES: Readonly<Record<Status, string>> = {
   inactive: 'contacts/INACTIVE.md',
 }
 
-/** A contact where it stands in its file. */
+/** A contact and its position in the file. */
 export interface Section {
   readonly contact: Contact
-  /** The lines of its block of YAML, without the fences. */
+  /** The lines of its YAML block, without the fences. */
   readonly lines: readonly [from: number, to: number]
-  /** The lines of all of it. */
+  /** The lines of the whole section. */
   readonly whole: readonly [from: number, to: number]
 }
 
 export interface ContactFile {
   readonly lines: readonly string[]
   readonly sections: readonly Section[]
-  /** What could not be read, in words for people. */
+  /** Parse errors, in words for people. */
   readonly problems: readonly string[]
 }
 
-/** `##` headings with a fenced block of YAML each; comments, and whatever else people write around them, are left alone. */
+/** Parses `##` headings with one fenced YAML block each; comments and other text are ignored. */
 export async function parseContacts(text: string, status: Status): Promise<ContactFile> {
   const lines = text.split(/\r?\n/)
   const sections: Section[] = []
@@ -91,7 +91,7 @@ function blocksOf(lines: readonly string[]): readonly Block[] {
   }))
 }
 
-/** Whether a comment of HTML is open at the end of a line. */
+/** True if an HTML comment is open at the end of a line. */
 export function staysInComment(line: string, inComment: boolean): boolean {
   let open = inComment
   for (let at = 0; ; ) {
@@ -102,7 +102,7 @@ export function staysInComment(line: string, inComment: boolean): boolean {
   }
 }
 
-/** Every value as text: numbers of chats are longer than JavaScript's. */
+/** All values as text, because chat ids do not fit into JavaScript numbers. */
 async function fieldsOf(yaml: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   const { parseDocument } = await import('yaml')
   const document = parseDocument(yaml, { schema: 'failsafe', logLevel: 'silent' })
@@ -113,7 +113,7 @@ async function fieldsOf(yaml: string): Promise<Readonly<Record<string, unknown>>
       ? (fields as Record<string, unknown>)
       : undefined
   } catch {
-    // Aliases that stand for themselves, or for too much.
+    // The YAML contains circular or too many aliases.
     return undefined
   }
 }
@@ -151,7 +151,7 @@ function contactOf(
 
 export const contactFiles = (dir: string, setting: string): StateFiles => stateFiles(dir, '.contacts.lock', setting)
 
-/** What can be written behind a name, because a message to it would arrive. */
+/** Ids to which a message to this contact would be delivered. */
 export function reachableIds(contact: Contact): readonly string[] {
   const { contact_id, tg_private_chat_id, tg_group_chat_ids, tg_username, maep_node_id } = contact
   const ids = [

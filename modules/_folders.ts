@@ -3,10 +3,10 @@ import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
 import { checkWritable } from './_writable.ts'
 
-/** A setting that Pegboard fills in; not for people. */
+/** A setting that Pegboard fills in; users do not set it. */
 export const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 
-/** Where a module works, and what it must keep its hands off. */
+/** The folders of a module, and Pegboard's own folders, which it must not touch. */
 export const ownFolders = {
   workspace: own('workspace'),
   state_dir: own('state_dir'),
@@ -14,7 +14,7 @@ export const ownFolders = {
   config_file: own('config_file'),
 }
 
-/** Whether a path is a folder or below it; both absolute. */
+/** True if a path is the folder or below it; both absolute. */
 export const isInside = (path: string, folder: string): boolean => {
   const way = relative(folder, path)
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
@@ -27,22 +27,22 @@ interface CacheSettings {
   readonly state_dir: string
 }
 
-/** Makes that folder where it is not there yet. @throws ToolError E_BACKEND_UNAVAILABLE where that cannot be */
+/** Creates the folder if it is missing. @throws ToolError E_BACKEND_UNAVAILABLE */
 export async function makeCache({ file_cache_dir }: CacheSettings, setting: string): Promise<void> {
   try {
     await mkdir(file_cache_dir, { recursive: true, mode: 0o700 })
   } catch (cause) {
-    throw new ToolError(`The folder for files cannot be made (${setting}.file_cache_dir).`, {
+    throw new ToolError(`Cannot create the folder for files (${setting}.file_cache_dir).`, {
       code: 'E_BACKEND_UNAVAILABLE',
       retryable: false,
-      hint: `The operator sets ${setting}.file_cache_dir to a folder that can be written to.`,
+      hint: `The operator sets ${setting}.file_cache_dir to a writable folder.`,
       cause,
     })
   }
 }
 
 /**
- * Makes that folder, and finds out whether a file can be made in it, before anything is paid for.
+ * Creates the folder and checks that a file can be written there, before a paid request is made.
  * @throws ToolError why it cannot
  */
 export async function prepareCache(settings: CacheSettings, setting: string, path: string): Promise<void> {
@@ -51,19 +51,45 @@ export async function prepareCache(settings: CacheSettings, setting: string, pat
 }
 
 /**
- * The one folder that a module sends files from and puts files in. A part of the state folder may be given for it; the whole of
- * it never, nor the configuration.
- * @param setting the part of the configuration that errors name
+ * Access to the one folder that a module sends files from and saves files to. It may be a part of the state folder,
+ * but never the state folder itself or the configuration.
+ * @param setting part of the configuration that errors name
  */
 export function cachePaths(settings: CacheSettings, setting: string): Paths {
   const { file_cache_dir, denied_paths, config_file, state_dir } = settings
   const holdsState = isInside(resolve(state_dir), resolve(file_cache_dir))
-  return createPaths({
-    roots: [file_cache_dir],
-    denied: [...denied_paths, config_file, ...(holdsState ? [state_dir] : [])],
+  return withoutOwnFiles(
+    { state_dir, config_file },
+    {
+      roots: [file_cache_dir],
+      denied: [...denied_paths, ...(holdsState ? [state_dir] : [])],
+      setting,
+      rootsSetting: `${setting}.file_cache_dir`,
+    },
+  )
+}
+
+interface OwnFiles {
+  readonly state_dir: string
+  readonly config_file: string
+  readonly modules_dir?: string
+}
+
+/** Access to `roots` without Pegboard's configuration, wherever that is. Nothing in `modules_dir` can be written. */
+export const withoutOwnFiles = (
+  { state_dir, config_file, modules_dir }: OwnFiles,
+  {
+    denied,
+    ...paths
+  }: Pick<Parameters<typeof createPaths>[0], 'roots' | 'setting' | 'rootsSetting'> & {
+    readonly denied: readonly string[]
+  },
+): Paths =>
+  createPaths({
+    ...paths,
+    denied: [...denied, config_file],
     denyNames: ['config.yaml', 'mcp.config.json', '.env'],
     fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
-    setting,
-    rootsSetting: `${setting}.file_cache_dir`,
+    // Anyone who can write these files decides what Pegboard runs.
+    ...(modules_dir === undefined ? {} : { protected: [modules_dir] }),
   })
-}

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 
 export interface JsonFile {
-  /** What the file holds; read again when it has changed. Undefined when it is missing or holds no JSON. */
+  /** The parsed content; read again when the file changes. Undefined if the file is missing or not JSON. */
   read(path: string): Promise<unknown>
 }
 
@@ -11,7 +11,7 @@ interface Known {
   readonly value: unknown
 }
 
-/** Files that somebody else writes, and that are looked at often. */
+/** Cached reading of JSON files that other programs write. */
 export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
   const known = new Map<string, Known>()
   return {
@@ -34,7 +34,7 @@ export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
 
 const { O_RDONLY, O_NONBLOCK = 0 } = constants
 
-/** Never waits for a pipe, and never reads a device to its end. @throws what is no file of that length */
+/** Does not block on pipes or devices. @throws if it is not a regular file within the size limit */
 async function textOf(path: string, maxBytes: number): Promise<string> {
   const handle = await open(path, O_RDONLY | O_NONBLOCK)
   try {

@@ -1,15 +1,15 @@
 import { type Llm, type Services, ToolError } from 'pegboard'
 
-/** Why a tool that works with a language model cannot, in agreed words; nothing where it can. */
+/** Why a tool that needs a language model is unavailable, in fixed words; undefined if it is available. */
 export function missingLlm(tool: string, { llm }: Services, needsModel = false): string | undefined {
   if (llm === null)
-    return `${tool} unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)`
+    return `${tool} unavailable (missing llm client): set services.llm, or use a client that supports sampling`
   if (needsModel && llm.source === 'endpoint' && llm.model === undefined)
     return `${tool} unavailable (missing llm model): set services.llm.model`
   return undefined
 }
 
-/** The language model of a call. @throws ToolError E_TOOL_HIDDEN, which only calls meet that pass availability by */
+/** The language model of a call. @throws ToolError E_TOOL_HIDDEN, for calls that bypassed the availability check */
 export function llmOf(tool: string, services: Services, needsModel = false): Llm {
   const missing = missingLlm(tool, services, needsModel)
   if (services.llm === null || missing !== undefined)

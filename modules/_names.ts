@@ -1,6 +1,6 @@
 import type { Caller, Origin } from 'pegboard'
 
-/** The same for all spellings of one name, and whatever is in it that nobody sees. */
+/** Equal for all spellings of a name; ignores invisible characters. */
 export const sameName = (name: string): string =>
   name
     .normalize('NFKC')
@@ -9,6 +9,6 @@ export const sameName = (name: string): string =>
     .toLowerCase()
     .normalize('NFKC')
 
-/** What whoever asks is called: by the chat a request comes from, else by its token. */
+/** The caller's name: from the chat message, otherwise the principal. */
 export const nameOfCaller = ({ caller, origin }: { readonly caller: Caller; readonly origin: Origin }): string =>
   origin.userName || caller.principal

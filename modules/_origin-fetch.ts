@@ -1,8 +1,8 @@
 import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
 
 /**
- * A `fetch` for the one server that the operator named: it may be on this machine or a private network, and nothing else is
- * reached, redirects included. Addresses where clouds keep credentials stay closed.
+ * A `fetch` for the one server that the operator configured, which may be on this machine or in a private network.
+ * Reaches nothing else, redirects included, and no metadata addresses of clouds.
  */
 export function createOriginFetch(
   baseUrl: string,
@@ -20,9 +20,9 @@ export function createOriginFetch(
     setting: how.setting,
     check(url) {
       if (url.origin !== origin)
-        throw new ToolError(`The server sends this request to ${url.host}.`, {
+        throw new ToolError(`The server redirects this request to ${url.host}.`, {
           code: 'E_SSRF_BLOCKED',
-          hint: `Only the server of ${how.setting} is asked.`,
+          hint: `Requests go only to the server in ${how.setting}.`,
         })
     },
     maxRedirects: 0,

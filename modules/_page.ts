@@ -1,4 +1,6 @@
-/** What a reader of a page sees. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+/** The readable content of a page. */
 export interface Page {
   readonly title: string
   readonly text: string
@@ -6,7 +8,7 @@ export interface Page {
 }
 
 const MAX_LINKS = 200
-/** Their content is nothing to read. */
+/** Elements whose content is not text for readers. */
 const UNREAD = new Set(['script', 'style', 'noscript', 'template', 'svg', 'iframe', 'object', 'textarea', 'select'])
 const BLOCKS =
   /^(?:address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr|li|main|nav|ol|p|pre|section|table|tr|ul)$/
@@ -43,16 +45,38 @@ export const decoded = (text: string): string =>
 
 export const oneLine = (text: string): string => decoded(text).replace(/\s+/g, ' ').trim()
 
-/** Reads a page from its beginning to its end once: a page made to be slow to read is as fast as any other. */
-export function readPage(html: string, base: string): Page {
+/** Time after which parsing yields to other work. */
+const SLICE_MS = 10
+/** Characters that are changed at a time: entities and white space take up to half a microsecond each. */
+const PIECE = 16 * 1024
+/** The longest entity that `decoded` reads, less one. */
+const ENTITY = 9
+
+/** Returns a function that yields to other work from time to time. */
+function createPauses(): Pauses {
+  let since = performance.now()
+  return () => {
+    if (performance.now() - since < SLICE_MS) return undefined
+    return nextTurn().then(() => {
+      since = performance.now()
+    })
+  }
+}
+
+/** Parses a page in a single pass, so that no page can be slow to parse. Large pages yield to other work. */
+export async function readPage(html: string, base: string): Promise<Page> {
+  const pauses = createPauses()
   let [at, title, text] = [0, '', '']
   let link: { url: string; from: number } | undefined
   const links: { text: string; url: string }[] = []
-  const endLink = (): void => {
-    if (link && links.length < MAX_LINKS) links.push({ text: oneLine(text.slice(link.from)), url: link.url })
+  const endLink = async (): Promise<void> => {
+    if (link && links.length < MAX_LINKS)
+      links.push({ text: await oneLineOf(text.slice(link.from), pauses), url: link.url })
     link = undefined
   }
   while (at < html.length) {
+    const pause = pauses()
+    if (pause) await pause
     const open = html.indexOf('<', at)
     text += html.slice(at, open === -1 ? html.length : open)
     if (open === -1) break
@@ -73,17 +97,17 @@ export function readPage(html: string, base: string): Page {
     const isEnd = tag[1] === '/'
     if (name !== undefined && !isEnd && (UNREAD.has(name) || name === 'title')) {
       const end = endOf(html, name, at)
-      if (name === 'title' && title === '') title = oneLine(html.slice(at, end))
+      if (name === 'title' && title === '') title = await oneLineOf(html.slice(at, end), pauses)
       at = end
     } else if (name === 'a') {
-      endLink()
+      await endLink()
       const url = isEnd ? undefined : addressIn(tag, base)
       if (url !== undefined) link = { url, from: text.length }
     } else if (name !== undefined && BLOCKS.test(name)) text += '\n'
     else if (name === 'td' || name === 'th') text += '\t'
   }
-  endLink()
-  return { title, text: tidy(text), links }
+  await endLink()
+  return { title, text: await tidy(text, pauses), links }
 }
 
 function endOf(html: string, name: string, from: number): number {
@@ -100,10 +124,45 @@ function addressIn(tag: string, base: string): string | undefined {
   return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : undefined
 }
 
-const tidy = (text: string): string =>
-  decoded(text)
-    .split('\n')
-    .map((line) => line.replace(/\s+/g, ' ').trim())
-    .join('\n')
-    .replace(/\n{3,}/g, '\n\n')
-    .trim()
+type Pauses = () => Promise<void> | undefined
+
+async function tidy(text: string, pauses: Pauses): Promise<string> {
+  const lines: string[] = []
+  for (const line of (await inPieces(text, decoded, pauses)).split('\n')) {
+    const pause = pauses()
+    if (pause) await pause
+    const words = (line.length > PIECE ? await collapsed(line, pauses) : collapse(line)).trim()
+    // At most one empty line in a row, and none at the beginning.
+    if (words !== '' || (lines.length > 0 && lines.at(-1) !== '')) lines.push(words)
+  }
+  return lines.join('\n').trim()
+}
+
+/** `oneLine` of a text of any length. */
+const oneLineOf = async (text: string, pauses: Pauses): Promise<string> =>
+  (await collapsed(await inPieces(text, decoded, pauses), pauses)).trim()
+
+const collapse = (text: string): string => text.replace(/\s+/g, ' ')
+
+/** A run of white space in several pieces has become a space of each. */
+const collapsed = async (text: string, pauses: Pauses): Promise<string> =>
+  (await inPieces(text, collapse, pauses)).replace(/ {2,}/g, ' ')
+
+async function inPieces(text: string, change: (piece: string) => string, pauses: Pauses): Promise<string> {
+  let changed = ''
+  for (let at = 0; at < text.length; ) {
+    const pause = pauses()
+    if (pause) await pause
+    const end = pieceEnd(text, at)
+    changed += change(text.slice(at, end))
+    at = end
+  }
+  return changed
+}
+
+/** No entity is cut. */
+function pieceEnd(text: string, at: number): number {
+  const end = Math.min(at + PIECE, text.length)
+  const entity = end < text.length ? text.lastIndexOf('&', end - 1) : -1
+  return entity > at && end - entity <= ENTITY ? entity : end
+}

@@ -3,11 +3,12 @@ import { type Processes, ToolError } from 'pegboard'
 const MAX_ADVICE = 300
 
 /**
- * Runs a program to its end; what it says on stderr is told when it fails.
- * @param as what errors call it; paths of `folder` are not told
- * @param signal the call's; ends the program and all that it started, also one that is only being started
- * @param limit ends it as well, as a program that takes too long
- * @throws the signal's reason; ToolError E_TIMEOUT, E_TOOL_FAILED; PegboardError E_NOT_FOUND where there is no such program
+ * Runs a program to completion; its stderr is reported if it fails.
+ * @param as name in errors; paths in `folder` are removed from them
+ * @param signal of the call; ends the program and everything it started
+ * @param limit also ends it, as a timeout
+ * @throws the signal's reason; ToolError E_TIMEOUT, E_TOOL_FAILED; PegboardError E_NOT_FOUND if there is no such
+ * program
  */
 export async function runProgram(
   processes: Processes,

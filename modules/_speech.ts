@@ -3,21 +3,21 @@ import { join } from 'node:path'
 import { isPegboardError, type Processes, ToolError } from 'pegboard'
 import { runProgram } from './_program.ts'
 
-/** Speech made by programs of this machine; two modules send it. */
+/** Speech synthesized by local programs; used by two modules. */
 export interface Spoken {
   /** Ogg with Opus. */
   readonly bytes: Uint8Array
   readonly mimetype: 'audio/ogg'
-  /** The language it was read in. */
+  /** The language in which the text was spoken. */
   readonly lang: string
   readonly engine: string
 }
 
 export interface SpeechOptions {
   readonly processes: Processes
-  /** A folder of it is used and removed again. */
+  /** A temporary folder is created in it and removed. */
   readonly cacheDir: string
-  /** BCP-47; default is told from the script of the text. */
+  /** BCP 47; default: detected from the script of the text. */
   readonly lang?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -25,7 +25,7 @@ export interface SpeechOptions {
 const MAX_CHARS = 1_200
 const LIMIT_MS = 30_000
 
-/** `undefined` where the engine does not speak the language. */
+/** `undefined` if the engine does not support the language. */
 type Engine = readonly [
   command: string,
   args: (wav: string, textFile: string, lang: string, text: string) => string[] | undefined,
@@ -34,7 +34,10 @@ type Engine = readonly [
 const PICO: Readonly<Record<string, string>> = { en: 'en-US', de: 'de-DE', es: 'es-ES', fr: 'fr-FR', it: 'it-IT' }
 const eSpeakVoice = (lang: string, chinese: string): string => (lang === 'zh' ? chinese : lang)
 
-/** In the order they are tried. Text comes from a file where the program reads one, else after `--` or its own flag. */
+/**
+ * In the order they are tried. The text is passed in a file if the program supports that, otherwise as an argument
+ * after `--` or its own option.
+ */
 const ENGINES: readonly Engine[] = [
   [
     'pico2wave',
@@ -68,8 +71,8 @@ const CONVERTERS: ReadonlyArray<readonly [string, (wav: string, ogg: string) => 
 ]
 
 /**
- * Reads a text aloud by the first engine there is; text beyond 1,200 characters is cut, and all of it may take 30 s.
- * @throws ToolError E_BACKEND_UNAVAILABLE where no engine or converter is installed, E_TIMEOUT, E_TOOL_FAILED
+ * Speaks a text with the first available engine. Text beyond 1,200 characters is cut; the whole takes at most 30 s.
+ * @throws ToolError E_BACKEND_UNAVAILABLE if no engine or converter is installed, E_TIMEOUT, E_TOOL_FAILED
  */
 export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Spoken> {
   const text = [...given.trim()].slice(0, MAX_CHARS).join('')
@@ -78,7 +81,7 @@ export async function speak(given: string, { processes, cacheDir, lang, signal }
   await mkdir(cacheDir, { recursive: true, mode: 0o700 })
   const folder = await mkdtemp(join(cacheDir, 'speech-'))
   const [wav, ogg, file] = [join(folder, 'speech.wav'), join(folder, 'speech.ogg'), join(folder, 'text.txt')]
-  /** Whether there is such a program; it has ended well then. */
+  /** Runs a program; false if it is not installed. */
   const run = async (command: string, args: readonly string[]): Promise<boolean> => {
     try {
       await runProgram(processes, { command, args, folder, as: command, signal, limit })
@@ -107,21 +110,23 @@ export async function speak(given: string, { processes, cacheDir, lang, signal }
 }
 
 const missing = (message: string): ToolError =>
-  new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: 'That is for the operator.', retryable: false })
+  new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: 'Ask the operator.', retryable: false })
 
 async function firstOf<T>(all: readonly T[], does: (one: T) => Promise<boolean>): Promise<T | undefined> {
   for (const one of all) if (await does(one)) return one
   return undefined
 }
 
-/** An engine that does not know a language ends well and writes nothing. */
+/** An engine that does not know a language exits successfully without output. */
 async function mustHave(path: string, program: string): Promise<void> {
   const size = await stat(path).then(
     (found) => found.size,
     () => 0,
   )
   if (size === 0)
-    throw new ToolError(`${program} made no sound of this text.`, { hint: 'Name another lang, or change the text.' })
+    throw new ToolError(`${program} produced no sound for this text.`, {
+      hint: 'Set another lang, or change the text.',
+    })
 }
 
 const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [
@@ -133,7 +138,7 @@ const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [
   ['hi', /\p{Script=Devanagari}/u],
 ]
 
-/** The language a text is read in: the one asked for, else by its script. Kana anywhere make Japanese of Han characters. */
+/** The requested language, otherwise detected from the script. Kana mark Han characters as Japanese. */
 export function languageOf(lang: string | undefined, text: string): string {
   const asked = /^([a-z]{2,3})(?:[-_]|$)/i.exec(lang?.trim() ?? '')?.[1]?.toLowerCase()
   if (asked !== undefined) return asked

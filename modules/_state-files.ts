@@ -6,23 +6,23 @@ import { createPaths, exclusively, isPegboardError, ToolError } from 'pegboard'
 const MAX_BYTES = 4 * 1024 * 1024
 const UNWRITABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ENOSPC'])
 
-/** Text files that a module keeps for people and agents to read and mend. */
+/** Text files of a module that people and agents may also edit. */
 export interface StateFiles {
-  /** Empty where there is none. @throws ToolError E_TOO_LARGE */
+  /** Empty if the file does not exist. @throws ToolError E_TOO_LARGE */
   read(name: string): Promise<string>
-  /** Replaces it at once. */
+  /** Replaces the file atomically. */
   write(name: string, text: string): Promise<void>
-  /** Does work that nobody else may do meanwhile, in this process or another. */
+  /** Runs work with an exclusive lock, across processes. */
   alone<T>(work: () => Promise<T>): Promise<T>
 }
 
-/** Who waits in this process stands in line here, and asks for the lock file when it is their turn. */
+/** Callers in this process queue here and take the lock file in turn. */
 const lines = new Map<string, Promise<unknown>>()
 
 /**
- * @param dir is made, for its owner alone, when it is first written to
- * @param lock the name of the file that says somebody is writing
- * @param setting the part of the configuration that errors name
+ * @param dir created on first write, private to its owner
+ * @param lock name of the lock file
+ * @param setting part of the configuration that errors name
  */
 export function stateFiles(dir: string, lock: string, setting: string): StateFiles {
   const paths = createPaths({ roots: [dir], setting })
@@ -39,9 +39,9 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
   const notWritable = (error: unknown): never => {
     const { code } = error as NodeJS.ErrnoException
     if (!UNWRITABLE.has(code ?? '')) throw error
-    throw new ToolError('The folder of the files cannot be written to.', {
+    throw new ToolError('The folder of the files is not writable.', {
       code: 'E_READ_ONLY',
-      hint: `${setting}.file_state_dir says which one it is.`,
+      hint: `Check ${setting}.file_state_dir.`,
       cause: error,
     })
   }
@@ -51,15 +51,15 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
       try {
         return await paths.readFile(name, async ({ handle, size }) => {
           if (size > MAX_BYTES)
-            throw new ToolError(`${name} has ${size} bytes; up to ${MAX_BYTES} are read.`, {
+            throw new ToolError(`${name} has ${size} bytes; the limit is ${MAX_BYTES}.`, {
               code: 'E_TOO_LARGE',
-              hint: 'Move older parts of it to another file.',
+              hint: 'Move old entries to another file.',
             })
           const bytes = await handle.readFile()
-          // Written back it would not be what it was.
+          // Other bytes would be changed by writing them back.
           if (!isUtf8(bytes))
-            throw new ToolError(`${name} is no text in UTF-8.`, {
-              hint: 'It was left as it is: save it as UTF-8, or move it away.',
+            throw new ToolError(`${name} is not UTF-8 text.`, {
+              hint: 'The file was not changed. Save it as UTF-8, or move it away.',
             })
           return String(bytes)
         })
@@ -75,7 +75,7 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
     async alone(work) {
       const file = join(dir, lock)
       const busy = (): never => {
-        throw new ToolError('The files are being changed by somebody else.', { hint: 'Try again.', retryable: true })
+        throw new ToolError('Another process is changing the files.', { hint: 'Try again.', retryable: true })
       }
       const turn = (lines.get(file) ?? Promise.resolve()).then(async () => {
         await made().catch(notWritable)

@@ -4,7 +4,7 @@ export async function bytesOf(answer: Response): Promise<Buffer> {
   return Buffer.from(await answer.arrayBuffer())
 }
 
-/** Text in the encoding that the answer says, or a page itself; undefined for what is no text. */
+/** The text of a response in its declared encoding, or the text of a page; undefined for binary content. */
 export function textOf(bytes: Buffer, type: string): string | undefined {
   const charset =
     /charset="?([\w.:-]+)/i.exec(type)?.[1] ??

@@ -2,7 +2,7 @@ import type { Paths } from 'pegboard'
 
 const OK = new Error('it may be written')
 
-/** Whether a file may be made in the end, before anything is fetched for it. @throws ToolError why it may not */
+/** Checks that a file may be written, before anything is downloaded for it. @throws ToolError why it may not */
 export async function checkWritable(paths: Paths, path: string, { exclusive = false } = {}): Promise<void> {
   try {
     // biome-ignore lint/correctness/useYield: it is never asked for a second piece

@@ -21,26 +21,26 @@ const language = z
 function greeting(name: string, wanted = 'en'): string {
   const word = GREETINGS[wanted.toLowerCase().slice(0, 2)]
   if (!word)
-    throw new ToolError(`There is no greeting in "${wanted}".`, {
+    throw new ToolError(`No greeting in "${wanted}".`, {
       code: 'E_VALIDATION',
       hint: `Use one of ${Object.keys(GREETINGS).join(', ')}.`,
     })
   return `${word}, ${name}!`
 }
 
-/** Its state lives in here, so that a reloaded or second copy counts for itself. */
+/** State is created here, so that a reloaded or second instance counts for itself. */
 function hello(): ToolModule {
   const state = { greeted: 0 }
   return defineModule({
     name: 'hello',
-    description: 'Greets people and says that the server is running: the smallest module, to try things out.',
+    description: 'Greet people and check that the server runs: the smallest module, to try things out.',
     tools: {
       say_hello: {
         title: 'Say hello',
-        description: 'Greets one person by name. Use it to try the connection; for several people use greet_many.',
+        description: 'Greet one person by name. Use it to try the connection; for several people use greet_many.',
         aliases: ['greet', 'hello', 'hi', 'bonjour', 'saluer', 'dire bonjour'],
         tags: ['demo', 'greeting'],
-        input: z.object({ name: z.string().min(1).max(200).default('world').describe('Whom to greet.'), language }),
+        input: z.object({ name: z.string().min(1).max(200).default('world').describe('Name to greet.'), language }),
         output: z.object({ message: z.string() }),
         effect: 'read',
         sideEffects: ['counts the greeting'],
@@ -53,11 +53,11 @@ function hello(): ToolModule {
       },
       greet_many: {
         title: 'Greet many',
-        description: 'Greets up to 100 people in one call, one message each. For a single person use say_hello.',
+        description: 'Greet up to 100 people in one call, one message each. For a single person use say_hello.',
         aliases: ['greet all', 'greet everyone', 'saluer tous', 'saluer plusieurs personnes'],
         tags: ['demo', 'greeting'],
         input: z.object({
-          names: z.array(z.string().min(1).max(200)).min(1).max(100).describe('Whom to greet, in order.'),
+          names: z.array(z.string().min(1).max(200)).min(1).max(100).describe('Names to greet, in order.'),
           language,
         }),
         output: z.object({ messages: z.array(z.string()), count: z.int() }),
@@ -73,7 +73,7 @@ function hello(): ToolModule {
       status: {
         title: 'Status',
         description:
-          'Says that the server runs, for how long, and how many people were greeted. Not for the state of other tools.',
+          'Show that the server runs, for how long, and how many people were greeted. Not for the state of other tools.',
         aliases: ['ping', 'health', 'uptime', 'état', 'statut'],
         tags: ['demo', 'health'],
         output: z.object({ ok: z.boolean(), uptime_seconds: z.number(), greeted: z.int() }),

@@ -1,4 +1,4 @@
-;; Dot products of one query with many rows. Assembled by scripts/simd.mjs into src/search/simd.ts, which describes the memory.
+;; Dot products of one query with many rows. Assembled by scripts/simd.mjs into src/search/simd-kernel.ts, which describes the memory.
 ;;
 ;; A block holds four rows, 16 dimensions of each in turn, then their four scales:
 ;;   a[0..15] b[0..15] c[0..15] d[0..15]  a[16..31] b[16..31] …  scale(a) scale(b) scale(c) scale(d)

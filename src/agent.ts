@@ -1,15 +1,13 @@
 import { type Toolset, toolsetOf } from './agent/toolset.ts'
-import { type App, type AppOptions, createApp } from './app.ts'
-import { loadConfig, readConfig } from './config/load.ts'
-import { thisMachine } from './config/places.ts'
-import { awake } from './core/awake.ts'
-import type { Caller } from './core/context.ts'
+import { type App, type AppOptions, createApp } from './app/app.ts'
+import { loadConfig, readConfig } from './config/load-config.ts'
+import { thisMachine } from './config/machine.ts'
+import type { Caller } from './core/caller.ts'
 import { PegboardError } from './core/errors.ts'
+import { keepProcessAlive } from './core/keep-alive.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
-import { toldBy } from './server/instructions.ts'
+import { instructionTexts } from './server/instructions.ts'
 
-export type { ToolAnswer } from './agent/answer.ts'
-export type { ToolCall } from './agent/calls.ts'
 export { type Citations, createCitations, urlsIn } from './agent/citations.ts'
 export {
   type ConversationEvent,
@@ -18,41 +16,43 @@ export {
   type Endpoint,
   runConversation,
 } from './agent/conversation.ts'
-export { createIntentRouter, type Intent, type IntentRouter } from './agent/intents.ts'
-export { type TextTools, type ToolUseMode, toolUseMode } from './agent/mode.ts'
-export { type ParsedText, type ParseOptions, parseToolCalls } from './agent/parse.ts'
-export { type PromptOptions, type PromptSection, systemPrompt } from './agent/prompt.ts'
+export { createIntentRouter, type Intent, type IntentRouter } from './agent/intent-router.ts'
+export { type ParsedText, type ParseOptions, parseToolCalls } from './agent/parse-tool-calls.ts'
 export { serializeTools, TOOL_FORMATS, type ToolDeclarations, type ToolFormat } from './agent/serialize.ts'
-export { stripToolNames } from './agent/strip.ts'
+export { stripToolNames } from './agent/strip-tool-names.ts'
+export type { ToolAnswer } from './agent/tool-answer.ts'
+export { type TextTools, type ToolUseMode, toolUseMode } from './agent/tool-use-mode.ts'
+export { type PromptOptions, type PromptSection, systemPrompt } from './agent/tools-prompt.ts'
 export type { CallOptions, Toolset, ToolsetPromptOptions } from './agent/toolset.ts'
-export type { App } from './app.ts'
-export type { Caller } from './core/context.ts'
-export { createToolLoop, type OwnedLoop, type RoundLimits, type ToolLoop } from './core/loop.ts'
-export type { ListedTool } from './view/listing.ts'
+export type { ToolCall } from './agent/written-calls.ts'
+export type { App } from './app/app.ts'
+export type { Caller } from './core/caller.ts'
+export { createToolLoop, type OwnedLoop, type RoundLimits, type ToolLoop } from './core/tool-loop.ts'
+export type { ListedTool } from './view/listed-tools.ts'
 
 export interface StartOptions {
-  /** A configuration file, or what would be in one; without either, only the bundled modules. */
+  /** A configuration file, or its content. Without either, only bundled modules are available. */
   readonly config?: string | Readonly<Record<string, unknown>>
-  /** How long servers that were never seen may take to tell their tools; default 10,000. */
+  /** Maximum time to wait for servers that Pegboard has never connected to, in milliseconds; default 10,000. */
   readonly waitMs?: number
   readonly log?: AppOptions['log']
-  /** Fills `${NAME}` in the configuration; default the environment of the process. */
+  /** Values for `${NAME}` in the configuration; default the environment of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
 }
 
 export interface ToolsetOptions extends StartOptions {
-  /** Instead of `config`: an app that runs already. It is left running by `close`. */
+  /** A running app, instead of `config`. `close` does not stop it. */
   readonly app?: App
   readonly profile?: string
-  /** Who calls; what is not said is as for this process. */
+  /** The caller; missing fields are as for this process. */
   readonly caller?: Partial<Caller>
 }
 
 const WAIT_MS = 10_000
 
 /**
- * All tools of a configuration, for an agent in this process. Close it: servers are children of the process.
- * @throws PegboardError E_CONFIG_* for a configuration that cannot be used
+ * All tools of a configuration, for an agent in this process. Close it when done, because servers are child processes.
+ * @throws PegboardError E_CONFIG_* for an invalid configuration
  */
 export async function createToolset(options: ToolsetOptions = {}): Promise<Toolset> {
   const { app: running, profile, caller } = options
@@ -61,7 +61,7 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
     ...(profile === undefined ? {} : { profile }),
     ...(caller === undefined ? {} : { caller }),
     textTools: app.server.textTools,
-    sections: (who) => toldBy(app.server, who).sections,
+    sections: (who) => instructionTexts(app.server, who).sections,
     async onClose({ session }) {
       if (session !== undefined) app.forget(session)
       if (!running) await app.stop()
@@ -69,13 +69,13 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
   })
   return {
     ...toolset,
-    call: (...request) => awake(() => toolset.call(...request)),
+    call: (...request) => keepProcessAlive(() => toolset.call(...request)),
   }
 }
 
 /**
- * An app for several toolsets, such as one for each user. Stop it: servers are children of the process.
- * @throws PegboardError E_CONFIG_* for a configuration that cannot be used
+ * An app for several toolsets, such as one per user. Stop it when done, because servers are child processes.
+ * @throws PegboardError E_CONFIG_* for an invalid configuration
  */
 export const startApp = (options: StartOptions = {}): Promise<App> => appOf(options)
 
@@ -92,7 +92,7 @@ async function appOf({ config = {}, env, log, profile, waitMs = WAIT_MS }: Tools
     })
   const app = createApp(read, { env: machine.env, connectDelayMs: { cold: 0 }, ...(log && { log }) })
   await app.start()
-  // What is known from an earlier run is listed already, wherever its server is.
+  // Tools that are known from an earlier run are listed before their server starts.
   await app.settled(waitMs, ({ tools }) => tools === 0)
   return app
 }

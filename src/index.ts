@@ -1,5 +1,5 @@
 export { z } from 'zod'
-export { type App, createApp } from './app.ts'
+export { type App, createApp } from './app/app.ts'
 export type {
   Answer,
   CallContext,
@@ -10,11 +10,11 @@ export type {
   ServerStatus,
   Services,
   SharedFile,
-} from './core/context.ts'
+} from './core/caller.ts'
 export { type ErrorCode, errorCatalogue, isPegboardError, PegboardError, ToolError } from './core/errors.ts'
-export type { Fetch, FetchInit } from './core/fetch.ts'
+export { type FailureClass, failureClasses } from './core/failure-class.ts'
+export type { Fetch, FetchInit } from './core/fetch-types.ts'
 export type { Log } from './core/log.ts'
-export type { ToolLoop } from './core/loop.ts'
 export {
   defineModule,
   type ModuleResource,
@@ -68,14 +68,15 @@ export type {
   Tasks,
   Threadweave,
   WeaveScope,
-} from './core/services.ts'
+} from './core/service-types.ts'
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
+export type { ToolLoop } from './core/tool-loop.ts'
 export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
-export type { Removed } from './policy/change.ts'
+export type { Removed } from './policy/change-files.ts'
 export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
-export { createFetch, type FetchOptions, type GuardedFetch } from './policy/fetch.ts'
 export { type FileToOpen, fileToOpen } from './policy/file-to-open.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
+export { createFetch, type FetchOptions, type GuardedFetch } from './policy/guarded-fetch.ts'
 export { ownFilesBelow } from './policy/own-files.ts'
 export {
   createPaths,
@@ -88,5 +89,5 @@ export {
   type PathsOptions,
   type WalkOptions,
 } from './policy/paths.ts'
-export type { FileData, WriteOptions, Written } from './policy/write.ts'
-export { exclusively } from './state/exclusive.ts'
+export type { FileData, WriteOptions, Written } from './policy/write-file.ts'
+export { exclusively } from './state/file-lock.ts'

@@ -2,17 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { type App, type AppOptions, createApp } from '../src/app.ts'
-import { type Config, readConfig } from '../src/config/load.ts'
+import { type App, type AppOptions, createApp } from '../src/app/app.ts'
+import { type Config, readConfig } from '../src/config/load-config.ts'
 import { systemClock } from '../src/core/clock.ts'
 import { createLog, type LogLevel } from '../src/core/log.ts'
-import { listenHttp } from '../src/server/listen.ts'
-import { httpOptions } from '../src/server/options.ts'
+import { listenHttp } from '../src/server/listen-http.ts'
+import { httpOptions } from '../src/server/server-options.ts'
 
-/** A folder of its own for a test, gone afterwards. */
+/** A temporary folder for a test, removed afterwards. */
 export function temporaryFolder(): string {
   const dir = mkdtempSync(join(tmpdir(), 'pegboard-'))
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 3 }))
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true, maxRetries: 10 }))
   return dir
 }
 
@@ -20,18 +20,18 @@ export interface TestApp {
   readonly app: App
   readonly config: Config
   readonly dir: string
-  /** Everything logged, at warn and above unless asked for more. */
+  /** Collects log entries from level `warn` on, or from another level. */
   readonly logged: string[]
 }
 
-/** The whole product on a configuration, as a file in a folder of its own would make it; stopped when the test ends. */
+/** The whole product with a configuration file in its own folder; stopped when the test ends. */
 export async function startApp(
   settings: Record<string, unknown>,
   dir = temporaryFolder(),
   { level = 'warn', ...options }: AppOptions & { readonly level?: LogLevel } = {},
 ): Promise<TestApp> {
   const env = { PATH: process.env.PATH, HOME: dir, TMPDIR: tmpdir(), PEGBOARD_STATE_DIR: join(dir, 'state') }
-  // A first look at a module from its source takes long on a busy machine.
+  // A first connection to a module from its source takes long on a busy machine.
   const patient = { ...settings, loader: { importTimeoutMs: 60_000, ...(settings['loader'] as object | undefined) } }
   const { config } = readConfig(JSON.stringify(patient), join(dir, 'mcp.config.json'), { env, cwd: dir })
   const logged: string[] = []
@@ -46,7 +46,7 @@ export async function startApp(
   return { app, config, dir, logged }
 }
 
-/** Over HTTP on this machine, for whoever comes. */
+/** Over HTTP on this machine, without authentication. */
 export const listenToAll = (app: App): ReturnType<typeof listenHttp> =>
   listenHttp({
     host: app.server,
@@ -58,7 +58,7 @@ export const listenToAll = (app: App): ReturnType<typeof listenHttp> =>
 
 const packageFile = (name: string, file: string): string => join(import.meta.dirname, '..', 'node_modules', name, file)
 
-/** Real servers of other people, as people configure them. */
+/** Third-party servers with typical configurations. */
 export const servers = {
   everything: {
     command: 'node',
@@ -82,8 +82,15 @@ export const servers = {
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers whose shape they state themselves
 export type Answer = any
 
-/** The structured part of a tool result, or its text parsed. */
+/**
+ * The structured part of a tool result, or its parsed text; for an unknown tool name, the same as for an error result.
+ */
 export function answerOf(result: unknown): Answer {
-  const { structuredContent, content } = result as { structuredContent?: unknown; content?: Array<{ text?: string }> }
+  const { structuredContent, content, error } = result as {
+    structuredContent?: unknown
+    content?: Array<{ text?: string }>
+    error?: { data?: unknown }
+  }
+  if (error) return { success: false, error: error.data }
   return structuredContent ?? JSON.parse(content?.[0]?.text ?? 'null')
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** An authority, and certificates of it for names. */
+/** A certificate authority, and its certificates for these names. */
 export function authority(dir: string) {
   const at = (name: string): string => join(dir, name)
   const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', cwd: dir })

@@ -15,17 +15,17 @@ export interface BotServer {
   readonly calls: BotCall[]
   /** Calls of one method. */
   of(method: string): readonly BotCall[]
-  /** What `getUpdates` gives next; it waits until there is something. */
+  /** The next result of `getUpdates`, which waits until there is one. */
   update(...updates: readonly object[]): void
-  /** How the next call of a method is answered, in place of how it would be. */
+  /** The next answer of a method, instead of the normal one. */
   answer(method: string, status: number, body: unknown): void
-  /** Files that `getFile` knows, by their id. */
+  /** Files for `getFile`, by id. */
   readonly stored: Map<string, Buffer>
 }
 
 export const TOKEN = '4242:AAE-secret_token_of_a_test'
 
-/** A server that speaks the Bot API as core.telegram.org/bots/api has it: paths, forms, envelopes, long polls. */
+/** A server that implements the Bot API of core.telegram.org/bots/api: paths, forms, envelopes, long polls. */
 export async function botServer(token = TOKEN): Promise<BotServer> {
   const calls: BotCall[] = []
   const answers = new Map<string, { readonly status: number; readonly body: unknown }[]>()
@@ -105,7 +105,7 @@ export async function botServer(token = TOKEN): Promise<BotServer> {
   }
 }
 
-/** What Ann writes in chat 42. */
+/** A message of Ann in chat 42. */
 export const message = (text: unknown, more: object = {}) => ({
   message_id: 500,
   date: 1_800_000_000,

@@ -1,6 +1,6 @@
 import { buildSync } from 'esbuild'
 
-/** Writes a program that imports from `./src/`, as a file that Node runs by itself. */
+/** Bundles a program that imports from `./src/` into a file that Node can run. */
 export function bundle(program: string, contents: string): void {
   buildSync({
     stdin: { contents, resolveDir: process.cwd() },

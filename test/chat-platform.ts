@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 
 export const TOKEN = '123456789:AAE-very-secret_token-of-the-bot-000'
 
-/** A chat platform as a module brings it: its adapter asks a server over HTTP, as Telegram's API is asked. */
+/** A chat platform in the form of a module. Its adapter uses a server over HTTP, like Telegram's API. */
 export const adapterSource = (base: string, name = 'telegram'): string => `import { ToolError } from 'pegboard'
 const base = '${base}/bot${TOKEN}'
 export default { name: 'my_${name}', description: 'A chat platform for tests.', tools: {
@@ -28,7 +28,7 @@ export interface Got {
   readonly body: any
 }
 
-/** A server on this machine that takes messages; answers with what it is told to. */
+/** A server on this machine that accepts messages; its answers can be set. */
 export async function mailbox(answer: (got: Got) => { status?: number; body?: object } = () => ({})) {
   const got: Got[] = []
   const server = createServer(async (request, response) => {

@@ -1,16 +1,16 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream'
 import { Client, type ClientOptions } from '@modelcontextprotocol/client'
-import type { App } from '../src/app.ts'
+import type { App } from '../src/app/app.ts'
 import { systemClock } from '../src/core/clock.ts'
-import { serveOnStdio } from '../src/server/stdio.ts'
+import { serveOnStdio } from '../src/server/serve-stdio.ts'
 import type { Answer } from './app.ts'
 
-/** MCP lines over a pair of streams, for the SDK's client. */
+/** An SDK transport for MCP lines over a pair of streams. */
 export class StreamTransport {
   onmessage?: (message: never) => void
   onclose?: () => void
   onerror?: (error: Error) => void
-  /** Every message in the order it came; the SDK's client loses progress that arrives together with a result. */
+  /** Every message in order of arrival, because the SDK's client loses progress that arrives together with a result. */
   readonly received: Array<{ method?: string; params?: Record<string, unknown> }> = []
   readonly #input: Readable
   readonly #output: Writable
@@ -43,7 +43,10 @@ export class StreamTransport {
 
 export type Era = 'legacy' | 'modern'
 
-/** Connects the SDK's client to an app as over stdio, but in this process. @param name what it calls itself */
+/**
+ * Connects the SDK's client to an app as over stdio, but in this process.
+ * @param name that it reports
+ */
 export async function connectTo(
   app: App,
   era: Era = 'legacy',
@@ -63,7 +66,18 @@ export async function connectTo(
   return client
 }
 
-/** One 2026-era request as bytes on the wire, so that nothing answers questions by itself. */
+/** The answer to a call: its result, or its JSON-RPC error. */
+export async function callTool(client: Client, ...call: Parameters<Client['callTool']>): Promise<Answer> {
+  try {
+    return await client.callTool(...call)
+  } catch (error) {
+    const { code, message, data } = error as { code?: unknown; message?: string; data?: unknown }
+    if (typeof code !== 'number') throw error
+    return { error: { code, message, data } }
+  }
+}
+
+/** Sends one 2026-era request as raw bytes, so that no SDK answers questions. */
 export async function postModern(
   url: string,
   token: string,

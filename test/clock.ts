@@ -1,13 +1,13 @@
 import type { Clock } from '../src/core/clock.ts'
 
-/** A clock that only moves when a test says so. */
+/** A clock that only the test moves. */
 export interface ManualClock extends Clock {
-  /** Lets so many milliseconds pass and runs what falls due, in order. */
+  /** Advances the time by these milliseconds and runs due timers in order. */
   pass(ms: number): void
-  /** Sets the time of day, as an operator or a time server does: no timer moves by that. */
+  /** Sets the time of day without moving timers, like an operator or a time server. */
   jump(ms: number): void
   ticks(): number
-  /** Timers not yet due. */
+  /** Pending timers. */
   readonly waiting: number
 }
 

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
 interface Attribute {
   readonly key: string
@@ -26,16 +26,18 @@ export interface Metric {
   })[]
 }
 
-/** Takes OTLP/HTTP as JSON, as a collector does. */
+/** Receives OTLP/HTTP as JSON, like a collector. */
 export interface Collector {
   readonly url: string
   readonly spans: Span[]
-  /** As they were last told. */
+  /** Latest values. */
   readonly metrics: Map<string, Metric>
   readonly resource: () => Readonly<Record<string, unknown>>
   readonly headers: () => Readonly<Record<string, string | string[] | undefined>>
-  /** All that came, as text. */
+  /** Everything received, as text. */
   readonly text: () => string
+  /** Waits for the first export, because a stopping process waits only a second for its last export. */
+  readonly received: () => Promise<void>
 }
 
 const plain = (attributes: readonly Attribute[] = []): Record<string, unknown> =>
@@ -85,5 +87,6 @@ export async function startCollector(): Promise<Collector> {
     resource: () => resource,
     headers: () => headers,
     text: () => all,
+    received: () => expect.poll(() => all).not.toBe(''),
   }
 }

@@ -1,8 +1,8 @@
-import { type CallContext, localCaller, noOrigin, noServices } from '../src/core/context.ts'
+import { type CallContext, localCaller, noOrigin, noServices } from '../src/core/caller.ts'
 import { silentLog } from '../src/core/log.ts'
 import { defaultProfile } from '../src/core/profile.ts'
 
-/** What a tool is run with where nothing is behind it, with what a test wants to be otherwise. */
+/** A call context without services, with the overrides of a test. */
 export function testContext(ctx: Partial<CallContext> = {}): CallContext {
   return {
     config: undefined,

@@ -7,7 +7,7 @@ import pg from 'pg'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './app.ts'
 
-/** Databases of their own for tests, on real servers where they answer. In CI a missing one is a failure. */
+/** Test databases on real servers, if they are reachable. In CI a missing one is a failure. */
 export type Kind = 'sqlite' | 'postgresql' | 'mysql'
 
 const POSTGRES = new URL(process.env['PEGBOARD_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/postgres')
@@ -41,14 +41,14 @@ async function answers({ hostname, port }: URL, usual: number, name: string, var
 
 export interface TestDatabase {
   readonly kind: Kind
-  /** As `modules.database.config.connections` takes it: a login that may do everything. */
+  /** In the format of `modules.database.config.connections`, with an unrestricted login. */
   readonly connection: Readonly<Record<string, unknown>>
-  /** Runs a statement past the module. */
+  /** Runs a statement without the module. */
   exec(sql: string): Promise<void>
   rows(sql: string): Promise<unknown[][]>
 }
 
-/** An empty database, gone when the test ends. */
+/** An empty database, dropped when the test ends. */
 export async function makeDatabase(kind: Kind, dir = temporaryFolder()): Promise<TestDatabase> {
   if (kind === 'sqlite') return sqliteIn(join(dir, 'test.db'))
   const name = `pegboard_${randomBytes(6).toString('hex')}`

@@ -10,7 +10,7 @@ import { temporaryFolder } from './app.ts'
 import { cli, type Place, place } from './process.ts'
 import { redisUrl } from './redis.ts'
 
-/** Where several machines are tried: a Redis that answers, and nginx. In CI a missing one is a failure. */
+/** The requirements of tests with several machines: a Redis and nginx. In CI a missing one is a failure. */
 export const fleetRuns: boolean = redisUrl !== undefined && hasNginx()
 
 function hasNginx(): boolean {
@@ -25,9 +25,9 @@ export const TOKEN = 'a-token-for-all-of-the-fleet'
 export interface Member {
   readonly url: string
   readonly child: ChildProcess
-  /** All that it said on stderr. */
+  /** Its output on stderr so far. */
   stderr(): string
-  /** Ends it without a word. */
+  /** Kills it with SIGKILL. */
   kill(): Promise<void>
   /** Starts it again at the same address. */
   restart(): Promise<void>
@@ -36,18 +36,18 @@ export interface Member {
 export interface Fleet {
   readonly prefix: string
   readonly members: readonly Member[]
-  /** Behind nginx, each request to the next member. */
+  /** Behind nginx, which sends each request to the next member. */
   readonly url: string
   readonly place: Place
 }
 
-/** Several servers on one Redis, each in a process of its own, and nginx before them; all gone with the test. */
+/** Several server processes on one Redis, with nginx in front; stopped with the test. */
 export async function startFleet(
   size: number,
   settings: Record<string, unknown>,
   modules: Record<string, string> = {},
   stateUrl = String(redisUrl),
-  /** By how much the clock of each is ahead. */
+  /** How far the clock of each member is ahead. */
   aheadMs: readonly number[] = [],
 ): Promise<Fleet> {
   const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
@@ -65,7 +65,7 @@ async function startMember({ config, env, dir }: Place, aheadMs = 0): Promise<Me
       process.execPath,
       [...clock, cli, 'serve', '--http', '--port', port, '--json', '--config', config],
       {
-        // Nothing is shared but what is in Redis.
+        // They share only Redis.
         env: { ...env, PEGBOARD_STATE_DIR: join(dir, `state-${randomBytes(4).toString('hex')}`) },
         stdio: ['ignore', 'pipe', 'pipe'],
       },
@@ -78,7 +78,7 @@ async function startMember({ config, env, dir }: Place, aheadMs = 0): Promise<Me
       once(child, 'exit').then(() => Promise.reject(new Error(`it ended: ${stderr}`))),
     ])) as [Buffer]
     const { url } = JSON.parse(line.toString()) as { url: string }
-    // It listens before its modules are loaded where that takes long.
+    // It listens before its modules are loaded if that takes long.
     while ((await fetch(new URL('/ready', url))).status !== 200) await new Promise((done) => setTimeout(done, 50))
     return { child, url }
   }
@@ -105,12 +105,12 @@ async function startMember({ config, env, dir }: Place, aheadMs = 0): Promise<Me
   }
 }
 
-/** Makes all of a process see another time. */
+/** Changes the time of a whole process. */
 const clockAhead = (ms: number): string =>
   `data:text/javascript,${encodeURIComponent(`const { now } = Date
 globalThis.Date = class extends Date { constructor(...given) { super(...(given.length === 0 ? [now() + ${ms}] : given)) } static now() { return now() + ${ms} } }`)}`
 
-/** The configuration that docs/operations.md shows, on a port of its own. */
+/** The configuration in docs/guides/operations.md, on its own port. */
 const nginxConf = (port: number, dir: string, hosts: readonly string[]): string => `
 daemon off;
 master_process off;
@@ -184,12 +184,12 @@ export async function freePort(): Promise<number> {
 
 export interface Gateway {
   readonly port: number
-  /** Ends all connections and takes no new ones. */
+  /** Closes all connections and rejects new ones. */
   shut(): Promise<void>
   open(): Promise<void>
 }
 
-/** A way to Redis that can be cut. */
+/** A proxy to Redis that can be cut. */
 export async function gatewayTo(target: string): Promise<Gateway> {
   const { hostname, port: there } = new URL(target)
   const sockets = new Set<Socket>()
@@ -223,7 +223,7 @@ export async function gatewayTo(target: string): Promise<Gateway> {
   return { port, open, shut }
 }
 
-/** Takes away what a test left in Redis. */
+/** Deletes the keys of a test from Redis. */
 export async function forget(prefix: string): Promise<void> {
   const { Redis } = await import('ioredis')
   const redis = new Redis(String(redisUrl))
@@ -234,7 +234,7 @@ export async function forget(prefix: string): Promise<void> {
 
 export const headers = { authorization: `Bearer ${TOKEN}` }
 
-/** The SDK's client, at a member or at all of them. */
+/** The SDK's client, at one member or at nginx. */
 export async function clientOf(
   url: string,
   era: 'legacy' | 'modern' = 'legacy',

@@ -3,14 +3,14 @@ import { closeSync, openSync, readdirSync } from 'node:fs'
 
 export const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
 
-/** From now on this process can open no file, until the answer is called. */
+/** From now on this process cannot open files, until the returned function is called. */
 export function useUpDescriptors(): () => void {
   const pid = String(process.pid)
   const told = execFileSync('prlimit', ['--pid', pid, '--nofile', '--noheadings', '--output=SOFT'], {
     encoding: 'utf8',
   })
   const limit = (count: number): unknown => execFileSync('prlimit', ['--pid', pid, `--nofile=${count}:`])
-  // What is lowered is the greatest number: those below it have to be in use, and some are needed to raise it again.
+  // The limit is the highest descriptor number, so lower ones must be in use, and some are needed to raise it again.
   const taken: number[] = []
   const top = Math.max(...readdirSync('/proc/self/fd').map(Number)) + 20
   limit(top)

@@ -2,11 +2,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** What a language model was asked. */
+/** Requests to a language model. */
 export interface AskedModel {
   readonly system: string
   readonly user: string
-  /** All of the request. */
+  /** The whole request body. */
   // biome-ignore lint/suspicious/noExplicitAny: what a request holds is what a test is about
   readonly body: any
 }
@@ -14,8 +14,8 @@ export interface AskedModel {
 export type Reply = string | object | ((asked: AskedModel) => string | object | Promise<string | object>)
 
 /**
- * A server with `POST /chat/completions`, as OpenAI defined it, that answers by a script: one reply after the other, or what a
- * function makes of each question. `settings` is what goes into `services`.
+ * A server with OpenAI's `POST /chat/completions` that answers from a script: a list of replies, or a function of each
+ * request. Pass `settings` as `services`.
  */
 export async function languageModel(...replies: readonly Reply[]) {
   const asked: AskedModel[] = []
@@ -43,7 +43,7 @@ export async function languageModel(...replies: readonly Reply[]) {
   const { port } = server.address() as AddressInfo
   return {
     asked,
-    /** Replies that were not given. */
+    /** Unused replies. */
     left,
     settings: { llm: { baseUrl: `http://127.0.0.1:${port}/v1`, model: 'scripted' } },
   }

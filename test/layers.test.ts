@@ -5,26 +5,28 @@ import { describe, expect, it } from 'vitest'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** What each folder of src may import of the others. */
+/** Which folders each folder of src may import. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   state: ['core'],
   policy: ['core'],
-  catalog: ['core'],
+  catalog: ['core', 'results'],
   search: ['core', 'catalog', 'state'],
   loader: ['core', 'catalog'],
+  code: ['core', 'loader'],
   trust: ['core', 'state'],
   services: ['core', 'policy', 'state'],
   programs: ['core'],
-  upstream: ['core', 'policy', 'catalog', 'state', 'trust', 'programs'],
+  upstream: ['core', 'policy', 'catalog', 'state', 'trust', 'programs', 'results'],
   openapi: ['core', 'policy', 'catalog'],
-  view: ['core', 'policy', 'catalog'],
+  view: ['core', 'policy', 'catalog', 'results'],
   observe: ['core'],
-  exec: ['core', 'policy', 'catalog', 'view', 'state', 'observe'],
-  meta: ['core', 'catalog', 'search', 'view', 'exec'],
+  results: ['core', 'state'],
+  exec: ['core', 'policy', 'catalog', 'view', 'state', 'observe', 'results'],
+  meta: ['core', 'catalog', 'search', 'view', 'exec', 'code', 'results'],
   agent: ['core', 'view', 'exec', 'meta'],
-  server: ['core', 'observe', 'state', 'policy', 'catalog', 'view', 'exec', 'meta', 'agent', 'services'],
-  // Option schemas only; the rule below holds it to that.
+  server: ['core', 'observe', 'state', 'policy', 'catalog', 'view', 'exec', 'meta', 'agent', 'services', 'results'],
+  // Option schemas only; the rule below enforces that.
   config: [
     'core',
     'state',
@@ -42,6 +44,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'agent',
     'server',
     'services',
+    'results',
   ],
 }
 
@@ -72,8 +75,33 @@ describe('imports run one way', () => {
     })
   }
 
-  it('and every folder has its line in the table', () => {
-    const folders = new Set(files.map((file) => file.folder).filter((folder) => folder !== '' && folder !== 'cli'))
+  it('without cycles', () => {
+    // Types are erased and `import()` runs later, so both may point back. Not in cli/, because commands share a table.
+    const everything = /(?:from|import\()\s*'(\.[^']+)'/g
+    const atOnce = /^(?:import|export) (?!type )[^']*?from '(\.[^']+)'/gm
+    const imports = new Map(
+      files.map(({ name, folder, code }) => [
+        name,
+        [...code.matchAll(folder === 'cli' ? everything : atOnce)].map(([, target = '']) =>
+          posix.join(posix.dirname(name), target),
+        ),
+      ]),
+    )
+    const done = new Set<string>()
+    const visit = (name: string, path: readonly string[]): void => {
+      if (path.includes(name))
+        throw new Error(`import cycle: ${[...path.slice(path.indexOf(name)), name].join(' -> ')}`)
+      if (done.has(name)) return
+      for (const target of imports.get(name) ?? []) visit(target, [...path, name])
+      done.add(name)
+    }
+    for (const name of imports.keys()) visit(name, [])
+  })
+
+  it('and every folder is in the table', () => {
+    const folders = new Set(
+      files.map((file) => file.folder).filter((folder) => !['', 'app', 'boot', 'cli'].includes(folder)),
+    )
     expect([...folders].sort()).toEqual(
       Object.keys(MAY_IMPORT)
         .filter((folder) => folders.has(folder))
@@ -81,16 +109,29 @@ describe('imports run one way', () => {
     )
   })
 
-  it('and stay two levels deep, the optional models of search and the logins of upstream three', () => {
+  it('and the protocol eras of server do not import each other', () => {
+    for (const file of files)
+      for (const target of file.imports.filter(
+        (one) => /^server\/[\w-]+-20\d\d\//.test(file.name) && one.startsWith('../'),
+      ))
+        expect(target, file.name).not.toMatch(/^\.\.\/[\w-]+-20\d\d\//)
+  })
+
+  it('and folders are two levels deep, except models of search, logins of upstream and protocol eras of server', () => {
     for (const file of files)
       expect(
-        file.name.replace(/^(search\/embedders|upstream\/oauth)\//, 'deep/').split('/').length,
+        file.name
+          .replace(
+            /^(search\/(embedders|encoder)|upstream\/oauth|server\/(http-sse-2024|legacy-2025|modern-2026))\//,
+            'deep/',
+          )
+          .split('/').length,
         file.name,
       ).toBeLessThanOrEqual(2)
   })
 })
 
-describe('what only some may do', () => {
+describe('restrictions', () => {
   const only = (pattern: RegExp, folders: readonly string[], what: 'imports' | 'code') => {
     for (const file of files) {
       const hit = what === 'imports' ? file.imports.some((one) => pattern.test(one)) : pattern.test(file.code)
@@ -98,27 +139,28 @@ describe('what only some may do', () => {
     }
   }
 
-  it('the MCP SDK is imported by server and upstream alone', () =>
+  it('the MCP SDK is imported only by server and upstream', () =>
     only(/^@modelcontextprotocol\//, ['server', 'upstream'], 'imports'))
-  it('MiniSearch is imported by search/suggest.ts alone', () => {
+  it('MiniSearch is imported only by search/corrector.ts', () => {
     const users = files.filter((file) => file.imports.some((one) => /^minisearch(\/|$)/.test(one)))
-    expect(users.map((file) => file.name)).toEqual(['search/suggest.ts'])
+    expect(users.map((file) => file.name)).toEqual(['search/corrector.ts'])
   })
-  it('the environment is read by config and cli alone', () => only(/process\.env/, ['config', 'cli'], 'code'))
-  it('the process is ended by cli alone; child.ts is the program of another one', () => {
+  it('the environment is read by boot, config and cli alone', () =>
+    only(/process\.env/, ['boot', 'config', 'cli'], 'code'))
+  it('the process is ended only by cli; embedder-child.ts is a program of its own', () => {
     const ending = files.filter((file) => /process\.exit\(/.test(file.code) && file.folder !== 'cli')
-    expect(ending.map((file) => file.name)).toEqual(['search/embedders/child.ts'])
+    expect(ending.map((file) => file.name)).toEqual(['search/embedders/embedder-child.ts'])
   })
-  it('nobody writes with console', () => only(/\bconsole\.\w+\(/, [], 'code'))
-  it('stdout is written by cli and the stdio server alone', () => only(/process\.stdout/, ['cli'], 'code'))
+  it('nothing writes with console', () => only(/\bconsole\.\w+\(/, [], 'code'))
+  it('stdout is written only by cli and the stdio server', () => only(/process\.stdout/, ['cli'], 'code'))
 
-  it('config imports schemas of options, not the things they set up', () => {
+  it('config imports only option schemas', () => {
     for (const file of files.filter((one) => one.folder === 'config'))
       for (const target of file.imports.filter((one) => one.startsWith('../') && !one.startsWith('../core/')))
         expect(target, file.name).toMatch(/(options|settings|policy|exposure)\.ts$/)
   })
 
-  it('shared code names no tool of a module, and no meta-tool outside meta: what a caller does not have is not named', () => {
+  it('shared code names no tool of a module, and no meta-tool outside meta, so that no caller reads about tools it does not have', () => {
     const listed = readdirSync(join(root, 'test/snapshots/tools')).flatMap((name) =>
       name.endsWith('.json') ? [name.replace(/\.json$/, '').replace(/@.*$/, '')] : [],
     )
@@ -129,20 +171,20 @@ describe('what only some may do', () => {
     expect(tools.test("'filesystem.read'") && meta.test("'get_tool'")).toBe(true)
     for (const file of files) {
       expect(file.code, file.name).not.toMatch(tools)
-      // Work in parallel and in the background is only ever begun by tools whose like are there too.
-      // What OpenTelemetry calls a run has the name of one of them.
-      if (!['meta', 'exec', 'cli'].includes(file.folder) && file.name !== 'core/observer.ts')
+      // Only tools with siblings of the same kind start parallel and background work. OpenTelemetry's name for a run is the
+      // name of one of them.
+      if (!['meta', 'exec', 'cli'].includes(file.folder) && file.name !== 'core/observer-types.ts')
         expect(file.code, file.name).not.toMatch(meta)
     }
   })
 
-  it('nobody switches this off', () => {
+  it('these rules are never disabled', () => {
     for (const file of files) expect(file.text, file.name).not.toMatch(/biome-ignore.*(noRestrictedImports|noConsole)/)
   })
 })
 
 describe('modules', () => {
-  it('import pegboard, Node and their own libraries, never src', () => {
+  it('import only pegboard, Node and their own libraries, never src', () => {
     for (const path of filesBelow(join(root, 'modules'))) {
       const text = readFileSync(path, 'utf8')
       expect(text, path).not.toMatch(/from '\.\.\/(\.\.\/)?src\//)

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** MiB that are held once the garbage is collected. */
+/** Heap in MiB after garbage collection. */
 export function heldMiB(): number {
   collect()
   const { heapUsed, external } = process.memoryUsage()

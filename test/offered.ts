@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Answer, startApp, type TestApp, temporaryFolder } from './app.ts'
-import { connectTo } from './client.ts'
+import { callTool, connectTo } from './client.ts'
 
 /** The program behind them: `node LISTED tools.json`. */
 export const LISTED = join(import.meta.dirname, 'fixtures/upstreams/listed.mjs')
@@ -14,13 +14,17 @@ export interface Offered {
   readonly prompts?: ReadonlyArray<object>
   readonly toolsText?: string
   readonly version?: string
-  /** By a method, or the name of a tool. */
+  /** Answers by method or tool name. */
   readonly answers?: Readonly<
     Record<string, { readonly result?: object; readonly error?: object; readonly say?: readonly object[] }>
   >
 }
 
-/** Servers that list what a file says, behind Pegboard, in a folder of their own. */
+/** The error code, or the text of the tool. */
+export const codeOf = ({ error, structuredContent, content }: Answer): string =>
+  error?.data?.code ?? structuredContent?.error?.code ?? content[0].text
+
+/** Servers whose lists come from a file, behind Pegboard, in their own folder. */
 export async function serve(
   offered: Readonly<Record<string, Offered>>,
   more: Readonly<Record<string, object>> = {},
@@ -44,7 +48,7 @@ export async function serve(
 export function asking({ app }: TestApp) {
   const withheld = (id: string) => app.catalog.snapshot().owners.get(id)?.withheld ?? []
   return {
-    /** Names that clients see of servers' tools, by id. */
+    /** Names of server tools for clients, by id. */
     named: (): Record<string, string> =>
       Object.fromEntries(
         app.catalog.snapshot().tools.flatMap(({ id, name, origin }) => (origin === 'upstream' ? [[id, name]] : [])),
@@ -54,7 +58,7 @@ export function asking({ app }: TestApp) {
     async call(name: string, args: object = {}): Promise<Answer> {
       const client = await connectTo(app)
       try {
-        return await client.callTool({ name, arguments: { ...args } })
+        return await callTool(client, { name, arguments: { ...args } })
       } finally {
         await client.close()
       }

@@ -58,7 +58,7 @@ async function serve(
 const json = (response: Parameters<RequestListener>[1], value: unknown, status = 200) =>
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 
-/** Speaks `/v1/images/*` and `/v1/audio/speech` as OpenAI does. `sound` is what it says. */
+/** Implements OpenAI's `/v1/images/*` and `/v1/audio/speech`. `sound` is its audio. */
 export const openAiServer = (key: string, sound = Buffer.from('OggS and more'), byAddress = false) =>
   serve(({ path, headers }, response, base) => {
     if (path === '/made.png') return response.end(PNG)
@@ -69,7 +69,7 @@ export const openAiServer = (key: string, sound = Buffer.from('OggS and more'), 
     return json(response, { created: 1, data })
   })
 
-/** Speaks ComfyUI's routes: a job is done at the third look. `fails`: its workflow does. */
+/** Implements ComfyUI's routes: a job is finished at the third poll. `fails`: its workflow fails. */
 export const comfyServer = (fails = false, never = false) => {
   let looks = 0
   return serve(({ path, files }, response) => {
@@ -88,5 +88,5 @@ export const comfyServer = (fails = false, never = false) => {
   })
 }
 
-/** A picture for every `POST`. */
+/** Answers each `POST` with a picture. */
 export const customServer = () => serve((_asked, response) => response.setHeader('content-type', 'image/png').end(PNG))

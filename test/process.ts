@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished } from 'vitest'
-import { temporaryFolder } from './app.ts'
+import { type Answer, temporaryFolder } from './app.ts'
 import { count } from './count.mjs'
 
 const root = join(import.meta.dirname, '..')
@@ -18,7 +18,7 @@ export interface Place {
   readonly env: Record<string, string | undefined>
 }
 
-/** A folder as a user would have it: a configuration, a modules folder, a state folder of its own. */
+/** A folder like that of a user: a configuration, a modules folder, its own state folder. */
 export function place(settings: Record<string, unknown> = {}, modules: Record<string, string> = {}): Place {
   const dir = temporaryFolder()
   const config = join(dir, 'mcp.config.json')
@@ -37,12 +37,12 @@ export interface Served {
   readonly url: string
   readonly token: string
   readonly ended: Promise<unknown>
-  /** What it wrote after the line that says where it is, and on stderr. */
+  /** Its output after the line with its address, and on stderr. */
   stdout(): string
   stderr(): string
 }
 
-/** Serves over HTTP in a process of its own, ended with the test. */
+/** Serves over HTTP in its own process, ended with the test. */
 export async function serveHttp(
   { config, env }: Place,
   port = '0',
@@ -68,7 +68,7 @@ export async function serveHttp(
   return { child, url, token, ended, stdout: () => stdout, stderr: () => stderr }
 }
 
-/** The processes below one, as `ps` shows them: pid and command line. */
+/** The descendants of a process, from `ps`: pid and command line. */
 export async function descendants(pid: number | undefined): Promise<{ readonly pid: number; readonly args: string }[]> {
   const { stdout } = await run('ps', ['-A', '-ww', '-o', 'pid=,ppid=,args='])
   const rows = stdout
@@ -84,7 +84,7 @@ export async function descendants(pid: number | undefined): Promise<{ readonly p
 export interface Talk {
   readonly child: ChildProcessWithoutNullStreams
   readonly ended: Promise<unknown>
-  /** Everything on stdout, parsed; a line that is not JSON fails the test. */
+  /** Parses everything on stdout; a line that is not JSON fails the test. */
   readonly messages: Array<Record<string, unknown>>
   readonly stderr: () => string
   send(message: Readonly<Record<string, unknown>>): void
@@ -95,15 +95,17 @@ export interface Talk {
  * Serves over stdio in a process of its own, the session already open.
  * @param through a program, with its arguments, that starts the one that is named after those
  * @param revision of the protocol that the session is opened with
+ * @param program the main.js of the installation
  */
 export async function talkTo(
   { config, env }: Place,
   through: readonly string[] = [],
   revision = '2025-11-25',
+  program = cli,
 ): Promise<Talk> {
-  const [file = '', ...args] = [...through, process.execPath, cli, 'serve', '--stdio', '--config', config]
+  const [file = '', ...args] = [...through, process.execPath, program, 'serve', '--stdio', '--config', config]
   const child = spawn(file, args, { env, stdio: 'pipe' })
-  // A program in between is killed alone: the server behind it ends with its input, and holds the pipes until then.
+  // Only the program in between is killed: the server behind it ends with its input, and holds the pipes until then.
   const ended = once(child, through.length > 0 ? 'close' : 'exit')
   onTestFinished(async () => {
     child.stdin.destroy()
@@ -132,7 +134,7 @@ export async function talkTo(
     }
   })
   child.once('exit', (code) => {
-    // One that was ended, at the second signal by itself, or left by its client, need not answer.
+    // A server that was killed, stopped by a second signal, or left by its client need not answer.
     const lost = code !== null && code < 128 && !child.stdin.writableEnded
     for (const state of calls.values()) if (state === 'open') count(lost ? 'lost' : 'given up', asker)
   })
@@ -157,7 +159,17 @@ export async function talkTo(
   return { child, ended, messages, stderr: () => errors, send, answer }
 }
 
-/** Whether a process runs; one that nobody has reaped yet does not. */
+/** Calls tools of a served process: by name, with arguments and `_meta`. */
+export function callsOf({ send, answer }: Talk) {
+  let id = 1_000
+  return async (name: string, args: object = {}, _meta?: object): Promise<Answer> => {
+    const own = ++id
+    send({ id: own, method: 'tools/call', params: { name, arguments: args, ...(_meta && { _meta }) } })
+    return ((await answer(own)) as Answer).result
+  }
+}
+
+/** True if a process runs; false for a zombie. */
 export function alive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -167,16 +179,16 @@ export function alive(pid: number): boolean {
   }
 }
 
-/** Whether it has ended within three seconds. */
+/** Waits for the end of a process, which takes longer on a busy machine. */
 export async function gone(pid: number): Promise<boolean> {
-  for (const end = Date.now() + 3_000; alive(pid) && Date.now() < end; )
+  for (const end = Date.now() + 20_000; alive(pid) && Date.now() < end; )
     await new Promise((done) => setTimeout(done, 20))
   return !alive(pid)
 }
 
-/** The process id that a program writes to a file, once it is there. */
+/** The process id that a program writes to a file, once it exists. */
 export const readPid = async (file: string): Promise<number> => {
-  for (const end = Date.now() + 5_000; ; await new Promise((done) => setTimeout(done, 20)))
+  for (const end = Date.now() + 30_000; ; await new Promise((done) => setTimeout(done, 20)))
     try {
       const text = readFileSync(file, 'utf8').trim()
       if (text) return Number(text)

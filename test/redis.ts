@@ -2,7 +2,7 @@ import { connect } from 'node:net'
 
 const URL_GIVEN = process.env['PEGBOARD_TEST_REDIS'] ?? 'redis://127.0.0.1:6379'
 
-/** The Redis that tests may use, where one answers. In CI a missing one is a failure. */
+/** The Redis for tests, if one is reachable. In CI a missing one is a failure. */
 export const redisUrl: string | undefined = await answers(new URL(URL_GIVEN)).then((there) => {
   if (there) return URL_GIVEN
   if (process.env['CI'] === 'true') throw new Error(`Redis does not answer at ${URL_GIVEN}; these tests need it`)

@@ -8,14 +8,14 @@ import { onTestFinished } from 'vitest'
 import { type Answer, answerOf } from './app.ts'
 import { cli, place } from './process.ts'
 
-/** A disk of its own needs a namespace of its own. */
-const NAMESPACE = process.getuid?.() === 0 ? ['-m'] : ['-Urm']
+/** Mounting a disk needs a separate mount namespace. */
+export const NAMESPACE = process.getuid?.() === 0 ? ['-m'] : ['-Urm']
 export const canMount =
   process.platform === 'linux' &&
   spawnSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()]).status === 0
 if (!canMount) process.stderr.write('No mounts here: a full disk is not tested.\n')
 
-/** Runs inside, where the disk is. */
+/** Runs inside the namespace. */
 const DISK = `
 import { closeSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs'
 const dir = process.env.PEGBOARD_STATE_DIR
@@ -39,7 +39,7 @@ export default {
   },
 }`
 
-/** A server whose state folder is a disk of 8 MB or another size, and the same again when that has ended. */
+/** A server whose state folder is a small disk (8 MB by default), and its restart on the same disk. */
 export async function serveOnSmallDisk(between = ':', size = '8m') {
   const where = place(
     { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } },

@@ -34,9 +34,9 @@ const databaseWith = (saved_queries: object) => ({
 })
 
 const everything = {
-  // Where no profile says otherwise, what has a flag is off.
+  // Flags are off unless a profile sets them.
   profiles: { default: { flags: { voice: true, user_blocking_enabled: true, admin: true } } },
-  // Its module is there when there are servers; a disabled one is enough, and starts nothing.
+  // Its module exists if servers are configured; a disabled one is enough and starts nothing.
   mcpServers: { off: { command: 'node', enabled: false } },
   modules: {
     filesystem: { config: { roots: ['{{workspace}}'] } },
@@ -44,7 +44,7 @@ const everything = {
     http: { config: { access: 'write' } },
     telegram: { config: { token: 'not-a-token' } },
     media: { config: { image: drawing({ img2img: true, inpaint: true, outpaint: true }), speech: speaking('plain') } },
-    web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9' } } },
+    web: { config: { access: 'write', search: { searxng_url: 'http://127.0.0.1:9/snapshots' } } },
     contacts: { config: { peers: true, manage: true } },
     archives: { config: { enabled: true } },
     relay: { config: { enabled: true } },
@@ -58,8 +58,8 @@ const everything = {
 }
 
 /**
- * Settings under which bundled modules assemble their tools otherwise, by the name of the variant. What differs then is a file
- * of its own: `web__search@no-videos.json`.
+ * Settings under which bundled modules assemble their tools differently, by name of the variant. Each difference has
+ * its own file: `web__search@no-videos.json`.
  */
 const variants: Readonly<Record<string, Record<string, unknown>>> = {
   'words-only': media({ image: drawing({}), speech: speaking('brackets') }),
@@ -82,13 +82,15 @@ const variants: Readonly<Record<string, Record<string, unknown>>> = {
   },
 }
 
+const module = (id: string): string => id.split('.')[0] as string
+
 type Listed = Readonly<Record<string, unknown>> & {
   readonly name: string
   readonly description?: string
   readonly inputSchema: Readonly<Record<string, unknown>>
 }
 
-/** What a client is sent, by tool name. */
+/** The list that a client gets, by tool name. */
 async function listed(settings: Record<string, unknown>, dir?: string): Promise<Map<string, Listed>> {
   const { app } = await startApp(settings, dir)
   const client = await connectTo(app)
@@ -96,7 +98,7 @@ async function listed(settings: Record<string, unknown>, dir?: string): Promise<
   return new Map(tools.map((tool) => [tool.name, sorted(tool) as Listed]))
 }
 
-/** Everything that clients may be sent, by the name of its file: all tools, and how they look otherwise in each variant. */
+/** All definitions that clients may get, by file name: all tools, and their differences in each variant. */
 async function seen(
   common: Record<string, unknown>,
   others: Readonly<Record<string, Record<string, unknown>>>,
@@ -111,8 +113,8 @@ async function seen(
   return all
 }
 
-describe('what a model sees of every tool', () => {
-  it('is what was reviewed, one file a tool', async () => {
+describe('the tools as models see them', () => {
+  it('match the reviewed snapshots, one file per tool', async () => {
     const tools = await seen(everything, variants)
     for (const [name, tool] of tools)
       await expect(`${JSON.stringify(tool, null, 2)}\n`, `${name}: ${ACCEPT}`).toMatchFileSnapshot(
@@ -120,13 +122,31 @@ describe('what a model sees of every tool', () => {
       )
   })
 
-  it('has no file of a tool that is gone', async () => {
+  it('have no snapshot of a removed tool', async () => {
     const tools = await seen(everything, variants)
     const orphans = readdirSync(folder).filter((file) => !tools.has(file.replace(/\.json$/, '')))
     expect(orphans, 'delete these files: no client is sent what they show').toEqual([])
   })
 
-  it('is a description of at least 20 characters, hints, and one object of parameters', async () => {
+  it('are described well enough for a model without further information [SBS-13]', async () => {
+    const { app } = await startApp({ ...everything, exposure: { mode: 'direct' } })
+    const sent = new Map(
+      (await (await connectTo(app)).listTools()).tools.map(({ name, description = '' }) => [name, description]),
+    )
+    const tools = app.catalog.snapshot().tools.filter(({ name }) => sent.has(name))
+    const modules = readdirSync(bundled)
+      .filter((name) => !name.startsWith('_'))
+      .map((name) => name.replace('.ts', ''))
+    expect([...new Set(tools.map(({ module }) => module))].sort()).toEqual(modules.sort())
+    for (const { id, name, description } of tools) {
+      expect((sent.get(name) as string).length, id).toBeGreaterThanOrEqual(40)
+      // The first sentence of a module description is listed unchanged, whatever its length.
+      if (module(id) === 'bbs') expect([id, sent.get(name)]).toEqual([id, expect.stringMatching(/do not use it for/i)])
+      if (!['web', 'media', 'database'].includes(module(id))) expect([id, sent.get(name)]).toEqual([id, description])
+    }
+  })
+
+  it('have a description of at least 20 characters, hints, and one object of parameters', async () => {
     const tools = await seen(everything, variants)
     expect(tools.size).toBeGreaterThanOrEqual(15)
     for (const [name, { description = '', annotations, inputSchema }] of tools) {
@@ -139,7 +159,7 @@ describe('what a model sees of every tool', () => {
     }
   })
 
-  it('is known of every tool of every bundled module, with what it does at worst, and of each that is assembled', async () => {
+  it('include every tool of every bundled module with its effect, and every assembled one', async () => {
     const files = readdirSync(folder)
     const modules = await Promise.all(
       readdirSync(bundled)
@@ -162,7 +182,7 @@ describe('what a model sees of every tool', () => {
 })
 
 describe('a tool that is assembled', () => {
-  it('has a file for each variant that differs, and none for the others', async () => {
+  it('has a snapshot for each distinct variant, and for no other', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(

@@ -6,7 +6,7 @@ import type { Answer } from './app.ts'
 import { type Place, place, talkTo } from './process.ts'
 import { alive, until } from './upstream/host.ts'
 
-/** A server that ignores the end of its stdin and every polite signal, and starts a process that does too. */
+/** A server that ignores the end of its stdin and SIGTERM, and starts a process that does too. */
 const stubborn = `#!/usr/bin/env node
 const { spawn } = require('node:child_process')
 const { writeFileSync } = require('node:fs')
@@ -27,7 +27,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 })
 `
 
-/** Serves with a package of ours that `npx` runs from disk. Answers every process of it: npx, its shell, the server and its child. */
+/** Serves with a local package that `npx` runs. Returns all its processes: npx, its shell, the server and its child. */
 export async function serving(): Promise<{
   readonly talk: Awaited<ReturnType<typeof talkTo>>
   readonly pids: readonly number[]
@@ -48,7 +48,7 @@ export async function serving(): Promise<{
     for (const pid of pids) if (alive(pid)) process.kill(pid, 'SIGKILL')
   })
   const pids = [...new Set([...written, ...written.flatMap((pid) => ancestors(pid, talk.child.pid as number))])]
-  // Connected, so that it is not ended for being slow.
+  // Connected, so that Pegboard does not stop it for being slow.
   for (let id = 1; ; id++) {
     talk.send({ id, method: 'tools/list' })
     const names = ((await talk.answer(id)) as Answer).result.tools.map(({ name }: { name: string }) => name)
@@ -58,7 +58,7 @@ export async function serving(): Promise<{
   return { talk, pids }
 }
 
-/** Everything between a process and ours: npx and the shell it starts. */
+/** The processes between a process and ours: npx and its shell. */
 function ancestors(pid: number, ours: number): number[] {
   const found: number[] = []
   for (let at = pid; ; ) {

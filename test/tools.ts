@@ -1,9 +1,9 @@
-import { wireName } from '../src/core/names.ts'
-import { valueResult } from '../src/core/result.ts'
 import { toSchema } from '../src/core/schema.ts'
 import type { Tool } from '../src/core/tool.ts'
+import { wireName } from '../src/core/tool-names.ts'
+import { valueResult } from '../src/core/tool-result.ts'
 
-/** A tool for tests that need one in a catalogue; whatever is not said is harmless. */
+/** A tool for tests that need one in a catalogue; harmless by default. */
 export function makeTool(id: string, change: Partial<Tool> & { readonly schema?: Record<string, unknown> } = {}): Tool {
   const { schema, ...rest } = change
   const input = toSchema(schema ?? { type: 'object', properties: {}, additionalProperties: false })

@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
-import { documentOf, type SearchDocument } from '../src/search/document.ts'
 import { type EvalQuery, type EvalTool, fnv1a, sourceOfEvalTool } from '../src/search/evaluate.ts'
-import { piecesOf } from '../src/search/pieces.ts'
+import { documentOf, type SearchDocument } from '../src/search/search-document.ts'
 import { stemOf } from '../src/search/tokenize.ts'
+import { piecesOf } from '../src/search/word-pieces.ts'
 
 /** A text as stems, in order. */
 export type Text = readonly string[]

@@ -1,8 +1,10 @@
+import type { Atlas } from '../src/search/atlas.ts'
+import type { EmbeddingTable } from '../src/search/embedding-table.ts'
 import type { EvalQuery, EvalTool } from '../src/search/evaluate.ts'
 import { sourceOfEvalTool } from '../src/search/evaluate.ts'
-import { FEATURES } from '../src/search/fuse.ts'
-import { createToolSearch } from '../src/search/index.ts'
-import type { EmbeddingTable, FusionWeights } from '../src/search/table.ts'
+import { FEATURES, type FusionWeights, MOST_MARGIN } from '../src/search/fuse-rankings.ts'
+import type { SemanticLane } from '../src/search/semantic-lane.ts'
+import { createToolSearch } from '../src/search/tool-search.ts'
 import { createRandom, shuffle } from './random.ts'
 
 /** Where the learning of the fusion starts, and good enough to choose candidates by. */
@@ -24,23 +26,24 @@ export interface Judged {
 
 const CANDIDATES = 80
 
-/** Asks the product's own search. */
+/** Asks the product's own search. The lane, if given, is closed at the end. */
 export async function judge(
   set: string,
   tools: readonly EvalTool[],
   queries: readonly EvalQuery[],
   table: EmbeddingTable,
+  { semantic, atlas }: { readonly semantic?: SemanticLane; readonly atlas?: Atlas } = {},
 ): Promise<Judged[]> {
-  const search = createToolSearch({ table: () => table })
+  const search = createToolSearch({ table: () => table, atlas: () => atlas, ...(semantic && { semantic }) })
   search.sync(tools.map(sourceOfEvalTool), 1)
   await search.warm()
+  await semantic?.settled()
   const judged: Judged[] = []
   for (const { query, relevant } of queries) {
     const { hits } = await search.query(query.replaceAll('\n', ' '), {
       limit: CANDIDATES,
       visible: () => true,
       explain: true,
-      keepUnlikely: true,
     })
     judged.push({
       set,
@@ -52,13 +55,14 @@ export async function judge(
       })),
     })
   }
+  await search.close()
   return judged
 }
 
 /** Linear, listwise (ListNet: Cao et al. 2007): the softmax over a query's candidates should fall on the relevant ones. */
 export function learnRank(
   judged: readonly Judged[],
-  { epochs = 30, seed = 1, decay = 1e-3 } = {},
+  { epochs = 30, seed = 1, decay = 1e-3, weightOf = (_set: string): number => 1 } = {},
 ): Record<string, number> {
   const usable = judged.filter(({ candidates, relevant }) => candidates.some(({ id }) => relevant.has(id)))
   const { mean, deviation } = spreadOf(usable)
@@ -66,7 +70,7 @@ export function learnRank(
   for (const { set } of usable) counts.set(set, (counts.get(set) ?? 0) + 1)
   const data = usable.map(({ set, candidates, relevant }) => ({
     // Large sets count more, but not in proportion.
-    weight: Math.sqrt(200 / (counts.get(set) ?? 1)),
+    weight: weightOf(set) * Math.sqrt(200 / (counts.get(set) ?? 1)),
     rows: candidates.map(({ features }) => features.map((value, k) => (value - (mean[k] ?? 0)) / (deviation[k] ?? 1))),
     wanted: candidates.map(({ id }) => (relevant.has(id) ? 1 : 0)),
   }))
@@ -98,39 +102,66 @@ export function learnRank(
   return Object.fromEntries(FEATURES.map((name, k) => [name, (weights[k] as number) / (deviation[k] ?? 1)]))
 }
 
+/** Features that are counted together, in fixed proportions. */
+export type Evidence = Partial<Readonly<Record<(typeof FEATURES)[number], number>>>
 /**
- * What makes an answer likely right, whatever else is in the catalogue. Keywords do not: a made-up wish shares words with tools
- * as often as a real one. Fixed by hand, because every regression on more features let more of them through.
+ * What makes an answer likely right, whatever else is in the catalog. Keywords do not: a made-up request shares words
+ * with tools as often as a real one. The proportion of the table's features is fixed by hand, because a regression on
+ * both let more of these requests through.
  */
-const EVIDENCE = { cosine: 1, covered: 0.5 } as const
+export const TABLE_EVIDENCE: readonly Evidence[] = [{ cosine: 1, covered: 0.5 }]
+export const ENCODER_EVIDENCE: readonly Evidence[] = [{ cosine: 1 }, { covered: 1 }, { encoded: 1 }, { known: 1 }]
 
-/** How likely a tool with this much evidence is what was asked for (Platt 1999): a logistic curve through right and wrong ones. */
+interface Example {
+  readonly relevant: boolean
+  readonly weight: number
+}
+
+/** Logistic regression through right and wrong answers (Platt 1999), each counted by its weight. */
 export function learnRelevance(
-  examples: readonly { readonly features: readonly number[]; readonly relevant: boolean }[],
+  examples: readonly (Example & { readonly features: readonly number[] })[],
+  evidence: readonly Evidence[],
 ): Record<string, number> {
-  const evidence = examples.map(({ features }) =>
-    FEATURES.reduce(
-      (sum, name, k) => sum + (features[k] ?? 0) * (name in EVIDENCE ? EVIDENCE[name as 'cosine'] : 0),
-      0,
-    ),
-  )
-  const right = examples.filter(({ relevant }) => relevant).length
-  const curve = new Float64Array([1, 0])
-  const adam = createAdam(2)
-  for (let round = 0; round < 600; round++) {
-    const gradient = new Float64Array(2)
-    examples.forEach(({ relevant }, at) => {
-      const share = relevant ? 0.5 / right : 0.5 / (examples.length - right)
-      const value = evidence[at] as number
-      const guess = 1 / (1 + Math.exp(-(curve[0] as number) * value - (curve[1] as number)))
-      const error = (guess - (relevant ? 1 : 0)) * share
-      gradient[0] = (gradient[0] as number) + error * value
-      gradient[1] = (gradient[1] as number) + error
+  const rows = examples.map(({ features }) => [
+    ...evidence.map((parts) => FEATURES.reduce((sum, name, k) => sum + (features[k] ?? 0) * (parts[name] ?? 0), 0)),
+    1,
+  ])
+  const slopes = regress(examples, rows)
+  const learned: Record<string, number> = { bias: slopes[evidence.length] as number }
+  evidence.forEach((parts, k) => {
+    for (const [name, factor] of Object.entries(parts)) learned[name] = (slopes[k] as number) * factor
+  })
+  return learned
+}
+
+/** Weights of the relevance that is shown, from the best answers of labelled queries; see `FusionWeights.shown`. */
+export function learnShown(
+  examples: readonly (Example & { readonly evidence: number; readonly margin: number })[],
+): Record<string, number> {
+  const rows = examples.map(({ evidence, margin }) => [evidence, Math.min(MOST_MARGIN, margin), 1])
+  const [evidence = 0, margin = 0, bias = 0] = regress(examples, rows)
+  return { evidence, margin, bias }
+}
+
+/** @param rows the inputs of each example, the last one 1 */
+function regress(examples: readonly Example[], rows: readonly (readonly number[])[]): Float64Array {
+  const all = examples.reduce((sum, { weight }) => sum + weight, 0)
+  const slopes = new Float64Array(rows[0]?.length ?? 0).fill(1)
+  slopes[slopes.length - 1] = 0
+  const adam = createAdam(slopes.length)
+  for (let round = 0; round < 2_000; round++) {
+    const gradient = new Float64Array(slopes.length)
+    examples.forEach(({ relevant, weight }, at) => {
+      const row = rows[at] as number[]
+      const guess = 1 / (1 + Math.exp(-row.reduce((sum, value, k) => sum + value * (slopes[k] as number), 0)))
+      const error = ((guess - (relevant ? 1 : 0)) * weight) / all
+      row.forEach((value, k) => {
+        gradient[k] = (gradient[k] as number) + error * value
+      })
     })
-    adam(curve, gradient, 0.1)
+    adam(slopes, gradient, 0.1 * (1 - round / 2_000))
   }
-  const [slope = 1, bias = 0] = curve
-  return { cosine: slope * EVIDENCE.cosine, covered: slope * EVIDENCE.covered, bias }
+  return slopes
 }
 
 function spreadOf(judged: readonly Judged[]): { mean: number[]; deviation: number[] } {

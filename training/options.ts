@@ -60,6 +60,7 @@ export const FIELDS = {
   effects: [0.3, 8],
   module: [0.7, 8],
   context: [0.5, 30],
+  requests: [1, 300],
 } as const
 
 /** @throws RangeError that says what can be given */

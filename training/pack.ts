@@ -1,5 +1,5 @@
-import { hashOf } from '../src/search/pieces.ts'
-import { packTable, type TableSettings } from '../src/search/table.ts'
+import { packTable, type TableSettings } from '../src/search/embedding-table.ts'
+import { hashOf } from '../src/search/word-pieces.ts'
 import type { Model } from './model.ts'
 import type { Vocabulary } from './vocabulary.ts'
 

@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { openTable, type TableSettings } from '../src/search/embedding-table.ts'
 import { type EvalQuery, type EvalTool, evaluate } from '../src/search/evaluate.ts'
-import { FEATURES, relevanceOf } from '../src/search/fuse.ts'
-import { createToolSearch } from '../src/search/index.ts'
-import { type FusionWeights, openTable, type TableSettings } from '../src/search/table.ts'
+import { FEATURES, type FusionWeights, relevanceOf } from '../src/search/fuse-rankings.ts'
+import { createToolSearch } from '../src/search/tool-search.ts'
 import { readColumns, readPairSets, readToolSet, type Text, textOf } from './corpus.ts'
 import { batchCount, batchesOf } from './epoch.ts'
-import { FIRST_FUSION, type Judged, judge, learnRank, learnRelevance } from './fusion.ts'
+import { FIRST_FUSION, type Judged, judge, learnRank, learnRelevance, TABLE_EVIDENCE } from './fusion.ts'
 import { createMatrices } from './matrices.ts'
 import { createModel, floatsFor } from './model.ts'
 import { FIELDS, readOptions } from './options.ts'
 import { packModel } from './pack.ts'
+import { developmentQuestions, keptQuestions, missingQuestions, type Questions } from './questions.ts'
 import { createRandom } from './random.ts'
 import { createSources, readWritten } from './sources.ts'
 import { createVocabulary } from './vocabulary.ts'
@@ -36,8 +37,6 @@ const LEXICON_COUNT = 6
 /** Share of the labelled queries whose best answer may be thought irrelevant. */
 const REFUSED = 0.009
 const REFUSED_FOREIGN = 0.03
-/** Servers of a made-up user, for learning what "nothing matches" looks like. */
-const SERVERS_AT_ONCE = 40
 
 const options = optionsOrExit()
 const started = performance.now()
@@ -132,55 +131,33 @@ const settings = (fusion: FusionWeights, id = ''): Omit<TableSettings, 'dims' | 
 })
 const table = openTable(packModel(model, vocabulary, rarityOf, settings(FIRST_FUSION)))
 const kept = written.filter((_, index) => index % options.fold === 0)
-const keptQueries = kept.flatMap(({ tool, queries }): EvalQuery[] =>
-  queries.map(({ text, language }) => ({ id: '', query: text, relevant: [tool.line.id], lang: language })),
-)
-const everyThird = keptQueries.filter((_, index) => index % 3 === Math.floor(index / 3) % 3)
 const corpusTools = corpus?.tools.map(({ line }) => line) ?? []
-const devQueries = devSets.filter(({ queries }) => queries.some(({ relevant }) => relevant.length > 0))
-const labelled = (queries: readonly EvalQuery[]): EvalQuery[] => queries.filter(({ relevant }) => relevant.length > 0)
-const judged: Judged[] = [
-  ...(await judge(
-    'kept, few',
-    kept.map(({ tool }) => tool.line),
-    keptQueries,
-    table,
-  )),
-  ...(await judge('kept, all', corpusTools, everyThird, table)),
-]
-for (const { name, tools, queries } of devQueries) {
-  const lines = tools.map(({ line }) => line)
-  judged.push(...(await judge(name, lines, labelled(queries), table)))
-  const golden = new Set(queries.flatMap(({ relevant }) => relevant))
-  const names = new Set(lines.filter(({ id }) => golden.has(id)).map((line) => line.name.toLowerCase()))
-  const others = corpusTools.filter((line) => !names.has(line.name.toLowerCase())).slice(0, 13_000)
-  const some = labelled(queries).filter((_, index) => index % Math.ceil(queries.length / 250) === 0)
-  judged.push(...(await judge(`${name}, among 13,000`, [...lines, ...others], some, table)))
-  say(`judged ${name}`)
-}
+const keptSets = keptQuestions(kept, corpusTools)
+const judged = await judgeAll([...keptSets, ...developmentQuestions(devSets, corpusTools)])
 const rank = learnRank(judged)
 say(`order: ${JSON.stringify(rank)}`)
 
 // What "nothing matches" looks like: users with some servers, asking for what only another server has.
-const unanswered = await judgeAmongOthers()
+const unanswered = await judgeAll(missingQuestions(kept, corpusTools))
 const bestOf = ({ candidates }: Judged): readonly number[] | undefined =>
   [...candidates].filter(({ exactName }) => !exactName).sort((a, b) => orderOf(b.features) - orderOf(a.features))[0]
     ?.features
 const orderOf = (features: readonly number[]): number =>
   features.reduce((sum, value, k) => sum + value * (rank[FEATURES[k] as string] ?? 0), 0)
 const answered = judged.filter(({ set }) => !set.includes('among') && set !== 'kept, all')
-const examples = [
-  ...answered.flatMap(({ candidates, relevant }) =>
-    candidates
-      .filter(({ id, exactName }) => relevant.has(id) && !exactName)
-      .map(({ features }) => ({ features, relevant: true })),
-  ),
-  ...unanswered.flatMap((one) => {
-    const features = bestOf(one)
-    return features ? [{ features, relevant: false }] : []
-  }),
-]
-const relevance = learnRelevance(examples)
+const right = answered.flatMap(({ candidates, relevant }) =>
+  candidates.filter(({ id, exactName }) => relevant.has(id) && !exactName),
+)
+const relevance = learnRelevance(
+  [
+    ...right.map(({ features }) => ({ features, relevant: true, weight: 1 / right.length })),
+    ...unanswered.flatMap((one) => {
+      const features = bestOf(one)
+      return features ? [{ features, relevant: false, weight: 1 / unanswered.length }] : []
+    }),
+  ],
+  TABLE_EVIDENCE,
+)
 const certainty = (one: Judged): number => {
   const best = bestOf(one)
   const features = Object.fromEntries(FEATURES.map((name, k) => [name, best?.[k] ?? 0])) as never
@@ -192,7 +169,9 @@ const leastOf = (queries: readonly Judged[], share: number): number => {
 }
 // In other languages there are no keywords, and everything is a little farther away: a bar of their own.
 const ofDev = answered.filter(({ set }) => !set.startsWith('kept'))
-const foreign = answered.filter(({ set }, index) => set === 'kept, few' && (keptQueries[index]?.lang ?? 'en') !== 'en')
+const foreign = answered.filter(
+  ({ set }, index) => set === 'kept, few' && (keptSets[0]?.queries[index]?.lang ?? 'en') !== 'en',
+)
 relevance['least'] = leastOf(ofDev, REFUSED)
 relevance['leastForeign'] = Math.min(relevance['least'], leastOf(foreign, REFUSED_FOREIGN))
 const stillAnswered = unanswered.filter((one) => certainty(one) >= (relevance['least'] ?? 0)).length / unanswered.length
@@ -209,21 +188,13 @@ function optionsOrExit() {
   }
 }
 
-/** Kept queries asked of other servers' tools, several users of so many servers each. */
-async function judgeAmongOthers(): Promise<Judged[]> {
-  const servers = [...new Set(corpusTools.map(({ server }) => server))]
-  const users: Judged[] = []
-  for (let user = 0; user < 12; user++) {
-    const own = new Set(
-      servers.filter((_, index) => (index * 7919 + user * 104_729) % servers.length < SERVERS_AT_ONCE),
-    )
-    const tools = corpusTools.filter(({ server }) => own.has(server)).slice(0, 400)
-    const asked = kept
-      .filter(({ tool }, index) => index % 12 === user && !own.has(tool.line.server))
-      .flatMap(({ queries }) => queries.map(({ text }): EvalQuery => ({ id: '', query: text, relevant: [] })))
-    users.push(...(await judge('missing', tools, asked, table)))
+async function judgeAll(all: readonly Questions[]): Promise<Judged[]> {
+  const found: Judged[] = []
+  for (const { set, tools, queries } of all) {
+    found.push(...(await judge(set, tools, queries, table)))
+    say(`judged ${set}: ${queries.length} queries, ${tools.length} tools`)
   }
-  return users
+  return found
 }
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 12)
@@ -234,7 +205,9 @@ writeFileSync(options.out, file)
 say(`${options.out}: ${(file.length / 1e6).toFixed(2)} MB, model ${id}`)
 
 const result = openTable(file)
-for (const { name, tools, queries } of devQueries) {
+for (const { name, tools, queries } of devSets.filter(({ queries }) =>
+  queries.some(({ relevant }) => relevant.length > 0),
+)) {
   const report = await reportOf(
     tools.map(({ line }) => line),
     queries,
@@ -249,9 +222,9 @@ async function reportOf(tools: readonly EvalTool[], queries: readonly EvalQuery[
       search.sync(lines, 1)
       await search.warm()
     },
-    query: async (query, limit) =>
-      (await search.query(query.replaceAll('\n', ' '), { limit, visible: () => true })).hits.map(
-        ({ id: tool }) => tool,
-      ),
+    query: async (query, limit) => {
+      const { hits, unanswered } = await search.query(query.replaceAll('\n', ' '), { limit, visible: () => true })
+      return { ids: hits.map(({ id: tool }) => tool), unlikely: unanswered !== undefined }
+    },
   })
 }

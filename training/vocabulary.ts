@@ -1,4 +1,4 @@
-import { gramsOf, hashOf } from '../src/search/pieces.ts'
+import { gramsOf, hashOf } from '../src/search/word-pieces.ts'
 import type { Text } from './corpus.ts'
 
 /** Which rows of the table stand for a stem: its own, or those of its n-grams. Exactly what `openTable` does. */

@@ -1,4 +1,7 @@
+import { rmSync } from 'node:fs'
 import { mkdir, rm, rmdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 
@@ -16,7 +19,7 @@ export async function loadProduct() {
     await build({
       stdin: {
         contents:
-          "export * from './src/search/index.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/search/corpus.ts'\nexport * from './src/package.ts'",
+          "export * from './src/search/tool-search.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/search/search-corpus.ts'\nexport * from './src/search/semantic-lane.ts'\nexport * from './src/search/embedders/included-encoder.ts'\nexport * from './src/state/file-store.ts'\nexport * from './src/app/package-info.ts'",
         resolveDir: root,
       },
       outfile,
@@ -35,7 +38,11 @@ export async function loadProduct() {
 }
 
 /** A lane of the product as a ranker. Lanes of one product share the index of the corpus they were created for last. */
-export function productRankers({ createToolSearch, sourceOfEvalTool, embeddedTable }, lanes) {
+export function productRankers(product, lanes, { withAtlas = true } = {}) {
+  const { createToolSearch, createSemanticLane, createBytesStore, sourceOfEvalTool, embeddedTable } = product
+  /** Vectors of the encoder, so that no tool is encoded twice in a run. */
+  const store = createBytesStore(join(tmpdir(), `pegboard-bench-${process.pid}`))
+  process.on('exit', () => rmSync(join(tmpdir(), `pegboard-bench-${process.pid}`), { recursive: true, force: true }))
   let last
   const log = {
     ...Object.fromEntries(['debug', 'info', 'error'].map((level) => [level, () => undefined])),
@@ -45,10 +52,19 @@ export function productRankers({ createToolSearch, sourceOfEvalTool, embeddedTab
   }
   async function searchOf(tools) {
     if (last?.tools === tools) return last.search
-    const search = createToolSearch({ table: embeddedTable, log })
+    await last?.search.close()
+    const { atlas, ...files } = product.includedEncoderFiles()
+    const semantic = createSemanticLane({
+      source: product.includedEncoder(withAtlas ? { ...files, atlas } : files),
+      queryTimeoutMs: 60_000,
+      log,
+      store,
+    })
+    const search = createToolSearch({ table: embeddedTable, ...(withAtlas && { atlas }), semantic, log })
     last = { tools, search }
     search.sync(tools.map(sourceOfEvalTool), 1)
     await search.warm()
+    await semantic.settled()
     return search
   }
   const visible = () => true
@@ -57,8 +73,8 @@ export function productRankers({ createToolSearch, sourceOfEvalTool, embeddedTab
     async create(tools) {
       const search = await searchOf(tools)
       return async (query, limit) => {
-        const { hits } = await search.query(query, { limit, visible, lanes: lane })
-        return hits.map(({ id }) => id)
+        const { hits, unanswered } = await search.query(query, { limit, visible, lanes: lane })
+        return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
       }
     },
   }))

@@ -5,7 +5,7 @@ const SETTING = 'modules.archives.config'
 const words = (...given: string[]) => z.array(z.string().min(1)).default(given)
 
 const Redirect = z.strictObject({
-  names: words('synchronet', 'sbbs').describe('What the software of the host is called.'),
+  names: words('synchronet', 'sbbs').describe('Names of the software of the host.'),
   terms: words(
     'mqtt',
     'config',
@@ -32,26 +32,22 @@ const Redirect = z.strictObject({
     'docker',
     'tls',
     'certificate',
-  ).describe('Words that make a question one of how to run it.'),
-  wiki: z.string().default('https://wiki.synchro.net/').describe('Where such questions are answered.'),
+  ).describe('Words that make a query a question about running it.'),
+  wiki: z.string().default('https://wiki.synchro.net/').describe('Address of the manual for such questions.'),
 })
 
 const Config = z.strictObject({
-  enabled: z.boolean().default(false).describe('Whether the tool is there.'),
-  index_file: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('An index of your own instead of the one that comes along; absolute.'),
-  redirect: Redirect.prefault({}).describe('Questions that are answered by a manual, not by archives.'),
+  enabled: z.boolean().default(false).describe('Enable the tool.'),
+  index_file: z.string().min(1).optional().describe('Your own index instead of the included one (absolute path).'),
+  redirect: Redirect.prefault({}).describe('Questions for the manual instead of the archives.'),
 })
 
 const Query = z.object({
   query: z
     .string({ error: () => 'external_archives needs a "query" arg with a few words of what is looked for' })
     .max(500)
-    .describe('A few words of what is looked for: a person, a program, a game, a network, an event.'),
-  limit: z.int().min(1).max(10).default(5).describe('Most pages to name.'),
+    .describe('Words to look for: a person, a program, a game, a network, an event.'),
+  limit: z.int().min(1).max(10).default(5).describe('Maximum number of pages.'),
 })
 
 const Hits = z.object({
@@ -63,7 +59,7 @@ const Hits = z.object({
 
 const MAX_TAGS = 5
 
-/** What was read lives in here, so that a reloaded or second copy has its own. */
+/** State is created here, so that a reloaded or second instance has its own. */
 function archives(): ToolModule<unknown> {
   const files = createJsonFile()
   return defineModule({
@@ -79,14 +75,14 @@ function archives(): ToolModule<unknown> {
         ? undefined
         : {
             priority: 40,
-            text: `Before you answer a question about the history of bulletin boards, call ${name} and cite what it names.`,
+            text: `Before you answer a question about the history of bulletin boards, call ${name} and cite its results.`,
           }
     },
     tools: {
       external_archives: {
         title: 'Find BBS history',
         description:
-          'Names web pages about BBS history from a curated index. Call it first, before answering any question about BBS history: people, board software, door games, networks, the art and hacking scenes, events and dates. Cite the urls. Do not use it for individual boards or whether one is up, nor for how to run board software.',
+          'Find web pages about BBS history in a curated index. Call it first, before answering any question about BBS history: people, board software, door games, networks, the art and hacking scenes, events and dates. Cite the urls. Do not use it for individual boards or whether one is up, nor for how to run board software.',
         aliases: [
           'bbs history',
           'textfiles',
@@ -113,7 +109,7 @@ function archives(): ToolModule<unknown> {
           const none = (note: string) => ({ query, count: 0, hits: [], note })
           const { redirect, index_file } = config
           if (isOwnFeature(query, redirect))
-            return none(`This is a question about how to run the software of this board: see ${redirect.wiki}`)
+            return none(`This question is about running the software of this board: see ${redirect.wiki}`)
           const entries =
             index_file === undefined ? (await import('./entries.ts')).entries : entriesIn(await files.read(index_file))
           if (entries === undefined)
@@ -123,9 +119,9 @@ function archives(): ToolModule<unknown> {
             })
           const terms = termsOf(query)
           if (terms.length === 0)
-            return none('Nothing in the query says what is looked for. Name a person, program, game, network or event.')
+            return none('The query has no specific word. Name a person, program, game, network or event.')
           const found = find(entries, terms)
-          if (found.length === 0) return none('Nothing in the index fits. Say so; do not make up an address.')
+          if (found.length === 0) return none('No entry matches. Say so; do not make up an address.')
           const hits = found
             .slice(0, limit)
             .map(({ url, summary, tags }) => ({ url, summary, tags: tags.slice(0, MAX_TAGS) }))

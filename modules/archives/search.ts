@@ -1,14 +1,14 @@
-/** A page somewhere, as the index describes it. */
+/** A page described by the index. */
 export interface Entry {
   readonly id: string
-  /** Which of the sources of the index it belongs to. */
+  /** The source of the index it belongs to. */
   readonly src: string
   readonly url: string
   readonly tags: readonly string[]
   readonly summary: string
 }
 
-/** Words that every question about boards has, and that tell nothing about what is wanted. */
+/** Words that occur in every question about boards and do not distinguish pages. */
 const STOP_WORDS = new Set(
   `a about all an and any are as at be been but by can could did do does for from get give had has have how i in info information into is
   it its know like list looking made me more most my of on or our please share show some tell than that the their them there these they
@@ -16,14 +16,14 @@ const STOP_WORDS = new Set(
   bbs bbses board boards bulletin system systems website websites page pages site sites link links`.split(/\s+/),
 )
 
-/** The words of a text, in lower case: letters and digits, with what ties them together inside, as in `tcp/ip` and `rbbs-pc`. */
+/** The lower-case words of a text: letters and digits, including inner joiners as in `tcp/ip` and `rbbs-pc`. */
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}]+(?:[/.'-][\p{L}\p{N}]+)*/gu) ?? []
 
 export const termsOf = (query: string): string[] => [
   ...new Set(wordsOf(query).filter((word) => word.length > 1 && !STOP_WORDS.has(word))),
 ]
 
-/** Whether a text has a word or several, whole. */
+/** True if a text contains a term as whole words. */
 function has(text: string, term: string): boolean {
   const lower = text.toLowerCase()
   for (let at = lower.indexOf(term); at !== -1; at = lower.indexOf(term, at + 1))
@@ -35,11 +35,11 @@ const isWord = (character: string | undefined): boolean => character !== undefin
 
 interface Match {
   readonly entry: Entry
-  /** How many of the terms it has, and how many of them in a tag. */
+  /** Number of terms that match, and how many of them match a tag. */
   readonly distinct: number
   readonly tagged: number
   readonly score: number
-  /** A tag is one of the terms, or all of them in a row. */
+  /** True if a tag equals one of the terms, or all of them in a row. */
   readonly exact: boolean
 }
 
@@ -57,8 +57,8 @@ function matchOf(entry: Entry, terms: readonly string[]): Match {
 }
 
 /**
- * The entries that fit the terms, best first. One word of several is not enough unless it is a tag of its own: "history" alone
- * would fit most of them. A single word that some have as a tag is not looked for in what the others say.
+ * Matching entries, best first. One matching word of several is not enough unless it is a tag: "history" alone would
+ * match most entries. A single word that is a tag of some entries is searched in tags only.
  */
 export function find(entries: readonly Entry[], terms: readonly string[]): readonly Entry[] {
   const matches = entries.map((entry) => matchOf(entry, terms)).filter(({ distinct }) => distinct > 0)
@@ -72,7 +72,7 @@ export function find(entries: readonly Entry[], terms: readonly string[]): reado
   return fitting.sort((a, b) => b.distinct - a.distinct || b.score - a.score).map(({ entry }) => entry)
 }
 
-/** What of an index file can be used; undefined where it is no index. */
+/** The valid entries of an index file; undefined if it is not an index. */
 export function entriesIn(value: unknown): readonly Entry[] | undefined {
   const list = Array.isArray(value) ? value : (value as { entries?: unknown } | null | undefined)?.entries
   return Array.isArray(list) ? list.filter(isEntry) : undefined
@@ -95,6 +95,6 @@ export interface Redirect {
   readonly wiki: string
 }
 
-/** Whether a question is about how to run the software of the host, which its own manual answers. */
+/** True if a question is about operating the board's software, which its own manual answers. */
 export const isOwnFeature = (query: string, { names, terms }: Redirect): boolean =>
   [names, terms].every((words) => words.some((word) => has(query, word.toLowerCase())))

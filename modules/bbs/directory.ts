@@ -8,7 +8,7 @@ export interface Service {
   readonly port: number
 }
 
-/** A board as the list of boards has it. */
+/** A board in the directory. */
 export interface Listed {
   readonly fields: Fields
   readonly name: string
@@ -18,7 +18,7 @@ export interface Listed {
   readonly networks: readonly { readonly name: string; readonly address: string }[]
 }
 
-/** What of a directory file can be used: a list, as Synchronet writes it. */
+/** The valid entries of a directory file in Synchronet's format. */
 export const listedIn = (value: unknown): readonly Listed[] =>
   listOf(value)
     .filter(({ name }) => textOf(name) !== '')
@@ -40,10 +40,10 @@ export const listedIn = (value: unknown): readonly Listed[] =>
       })),
     }))
 
-/** So much of an address has to be the same for it to be that of a board. */
+/** Minimum number of characters for matching an address. */
 const MIN_ADDRESS = 4
 
-/** The board that is meant: by its name, else by who runs it, else by where it is. */
+/** Finds a board by name, then by sysop, then by address. */
 export function lookup(boards: readonly Listed[], query: string): Listed | undefined {
   const wanted = query.trim().toLowerCase()
   if (wanted === '') return undefined
@@ -68,14 +68,14 @@ const entryOf = ({ fields }: Listed): Fields => fieldsOf(fields['entry'])
 const verifiedOf = (board: Listed): Fields => fieldsOf(entryOf(board)['autoverify'])
 const onOf = (value: unknown): string => textOf(fieldsOf(value)['on'])
 
-/** How many of the nightly checks went well, where there were any. */
+/** Share of successful nightly checks, if there were any. */
 function reliabilityOf(board: Listed) {
   const { attempts, successes } = verifiedOf(board)
   const [all, good] = [numberOf(attempts), numberOf(successes)]
   return all > 0 ? { attempts: all, successes: good, ratio: Number((good / all).toFixed(3)) } : null
 }
 
-/** Everything the list says of a board. */
+/** All facts about a board. */
 export function recordOf(board: Listed) {
   const { fields, name, sysops, software, services, networks } = board
   const verified = verifiedOf(board)
@@ -132,7 +132,7 @@ const orders: Readonly<Record<Order, (a: Listed, b: Listed) => number>> = {
 
 const LOGINS = new Set(['telnet', 'ssh', 'rlogin'])
 
-/** Where callers log in: the first such service. */
+/** The first service where callers log in. */
 export const loginOf = ({ services }: Listed): Service | undefined =>
   services.find(({ protocol, address }) => LOGINS.has(protocol) && address !== '')
 
@@ -148,7 +148,7 @@ const compactOf = (board: Listed) => {
   }
 }
 
-/** The boards that fit, ordered; `total` says how many there are before the limit. */
+/** Matching boards, sorted; `total` counts them before the limit. */
 export function list(boards: readonly Listed[], kind: Order, limit: number, filters: Filters) {
   const { software, network, sysop, os } = filters
   const fitting = boards.filter(
@@ -169,7 +169,7 @@ export function list(boards: readonly Listed[], kind: Order, limit: number, filt
     filters: given,
     bbses: fitting.toSorted(orders[kind]).slice(0, limit).map(compactOf),
     ...(fitting.length === 0
-      ? { note: 'No board of this directory fits. Say so; do not invent one, nor name one you know from elsewhere.' }
+      ? { note: 'No board in this directory matches. Say so; do not invent one or name one from memory.' }
       : {}),
   }
 }

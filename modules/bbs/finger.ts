@@ -6,7 +6,7 @@ import { listOf, numberOf, textOf } from './json.ts'
 const MAX_BYTES = 64 * 1024
 const MAX_CALLERS = 100
 const MAX_VERSION_LINES = 5
-/** All questions together. */
+/** For all questions together. */
 const TOTAL_MS = 10_000
 
 export interface FingerSettings {
@@ -14,12 +14,12 @@ export interface FingerSettings {
   readonly timeout_ms: number
 }
 
-/** Where a board is asked: its finger service, else where callers log in. */
+/** Host to query: the finger service, otherwise the login service. */
 export const fingerHost = (board: Listed): string | undefined =>
   board.services.find(({ protocol, address }) => protocol === 'finger' && address !== '')?.address ??
   loginOf(board)?.address
 
-/** One question of the finger protocol (RFC 1288): a line, and everything that comes back. @throws what `connect` throws */
+/** One query of the finger protocol (RFC 1288): sends a line, returns the response. @throws what `connect` throws */
 async function ask(connect: Connect, host: string, question: string, how: FingerSettings, signal: AbortSignal) {
   const ending = AbortSignal.any([signal, AbortSignal.timeout(how.timeout_ms)])
   const socket = await connect(host, how.port, { signal: ending, timeoutMs: how.timeout_ms })
@@ -41,7 +41,7 @@ async function ask(connect: Connect, host: string, question: string, how: Finger
   return cleaned(Buffer.concat(parts).subarray(0, MAX_BYTES))
 }
 
-/** Without the codes boards colour their texts with, and all that would move a cursor; lines stay lines. */
+/** Removes colour codes and cursor commands; keeps line breaks. */
 function cleaned(bytes: Buffer): string {
   const text = bytes.toString('utf8')
   return (text.includes('\ufffd') ? bytes.toString('latin1') : text)
@@ -52,7 +52,7 @@ function cleaned(bytes: Buffer): string {
     .trim()
 }
 
-/** What a board says of itself now; a text why not where it does not answer. */
+/** The board's current status, or a text that says why it does not answer. */
 export async function probe(
   connect: Connect,
   host: string,
@@ -61,7 +61,7 @@ export async function probe(
   told: (done: number, total: number, message: string) => void,
 ): Promise<Readonly<Record<string, unknown>>> {
   const whole = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_MS)])
-  // One that does not answer the first question is asked nothing more.
+  // After a first unanswered question no more are sent.
   const answers = async (question: string): Promise<string | undefined> => {
     try {
       return (await ask(connect, host, question, how, whole)) || undefined
@@ -78,7 +78,7 @@ export async function probe(
       return {
         online_query_result: `finger to ${host} failed: the board may be offline, behind a firewall, or without a finger service`,
       }
-    told(1, 3, 'asking since when it runs')
+    told(1, 3, 'asking how long it runs')
     const uptime = uptimeOf(await answers('?uptime'))
     told(2, 3, 'asking who is on')
     const callers = callersOf(await answers('?active-users.json'))
@@ -89,11 +89,11 @@ export async function probe(
     }
   } catch (error) {
     if (!isPegboardError(error) || error.code !== 'E_SSRF_BLOCKED') throw error
-    return { online_query_result: `finger to ${host} was not tried: it is no public address` }
+    return { online_query_result: `finger to ${host} was not tried: the address is not public` }
   }
 }
 
-/** `Duration: <seconds>`, when it began in seconds since the epoch, the same in words, and its time now. */
+/** Parses `Duration: <seconds>`: start in seconds since the epoch, as text, and the board's time. */
 function uptimeOf(text = '') {
   const [first = '', , began = ''] = text.split('\n')
   const seconds = Number(/Duration:\s*(\d{1,12})/i.exec(first)?.[1] ?? 0)

@@ -3,19 +3,19 @@ import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { called, type Named, named } from './match.ts'
 
-/** Who asks, as the board knows users. */
+/** The caller as a user of the board. */
 export interface BoardUser {
   readonly level: number
   readonly flags: readonly string[]
 }
 
-/** What is known of the board: a snapshot, or an object that says how it is now. Members may be functions. */
+/** The board's data: a snapshot, or an object whose members may be functions. */
 export interface Board {
   readonly msg_groups?: unknown
   readonly file_libs?: unknown
   readonly door_sections?: unknown
   readonly stats?: unknown
-  /** The messages of a sub, where the snapshot does not hold them. */
+  /** Returns the messages of a sub-board if the snapshot has none. */
   readonly list_messages?: unknown
 }
 
@@ -45,7 +45,10 @@ const itemOf = (fields: Fields, user: BoardUser): Item => ({
 
 const ACCESS = new Set(['min_level', 'flags', 'public'])
 
-/** Open to all unless it says otherwise; `public: false` alone keeps guests out. What is not understood keeps everybody out. */
+/**
+ * Open to all unless restricted; `public: false` alone excludes guests. An access rule that cannot be parsed excludes
+ * everyone.
+ */
 function mayEnter(access: unknown, { level, flags }: BoardUser): boolean {
   if (access === undefined || access === null) return true
   if (typeof access !== 'object' || Array.isArray(access) || !Object.keys(access).every((key) => ACCESS.has(key)))
@@ -64,7 +67,7 @@ interface Parent extends Item {
   readonly children: readonly Item[]
 }
 
-/** What of a two-level list this user may see: a parent without anything to see in it is none. */
+/** The part of a two-level list that this user may see, without empty parents. */
 function visible(parents: unknown, childrenKey: string, user: BoardUser): readonly Parent[] {
   return listOf(parents)
     .map((fields) => ({
@@ -76,7 +79,7 @@ function visible(parents: unknown, childrenKey: string, user: BoardUser): readon
     .filter(({ open, children }) => open && children.length > 0)
 }
 
-/** Called by a number alone, a group is a placeholder of the board's own. */
+/** A group named by a number only is a placeholder. */
 const isPlaceholder = (name: string): boolean => /^\d+$/.test(name)
 
 const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
@@ -86,14 +89,14 @@ const wrong = (message: string, hint: string): ToolError => new ToolError(messag
 
 const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
 
-/** @throws ToolError in words for the model */
+/** @throws ToolError with a message for the model */
 function parentOf(all: readonly Parent[], wanted: string | undefined, kind: Kind, parameter: string): Parent {
   if (!wanted?.trim()) throw wrong(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
   return named(all, wanted) ?? missing(all, wanted, parameter)
 }
 
 function missing(all: readonly Item[], wanted: string, what: string): never {
-  throw new ToolError(`There is no ${what} "${wanted.slice(0, 80)}" here.`, {
+  throw new ToolError(`Unknown ${what}: "${wanted.slice(0, 80)}".`, {
     code: 'E_NOT_FOUND',
     hint: `There are: ${namesOf(all).slice(0, 1_000)}.`,
   })
@@ -101,7 +104,10 @@ function missing(all: readonly Item[], wanted: string, what: string): never {
 
 const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
 
-/** Answers what is asked of the board, as far as this user may know. @throws ToolError in words for the model */
+/**
+ * Answers a question about the board, limited to what this user may see.
+ * @throws ToolError with a message for the model
+ */
 export async function describe(board: Board, user: BoardUser, asked: Asked, now: number): Promise<Fields> {
   const { kind, limit } = asked
   const cut = (children: readonly Item[]) => ({
@@ -121,7 +127,7 @@ export async function describe(board: Board, user: BoardUser, asked: Asked, now:
     case 'subs': {
       const all = await groups()
       if (!asked.group?.trim())
-        return { ...listed(all), _note: 'These are the groups: ask again with one of them as "group" for its subs.' }
+        return { ...listed(all), _note: 'These are the groups: pass one as "group" to list its subs.' }
       const group = named(all, asked.group) ?? missing(all, asked.group, 'group')
       const { list, ...counts } = cut(group.children)
       return { kind, group: group.name, ...counts, subs: list }
@@ -168,12 +174,12 @@ async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limi
   )
   const open = all.filter((sub) => sub.open)
   if (!wanted?.trim()) throw wrong('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
-  // Of one that is closed a part of its name tells nothing, or its name could be found out letter by letter.
+  // Closed subs are matched by full name only, or their names could be guessed letter by letter.
   const sub = named(open, wanted) ?? called(all, wanted) ?? missing(open, wanted, 'sub')
   if (!sub.open)
     throw new ToolError(`${sub.name} is not publicly readable.`, {
       code: 'E_DENIED_BY_POLICY',
-      hint: 'Say so; there is no other way to its messages.',
+      hint: 'Say so; its messages cannot be read any other way.',
     })
   const { list_messages } = board
   const given =
@@ -202,7 +208,7 @@ async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limi
   }
 }
 
-/** Seconds since the epoch, or a text that says when; 0 where it says nothing. */
+/** Seconds since the epoch, or a date as text; 0 if missing. */
 function timeOf(value: unknown): number {
   const ms = typeof value === 'number' ? value * 1_000 : Date.parse(textOf(value).replace(/ UTC$/, 'Z'))
   return Number.isFinite(ms) && Math.abs(ms) < 8.64e15 ? ms : 0
@@ -232,6 +238,6 @@ export function bytes(count: number): string {
   return `${count} B`
 }
 
-/** A member as it is now. */
+/** The current value of a member, which may be a function. */
 const current = async (member: unknown): Promise<unknown> =>
   typeof member === 'function' ? await (member as () => unknown)() : member

@@ -6,34 +6,32 @@ const SETTING = 'modules.bbs.config'
 const path = z.string().min(1).optional()
 
 const Config = z.strictObject({
-  host_file: path.describe('JSON file with what there is to know of this board; absolute.'),
-  provider: path.describe(
-    'Instead of a file: name of the `_` file in the modules folder that says how the board is now.',
-  ),
+  host_file: path.describe('JSON file with facts about this board (absolute path).'),
+  provider: path.describe('Instead of a file: name of the `_` file in the modules folder that provides the facts.'),
   user: z
     .strictObject({
       level: z.int().min(0).default(0).describe('Security level.'),
-      flags: z.array(z.string()).default([]).describe('Flags the user has.'),
+      flags: z.array(z.string()).default([]).describe('Flags of the user.'),
     })
     .prefault({})
-    .describe('As whom callers see this board; profiles say otherwise.'),
+    .describe('Access of callers to this board; profiles can change it.'),
   directory_file: path.describe(
-    'List of boards as Synchronet writes it (sbbslist.json), absolute; "sample" is an invented one.',
+    'List of boards in Synchronet\'s format (sbbslist.json), absolute path; "sample" is an invented one.',
   ),
   finger: z
     .strictObject({
-      enabled: z.boolean().default(true).describe('Ask boards that run Synchronet how they are now.'),
+      enabled: z.boolean().default(true).describe('Ask boards that run Synchronet who is online.'),
       port: z.int().min(1).max(65_535).default(79).describe('Port of the finger service.'),
       timeout_ms: z
         .int()
         .min(100)
         .max(10_000)
         .default(5_000)
-        .describe('For each of three questions; ten seconds for all.'),
-      allow_private: z.boolean().default(false).describe('Private networks and this machine may be asked.'),
+        .describe('Timeout of each of three questions; ten seconds for all.'),
+      allow_private: z.boolean().default(false).describe('Allow private networks and this machine.'),
     })
     .prefault({})
-    .describe('How boards are asked.'),
+    .describe('Settings of live questions.'),
 })
 
 type Settings = z.infer<typeof Config>
@@ -42,7 +40,7 @@ type Context = CallContext<Settings>
 const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 const within = (given: number | undefined, most: number, usual: number): number =>
   Math.min(most, Math.max(1, Math.trunc(given ?? usual)))
-/** Models guess; what they mean is found out, or said, when the tool runs. */
+/** Models guess values, so they are checked when the tool runs, with a helpful error. */
 const lenient = (values: readonly string[]) => z.string().optional().meta({ enum: values })
 const limited = (most: number, usual: number) =>
   z.number().optional().meta({ type: 'integer', minimum: 1, maximum: most, default: usual })
@@ -58,14 +56,14 @@ const ThisBbs = z
     lib: part('For dirs: the file library.'),
     section: part('For doors: the section.'),
     sub: part('For recent_messages: the sub, by name or code.'),
-    limit: limited(50, 20).describe('Most to list.'),
+    limit: limited(50, 20).describe('Maximum number of entries.'),
   })
   .meta({ required: ['kind'] })
 
 const thisBbs = (files: JsonFile): ToolDef<Settings, typeof ThisBbs> => ({
   title: 'This board',
   description:
-    "Tells what this board itself has: message groups and subs, file libraries and dirs, door sections and doors, headers of recent messages of a sub, statistics of today and of all time. Call it for questions about this board's own contents. Do not use it for other boards (bbs_directory), nor for the text of messages, which it never gives.",
+    "List what this board itself has: message groups and subs, file libraries and dirs, door sections and doors, headers of recent messages of a sub, statistics of today and of all time. Call it for questions about this board's own contents. Do not use it for other boards (bbs_directory), nor for the text of messages, which it never returns.",
   aliases: [
     'message areas',
     'file areas',
@@ -85,20 +83,19 @@ const thisBbs = (files: JsonFile): ToolDef<Settings, typeof ThisBbs> => ({
     `set ${SETTING}.host_file or ${SETTING}.provider`,
   async run(input, { config, shared }) {
     const kind = (input.kind ?? 'groups').trim().toLowerCase()
-    if (!isOneOf(KINDS, kind))
-      throw wrong(`There is no kind "${kind.slice(0, 40)}".`, `There are: ${KINDS.join(', ')}.`)
+    if (!isOneOf(KINDS, kind)) throw wrong(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${KINDS.join(', ')}.`)
     const { describe } = await import('./host.ts')
     const board = await boardOf(files, config, shared)
     return await describe(board, config.user, { ...input, kind, limit: within(input.limit, 50, 20) }, Date.now())
   },
 })
 
-/** @throws ToolError where nothing is known of the board */
+/** @throws ToolError if there is no data about the board */
 async function boardOf(files: JsonFile, { host_file, provider }: Settings, shared: Context['shared']) {
   const given = provider === undefined ? undefined : shared[provider]
   const found = provider === undefined ? await files.read(host_file as string) : (fieldOf(given, 'default') ?? given)
   if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found
-  throw new ToolError('What is known of this board cannot be read now.', {
+  throw new ToolError('The facts about this board cannot be read now.', {
     code: 'E_BACKEND_UNAVAILABLE',
     hint: `The operator checks ${SETTING}.${provider === undefined ? 'host_file' : 'provider'}.`,
   })
@@ -109,13 +106,13 @@ const fieldOf = (value: unknown, key: string): unknown =>
 
 const Directory = z
   .object({
-    mode: lenient(['lookup', 'list']).describe('lookup: one board, by name alone. list: many, by filters.'),
+    mode: lenient(['lookup', 'list']).describe('lookup: one board, by name only. list: several boards, by filters.'),
     name: part('For lookup only: name, sysop or address of a board.'),
     kind: lenient(ORDERS).describe('For list only: the order.'),
-    limit: limited(30, 10).describe('For list only: most to name.'),
+    limit: limited(30, 10).describe('For list only: maximum number of boards.'),
     software: part('For list only: part of the software, such as "Synchronet".'),
     network: part('For list only: part of a network, such as "FidoNet".'),
-    sysop: part('For list only: part of the name of who runs it.'),
+    sysop: part("For list only: part of the sysop's name."),
     os: part('For list only: part of the operating system.'),
     query: part('What models send that know neither mode.'),
   })
@@ -126,7 +123,7 @@ type Wanted = z.infer<typeof Directory>
 const FILTERS = ['kind', 'limit', 'software', 'network', 'sysop', 'os'] as const
 const isGiven = (value: unknown): boolean => value !== undefined && String(value).trim() !== ''
 
-/** Which mode is meant, by what it comes with where it is not said. @throws ToolError in words for the model */
+/** The mode, derived from the other parameters if not given. @throws ToolError with a message for the model */
 function modeOf(input: Wanted): { readonly mode: 'lookup' | 'list'; readonly input: Wanted } {
   const said = input.mode?.trim().toLowerCase()
   const filtered = FILTERS.some((key) => isGiven(input[key]))
@@ -135,7 +132,7 @@ function modeOf(input: Wanted): { readonly mode: 'lookup' | 'list'; readonly inp
   if (filtered) return { mode: 'list', input }
   if (isGiven(input.query)) return { mode: 'list', input: { ...input, network: input.query } }
   throw wrong(
-    'It is not clear which mode is meant.',
+    'The mode is unclear.',
     'Use mode "lookup" with a name for one board, or "list" with kind, software, network or sysop for many.',
   )
 }
@@ -143,14 +140,14 @@ function modeOf(input: Wanted): { readonly mode: 'lookup' | 'list'; readonly inp
 const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
   title: 'Directory of boards',
   description:
-    'Looks into the directory of bulletin boards. mode "lookup" with name: one board in full, whether it is up, how reliable, and who is on now. mode "list" with filters: many; total is the count before limit. Never mix name with filters. Call it for questions about individual boards; do not use it for this board\'s own contents (this_bbs), nor for BBS history.',
+    'Look up bulletin boards in a directory. mode "lookup" with name: one board in full, whether it is up, how reliable, and who is on now. mode "list" with filters: several boards; total is the count before limit. Never mix name with filters. Call it for questions about individual boards. Do not use it for this board\'s own contents (this_bbs), nor for BBS history.',
   aliases: ['bbs list', 'find a bbs', 'is a board up', 'who is online', 'liste de bbs', 'lista de bbs', 'BBS-Liste'],
   tags: ['bbs', 'directory', 'telnet', 'finger', 'synchronet'],
   input: Directory,
   hidden: ['os', 'query'],
   effect: 'read',
   openWorld: true,
-  sideEffects: ['asks a board how it is, by finger'],
+  sideEffects: ['asks a board for its status by finger'],
   examples: [
     { input: { mode: 'lookup', name: 'Lantern Room' } },
     { input: { mode: 'list', kind: 'reliable', network: 'FidoNet', limit: 5 } },
@@ -165,10 +162,13 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
     const boards = listedIn(file)
     if (mode === 'list') {
       if (isGiven(input.name))
-        throw wrong('mode "list" takes no name.', 'Use mode "lookup" for one board, or sysop for those somebody runs.')
+        throw wrong(
+          'mode "list" takes no name.',
+          'Use mode "lookup" for one board, or sysop for the boards of a person.',
+        )
       const kind = (input.kind ?? 'recent').trim().toLowerCase()
       if (!isOneOf(ORDERS, kind))
-        throw wrong(`There is no kind "${kind.slice(0, 40)}".`, `There are: ${ORDERS.join(', ')}.`)
+        throw wrong(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
       const { software, network, sysop, os } = input
       return list(boards, kind, within(input.limit, 30, 10), { software, network, sysop, os })
     }
@@ -184,7 +184,7 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
       return {
         query: wanted,
         found: false,
-        note: 'No board of this directory is called so, run by such a person, or at such an address. Say so; nothing else is known of it.',
+        note: 'No board in this directory has this name, sysop or address. Say so; do not guess.',
       }
     const record = recordOf(board)
     const told = { query: wanted, found: true, ...record }
@@ -192,7 +192,7 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
     if (record.verify_status === 'down')
       return {
         ...told,
-        online_query_result: 'skipped: the last nightly check found the board down; verify_last_failure says how',
+        online_query_result: 'skipped: the last nightly check found the board down; see verify_last_failure',
       }
     const { fingerHost, probe } = await import('./finger.ts')
     const host = fingerHost(board)
@@ -202,12 +202,12 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
   },
 })
 
-/** What was read lives in here, so that a reloaded or second copy has its own. */
+/** State is created here, so that a reloaded or second instance has its own. */
 function bbs(): ToolModule<unknown> {
   const files = createJsonFile()
   return defineModule({
     name: 'bbs',
-    description: 'What a bulletin board system has, for who calls it, and a directory of other boards.',
+    description: 'Contents of this bulletin board system (BBS), and a directory of other boards.',
     config: Config,
     enabled: ({ config: { host_file, provider, directory_file } }) =>
       [host_file, provider, directory_file].some((file) => file !== undefined) ||

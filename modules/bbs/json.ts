@@ -1,4 +1,4 @@
-/** Readers for files other programs write: whatever is not what it should be counts as missing. */
+/** Readers for files of other programs; values of the wrong type count as missing. */
 export type Fields = Readonly<Record<string, unknown>>
 
 export const fieldsOf = (value: unknown): Fields =>

@@ -1,7 +1,7 @@
-/** What can be asked of the board. */
+/** Topics that can be queried. */
 export const KINDS = ['groups', 'subs', 'libs', 'dirs', 'door_sections', 'doors', 'recent_messages', 'stats'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** How boards of the directory are ordered. */
+/** Sort orders of the directory. */
 export const ORDERS = ['recent', 'oldest', 'active', 'reliable', 'popular', 'name'] as const
 export type Order = (typeof ORDERS)[number]

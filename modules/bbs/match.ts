@@ -5,13 +5,13 @@ export interface Named {
 
 const namesOf = ({ name, code = '' }: Named): readonly string[] => [name.toLowerCase(), code.toLowerCase()]
 
-/** The one that is called so, by name or code and in any case. */
+/** Finds by exact name or code, ignoring case. */
 export function called<T extends Named>(all: readonly T[], wanted: string): T | undefined {
   const text = wanted.trim().toLowerCase()
   return text === '' ? undefined : all.find((one) => namesOf(one).includes(text))
 }
 
-/** As a whole first, else by a part of it. */
+/** Finds by whole name first, then by part of it. */
 export function named<T extends Named>(all: readonly T[], wanted: string): T | undefined {
   const text = wanted.trim().toLowerCase()
   if (text === '') return undefined

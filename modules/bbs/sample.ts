@@ -1,4 +1,4 @@
 import boards from './data/sbbslist.json' with { type: 'json' }
 
-/** Boards that do not exist, in the format of those that do. */
+/** Invented boards in the format of real ones. */
 export const sample: unknown = boards

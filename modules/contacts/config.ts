@@ -1,28 +1,33 @@
 import { z } from 'pegboard'
 
-/** Unknown keys are refused: a misspelt limit must not leave something open. */
+/** Unknown keys are rejected, so that a misspelled limit does not leave something open. */
 export const Config = z.strictObject({
   peers: z
     .boolean()
     .default(false)
-    .describe('Agents are written to: at their http address, and else into contacts/outbox.'),
-  allow_humans: z.boolean().default(true).describe('People may be written to, not only agents.'),
-  manage: z.boolean().default(false).describe('The tools that list, show and change contacts are there, too.'),
+    .describe('Allow messages to agents: sent to their http address, or put into contacts/outbox.'),
+  allow_humans: z.boolean().default(true).describe('Allow messages to people, not only to agents.'),
+  manage: z.boolean().default(false).describe('Enable the tools that list, show and change contacts.'),
   cooldown_hours: z
     .number()
     .min(0)
     .max(8_760)
     .default(72)
-    .describe('How long nobody writes to a contact that could not be reached.'),
-  max_active: z.int().min(1).max(1_000).default(150).describe('Contacts in ACTIVE.md; more go to INACTIVE.md.'),
+    .describe('Hours before another message to a contact that could not be reached.'),
+  max_active: z
+    .int()
+    .min(1)
+    .max(1_000)
+    .default(150)
+    .describe('Maximum number of contacts in ACTIVE.md; the rest go to INACTIVE.md.'),
   file_state_dir: z
     .string()
     .min(1)
     .default('{{state_dir}}/files')
-    .describe('The folder of contacts/ACTIVE.md and contacts/INACTIVE.md; as in modules.filesystem.config.'),
+    .describe('Folder of contacts/ACTIVE.md and contacts/INACTIVE.md, as in modules.filesystem.config.'),
 })
 
-/** As `Config` gives it. */
+/** Settings with defaults. */
 export interface Settings {
   readonly peers: boolean
   readonly allow_humans: boolean

@@ -14,13 +14,13 @@ export type Fields = Readonly<Record<string, string | readonly string[]>>
 
 export interface Changed {
   readonly created: boolean
-  /** Those that made room. */
+  /** Contacts moved to make room. */
   readonly moved: readonly string[]
 }
 
 const EMPTY: Readonly<Record<Status, string>> = { active: '# Contacts', inactive: '# Inactive contacts' }
 
-/** `contacts/ACTIVE.md` and `contacts/INACTIVE.md`, which people and agents write in too. */
+/** Access to `contacts/ACTIVE.md` and `contacts/INACTIVE.md`, which people and agents edit too. */
 export function createDirectory({ file_state_dir, max_active }: Settings) {
   const files = contactFiles(file_state_dir, SETTING)
   const read = async (status: Status): Promise<ContactFile> => parseContacts(await files.read(FILES[status]), status)
@@ -28,7 +28,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
     files.write(FILES[status], `${lines.join('\n').trimEnd()}\n`)
 
   return {
-    /** All of them, those that are active first, and what could not be read. */
+    /** All contacts, active ones first, and what could not be parsed. */
     async all(): Promise<{ readonly contacts: readonly Contact[]; readonly problems: readonly string[] }> {
       const [active, inactive] = [await read('active'), await read('inactive')]
       return {
@@ -37,7 +37,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
       }
     },
 
-    /** Sets fields of a contact, and takes away those that become empty; nothing where it is gone by now. */
+    /** Sets fields of a contact and removes those that become empty; does nothing if the contact is gone. */
     note: ({ contact_id, status }: Contact, fields: Fields): Promise<void> =>
       files.alone(async () => {
         const file = await read(status)
@@ -45,7 +45,10 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         if (section) await write(status, await withFields(file.lines, section, fields))
       }),
 
-    /** Adds a contact, or changes one; what is not named stays. Where there are too many, the one nobody spoke with for longest goes. */
+    /**
+     * Adds or changes a contact; fields that are not given stay. If there are too many, the contact with the oldest
+     * conversation is moved.
+     */
     put: (contact_id: string, name: string | undefined, status: Status | undefined, fields: Fields): Promise<Changed> =>
       files.alone(async () => {
         const lists: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
@@ -56,7 +59,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         }
         const find = (at: Status): Section | undefined =>
           lists[at].sections.find(({ contact }) => contact.contact_id === contact_id)
-        // All at once: every change has the whole file read again.
+        // All at once, because each change reads the whole file again.
         const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
           const { lines } = lists[from]
           const taken = sections.flatMap(({ whole }) => ['', ...trimmed(lines.slice(...whole))])
@@ -87,7 +90,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
           .slice(0, Math.max(0, surplus))
         const moved = oldest.map(({ contact }) => contact.contact_id)
         if (oldest.length > 0) await move(oldest, 'active', 'inactive')
-        // Where one moves, it is in both files for a moment, and never in none.
+        // While it moves, a contact is briefly in both files, never in none.
         for (const list of at === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
           if (dirty.has(list)) await write(list, lists[list].lines)
         return { created: before === undefined, moved }
@@ -99,7 +102,7 @@ export type Directory = ReturnType<typeof createDirectory>
 
 const lastOf = ({ contact }: Section): number => Date.parse(contact.last_interaction_at) || 0
 
-/** Changes the block of one section and nothing else of the file; its comments stay. */
+/** Changes the block of one section and nothing else in the file; comments stay. */
 async function withFields(
   lines: readonly string[],
   { lines: [from, to] }: Pick<Section, 'lines'>,
@@ -122,7 +125,7 @@ function appended(lines: readonly string[], heading: string, section: readonly s
   return [...(before.length === 0 ? [heading] : before), '', ...section]
 }
 
-/** Without empty lines around it. */
+/** Removes leading and trailing empty lines. */
 function trimmed(lines: readonly string[]): readonly string[] {
   const isFull = (line: string): boolean => line.trim() !== ''
   const first = lines.findIndex(isFull)
@@ -136,7 +139,7 @@ export const notThere = (contact_id: string): ToolError =>
     hint: 'Use the contact_id of a section in contacts/ACTIVE.md.',
   })
 
-/** Whether sending failed because it is not allowed, rather than on the way. */
+/** True if sending was refused by policy, rather than failed on the way. */
 export const isRefusal = (error: unknown): boolean =>
   isPegboardError(error) &&
   ['E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED', 'E_DENIED_BY_POLICY', 'E_VALIDATION', 'E_TOO_LARGE'].includes(error.code)

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { ToolError } from 'pegboard'
 
-/** What is sent to agents, and what people are sent the text of. */
+/** The message format for agents; people get its text only. */
 export interface Envelope {
   readonly message_id: string
   readonly text: string
@@ -24,17 +24,17 @@ const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d
 const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/
 const MAX_TEXT = 32_000
 
-/** What is said of a wrong message is agreed, to the word. */
+/** The wording of these errors is fixed by the requirements. */
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
-/** The message as an envelope: made around a text, or checked where one comes whole. @throws ToolError */
+/** Creates an envelope for a text, or validates a complete one. @throws ToolError */
 export function envelopeOf(wanted: Wanted, now: Date): Envelope {
   const [type = ''] = wanted.content_type.split(';')
   if (type.trim().toLowerCase() !== 'application/json')
     throw refused('content_type must be application/json envelope', 'Leave content_type out.')
   const session = given(wanted.session_id)
   if (session !== undefined && !UUID_V7.test(session))
-    throw refused('session_id must be uuid_v7', 'Leave it out, or use the one of the conversation.')
+    throw refused('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
   const text = wanted.message_text ?? ''
   if (text.trim() !== '') {
     checkLength(text)
@@ -49,14 +49,14 @@ export function envelopeOf(wanted: Wanted, now: Date): Envelope {
   }
   const whole = given(wanted.message_base64)
   if (whole === undefined)
-    throw refused('message_text or message_base64 is required', 'Say in message_text what to write.')
+    throw refused('message_text or message_base64 is required', 'Put the message into message_text.')
   return unpacked(whole, session, given(wanted.reply_to))
 }
 
 const given = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
 
 function unpacked(base64: string, session: string | undefined, reply: string | undefined): Envelope {
-  const hint = 'Give the message as plain words in message_text.'
+  const hint = 'Put the message into message_text as plain text.'
   const fields = jsonOf(decoded(base64, hint), hint)
   const text = (name: string): string => {
     const value = fields[name]
@@ -84,13 +84,13 @@ function unpacked(base64: string, session: string | undefined, reply: string | u
 }
 
 function decoded(base64: string, hint: string): string {
-  // Both alphabets are taken; Node itself leaves out what is in none.
+  // Accepts both base64 alphabets; Node itself ignores invalid characters.
   const url = base64.replaceAll('+', '-').replaceAll('/', '_')
-  if (!BASE64URL.test(url)) throw refused('message_base64 decode failed: it has other characters', hint)
+  if (!BASE64URL.test(url)) throw refused('message_base64 decode failed: invalid characters', hint)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(url, 'base64url'))
   } catch {
-    throw refused('message_base64 decode failed: it is no text in UTF-8', hint)
+    throw refused('message_base64 decode failed: not UTF-8 text', hint)
   }
 }
 
@@ -104,13 +104,13 @@ function jsonOf(text: string, hint: string): Readonly<Record<string, unknown>> {
 
 function checkLength(text: string): void {
   if (text.length <= MAX_TEXT) return
-  throw new ToolError(`The message has ${text.length} characters; up to ${MAX_TEXT} are sent.`, {
+  throw new ToolError(`The message has ${text.length} characters; the limit is ${MAX_TEXT}.`, {
     code: 'E_TOO_LARGE',
-    hint: 'Send it in parts.',
+    hint: 'Split it into several messages.',
   })
 }
 
-/** Version 7: the time in milliseconds, then chance (RFC 9562). */
+/** UUID version 7: milliseconds followed by random bits (RFC 9562). */
 export function uuidV7(now: Date): string {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(now.getTime(), 0, 6)

@@ -3,11 +3,11 @@ import { Config } from './config.ts'
 import { manage } from './manage.ts'
 import { createSend } from './send.ts'
 
-/** @param now what the time is; tests have their own */
+/** @param now clock; tests pass their own */
 export function contacts(now: () => Date = () => new Date()): ToolModule<unknown> {
   return defineModule({
     name: 'contacts',
-    description: 'Messages to people and agents of a contact list, sent by whichever way reaches them.',
+    description: 'Send messages to people and agents on a contact list.',
     config: Config,
     synonyms: [['contact', 'person', 'kontakt', 'contacto', '联系人']],
     tools: { contacts_send: createSend(now), ...manage },

@@ -8,11 +8,11 @@ import { findContact } from './route.ts'
 const available = ({ config }: { readonly config: Settings }): true | string =>
   config.manage || `set ${SETTING}.manage to true`
 
-const contact_id = z.string().trim().min(1).max(200).describe('The contact_id of a section in contacts/ACTIVE.md.')
+const contact_id = z.string().trim().min(1).max(200).describe('The contact_id of an entry in contacts/ACTIVE.md.')
 const Status = z.enum(['active', 'inactive'])
 
 const List = z.object({
-  status: z.enum(['active', 'inactive', 'all']).default('active').describe('Which of them.'),
+  status: z.enum(['active', 'inactive', 'all']).default('active').describe('Which contacts to list.'),
 })
 const Get = z.object({ contact_id })
 
@@ -29,21 +29,21 @@ const chat = z
 
 const Upsert = z.object({
   contact_id,
-  name: line(100, 'The name they go by.'),
+  name: line(100, 'Name of the contact.'),
   status: Status.optional().describe('active: in use; inactive: kept.'),
   nickname: line(100, 'A shorter name.'),
-  kind: z.enum(['human', 'agent']).optional().describe('A person, or a program.'),
-  channel: line(50, 'Where they are at home, such as telegram.'),
-  tg_username: line(64, 'Their name at Telegram.'),
+  kind: z.enum(['human', 'agent']).optional().describe('human (a person) or agent (a program).'),
+  channel: line(50, 'Their main platform, such as telegram.'),
+  tg_username: line(64, 'Their Telegram user name.'),
   tg_private_chat_id: chat.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
-  tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they are in: numbers, as text.'),
-  maep_node_id: line(200, 'The peer id of an agent.'),
-  maep_dial_address: line(500, 'The address of an agent, best an https one.'),
+  tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they belong to: numbers, as text.'),
+  maep_node_id: line(200, 'Peer id of an agent.'),
+  maep_dial_address: line(500, 'Address of an agent, preferably https.'),
   persona_brief: line(1_000, 'Who they are, in a sentence or two.'),
   topic_preferences: z.array(z.string().max(100)).max(50).optional().describe('What they like to talk about.'),
 })
 
-/** Without what nobody said. */
+/** Without empty fields. */
 const shown = ({ name, status, ...fields }: Contact) => ({
   name,
   status,
@@ -56,7 +56,7 @@ const contacts_list: ToolDef<Settings, typeof List> = {
   ...common,
   title: 'List contacts',
   description:
-    'Lists who can be written to: name, contact_id, kind, and when there was contact last. For all that is known of one use contacts_get.',
+    'List people and agents you can write to: name, contact_id, kind, and last contact. For all details of one use contacts_get.',
   aliases: ['address book', 'list contacts', 'carnet d’adresses', 'lista de contactos'],
   input: List,
   effect: 'read',
@@ -81,7 +81,7 @@ const contacts_list: ToolDef<Settings, typeof List> = {
 const contacts_get: ToolDef<Settings, typeof Get> = {
   ...common,
   title: 'Show a contact',
-  description: 'Gives all that the contact list says of one person or agent, found by contact_id or by tg:@user.',
+  description: 'Show all details of one person or agent, by contact_id or tg:@user.',
   aliases: ['contact details', 'show contact', 'fiche contact'],
   input: Get,
   effect: 'read',
@@ -98,7 +98,7 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   ...common,
   title: 'Add or change a contact',
   description:
-    'Adds a contact, or changes the fields that are given of one; an empty value takes a field away. When there are too many, the one without contact for longest becomes inactive.',
+    'Add a contact, or change the given fields of one; an empty value removes a field. When the list is full, the contact without contact for longest becomes inactive.',
   aliases: ['add contact', 'update contact', 'ajouter un contact', 'añadir contacto'],
   input: Upsert,
   effect: 'write',
@@ -107,9 +107,12 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   examples: [{ input: { contact_id: 'tg:1001', name: 'Ann Lee', tg_private_chat_id: '1001' } }],
   async run({ contact_id, name, status, ...rest }, { config }) {
     if (/[\s\p{Cc}]/u.test(contact_id))
-      throw new ToolError('A contact_id has no spaces.', { code: 'E_VALIDATION', hint: 'Use one such as tg:1001.' })
+      throw new ToolError('A contact_id cannot contain spaces.', {
+        code: 'E_VALIDATION',
+        hint: 'Use an id such as tg:1001.',
+      })
     if ([contact_id, name].some((one) => one?.includes('<!--')))
-      throw new ToolError('A name and a contact_id open no comment: "<!--" is not taken.', {
+      throw new ToolError('A name or contact_id cannot contain "<!--".', {
         code: 'E_VALIDATION',
         hint: 'Leave it out.',
       })

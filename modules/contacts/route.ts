@@ -2,7 +2,7 @@ import { ToolError } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
 import { telegramChat, telegramNumber } from '../_reference-ids.ts'
 
-/** Where a message goes: by the adapter of a chat platform, or to a peer. */
+/** Where a message goes: to an adapter of a chat platform, or to a peer. */
 export type Route =
   | { readonly by: 'adapter'; readonly adapter: string; readonly channel: string; readonly peer_id: string }
   | { readonly by: 'peer'; readonly node: string; readonly address: string; readonly peer_id: string }
@@ -10,9 +10,9 @@ export type Route =
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 /**
- * Who is meant: by contact_id, else by the private chat or the peer that it names, and, for `tg:@user`, the only one of that
- * name that has a private chat. Someone who is active comes first.
- * @throws ToolError where several could be meant; undefined where nobody is
+ * Finds the recipient by contact_id, otherwise by private chat or peer, and for `tg:@user` the only contact of that
+ * name with a private chat. Active contacts come first.
+ * @throws ToolError if several match; undefined if none does
  */
 export function findContact(wanted: string, contacts: readonly Contact[]): Contact | undefined {
   const user = /^tg:@(.+)$/.exec(wanted)?.[1]?.toLowerCase()
@@ -39,10 +39,10 @@ export function findContact(wanted: string, contacts: readonly Contact[]): Conta
 function only(wanted: string, found: readonly Contact[]): Contact | undefined {
   if (found.length < 2) return found[0]
   const ids = found.map(({ contact_id }) => contact_id).join(' or ')
-  throw refused(`${wanted} could be ${ids}`, 'Use one of these as contact_id.')
+  throw refused(`${wanted} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
 }
 
-/** @param adapters names of those that run @throws ToolError */
+/** @param adapters names of the running adapters @throws ToolError */
 export function routeTo(
   contact: Contact,
   chat_id: string | undefined,
@@ -52,10 +52,10 @@ export function routeTo(
   const { contact_id, tg_private_chat_id, tg_group_chat_ids, maep_node_id, maep_dial_address } = contact
   const telegram = (channel: string): Route => {
     if (!adapters.has('telegram'))
-      throw new ToolError(`${contact_id} is written to by Telegram, which is not there.`, {
+      throw new ToolError(`${contact_id} needs Telegram, which is not configured.`, {
         code: 'E_BACKEND_UNAVAILABLE',
         retryable: false,
-        hint: 'The operator configures modules.telegram, or another module with an adapter of that name.',
+        hint: 'The operator configures modules.telegram, or another module with a telegram adapter.',
       })
     return { by: 'adapter', adapter: 'telegram', channel, peer_id: `tg:${channel}` }
   }
@@ -66,7 +66,7 @@ export function routeTo(
       throw refused(`invalid chat_id: ${chat_id.slice(0, 80)}`, 'Leave it out, or use tg:<number>.')
     if (chat === tg_private_chat_id || tg_group_chat_ids.includes(chat)) return telegram(chat)
     if (tg_private_chat_id !== '') return telegram(tg_private_chat_id)
-    throw refused(`chat_id ${chat_id} is no chat of ${contact_id}`, 'Leave it out: the chat is found by itself.')
+    throw refused(`chat_id ${chat_id} does not belong to ${contact_id}`, 'Leave it out: Pegboard finds the chat.')
   }
 
   const direct = tg_private_chat_id || lowest(tg_group_chat_ids) || telegramChat(contact_id)
@@ -77,14 +77,14 @@ export function routeTo(
   if (node !== '' || maep_dial_address !== '') {
     if (peers)
       return { by: 'peer', node, address: maep_dial_address, peer_id: node === '' ? contact_id : `maep:${node}` }
-    throw new ToolError(`${contact_id} is an agent, and those are not written to.`, {
+    throw new ToolError(`${contact_id} is an agent, and messages to agents are disabled.`, {
       code: 'E_TOOL_HIDDEN',
       hint: 'The operator sets modules.contacts.config.peers to true.',
     })
   }
   throw refused(
     `unable to resolve delivery channel for contact_id=${contact_id}`,
-    'Its section in contacts/ACTIVE.md needs tg_private_chat_id, tg_group_chat_ids, or maep_node_id.',
+    'Its entry in contacts/ACTIVE.md needs tg_private_chat_id, tg_group_chat_ids, or maep_node_id.',
   )
 }
 

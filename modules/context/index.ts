@@ -14,11 +14,11 @@ import { isAdmin } from '../_admin.ts'
 const SETTING = 'modules.context.config'
 
 const Config = z.strictObject({
-  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+  enabled: z.boolean().default(false).describe('Enable the tools.'),
   channel_roles: z
     .array(z.string().min(1).max(64))
     .default([])
-    .describe('Roles of tokens that are believed when they say from which channel a request comes.'),
+    .describe('Roles of tokens that can say which channel a request comes from.'),
 })
 
 type Settings = z.infer<typeof Config>
@@ -30,29 +30,30 @@ const has =
   ({ services }: ToolView<Settings>): true | string =>
     services[service] !== null || `set services.${service} to true`
 
-/** @throws ToolError where the host keeps none */
+/** @throws ToolError if the host does not provide the service */
 function serviceOf<Name extends Service>({ services }: Context, name: Name): NonNullable<Context['services'][Name]> {
   const service = services[name]
   if (service !== null) return service as NonNullable<Context['services'][Name]>
-  throw new ToolError('Nothing is kept of channels here.', { hint: `The operator sets services.${name} to true.` })
+  throw new ToolError('Channels are not stored here.', { hint: `The operator sets services.${name} to true.` })
 }
 
 /**
- * Where a request comes from is what it says itself. That is a right here, so it is not every token that is believed.
+ * The origin of a request is the client's own claim, and grants rights here, so only trusted tokens may make it.
  * @throws ToolError
  */
 function checkBelieved(ctx: Context): void {
   const { roles, principal } = ctx.caller
   if (principal === 'local' || isAdmin(ctx) || roles.some((role) => ctx.config.channel_roles.includes(role))) return
-  throw new ToolError('This token is not believed when it says which channel a request comes from.', {
+  throw new ToolError('This token cannot say which channel a request comes from.', {
     code: 'E_DENIED_BY_POLICY',
-    hint: `The operator gives it a role, and names that in ${SETTING}.channel_roles.`,
+    hint: `The operator adds a role of this token to ${SETTING}.channel_roles.`,
   })
 }
 
 /**
- * The channel that is meant, and its platform. Others than the one a request comes from are for who is on this machine,
- * where the client serves all of them, and for admins. @throws ToolError
+ * The channel and its platform. Channels other than the request's are for local callers, for clients that serve all
+ * channels, and for admins.
+ * @throws ToolError
  */
 function channelOf(
   ctx: Context,
@@ -62,39 +63,38 @@ function channelOf(
   checkBelieved(ctx)
   const { channelId: own, platform: from } = ctx.origin
   const platform = where?.trim() || from
-  // A channel of another platform is never the one that the request comes from, whatever it is called.
+  // A channel of another platform is never the request's own, whatever its name.
   const channel = given?.trim() || (platform === from ? own : '')
-  if (channel === '')
-    throw new ToolError('It is not known which channel is meant.', { code: 'E_VALIDATION', hint: 'Give channel_id.' })
+  if (channel === '') throw new ToolError('The channel is unknown.', { code: 'E_VALIDATION', hint: 'Give channel_id.' })
   if ((channel === own && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
     return { channel, platform }
-  throw new ToolError('Only the channel that the request comes from can be looked at.', {
+  throw new ToolError('You can only read the channel that the request comes from.', {
     code: 'E_DENIED_BY_POLICY',
     hint: 'Leave channel_id and platform out.',
   })
 }
 
 const iso = (timestamp: number): string => new Date(timestamp).toISOString()
-const channel_id = z.string().max(256).optional().describe('The channel; default the one the request comes from.')
+const channel_id = z.string().max(256).optional().describe('The channel; default the channel of the request.')
 const platform = z
   .string()
   .max(64)
   .optional()
-  .describe('Where the channel is, such as telegram; default where the request comes from.')
-const message_id = z.string().min(1).max(256).describe('As conversation_get gave it.')
+  .describe('Platform of the channel, such as telegram; default the platform of the request.')
+const message_id = z.string().min(1).max(256).describe('From conversation_get.')
 const content = z.string().min(1).max(32_000).describe('The text.')
-const user_id = z.string().max(256).optional().describe('Id of who wrote it.')
-const user_name = z.string().max(256).optional().describe('What they are called.')
+const user_id = z.string().max(256).optional().describe('Id of the author.')
+const user_name = z.string().max(256).optional().describe('Name of the author.')
 const told = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, timestamp: iso(timestamp) })
 const tags = ['context', 'chat', 'history']
 
 const missing = (id: string): ToolError =>
-  new ToolError(`There is no message "${id.slice(0, 80)}" in this conversation.`, {
+  new ToolError(`Message "${id.slice(0, 80)}" is not in this conversation.`, {
     code: 'E_NOT_FOUND',
-    hint: 'conversation_get shows what there is.',
+    hint: 'conversation_get lists the messages.',
   })
 
-/** Without what users wrote whom the persona blocked. Where the moderation is off, nobody is. */
+/** Removes messages of users whom the persona has blocked. Without the moderation module, nobody is blocked. */
 async function heard(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
   try {
     const result = await ctx.call('moderation.filter_history', { messages })
@@ -109,13 +109,13 @@ async function heard(ctx: Context, messages: readonly Readonly<Record<string, un
 const Get = z.object({
   channel_id,
   platform,
-  limit: z.int().min(1).max(100).default(20).describe('Most entries, of the newest.'),
+  limit: z.int().min(1).max(100).default(20).describe('Maximum number of entries, newest.'),
 })
 
 const conversation_get: ToolDef<Settings, typeof Get> = {
   title: 'Read a conversation',
   description:
-    "Gives the last entries of a channel, the oldest first: what was said and by whom. Use it to find out what a channel is about. Not for searching (message_search), nor for this client's own chat.",
+    "Read the last entries of a channel, oldest first: what was said and by whom. Use it to find out what a channel is about. Not for searching (message_search), nor for this client's own chat.",
   aliases: ['chat history', 'channel history', 'historique du salon', 'historial del canal', 'Verlauf'],
   tags,
   input: Get,
@@ -134,7 +134,7 @@ const conversation_get: ToolDef<Settings, typeof Get> = {
 const Append = z.object({
   channel_id,
   platform,
-  role: z.enum(['user', 'assistant', 'system', 'tool']).default('user').describe('Whose entry it is.'),
+  role: z.enum(['user', 'assistant', 'system', 'tool']).default('user').describe('Role of the author.'),
   content,
   user_id,
   user_name,
@@ -144,12 +144,12 @@ const Append = z.object({
 const conversation_append: ToolDef<Settings, typeof Append> = {
   title: 'Add to a conversation',
   description:
-    'Adds an entry to the conversation of a channel; of more than a hundred the oldest goes. For programs that bring a chat here. It sends nothing to anybody.',
+    'Add an entry to the conversation of a channel, which keeps the last hundred. For programs that connect a chat. Sends nothing.',
   aliases: ['append history', 'ajouter à l’historique', 'añadir al historial'],
   tags,
   input: Append,
   effect: 'write',
-  sideEffects: ['changes the kept conversation'],
+  sideEffects: ['changes the stored conversation'],
   examples: [{ input: { role: 'user', user_name: 'Ada', content: 'Hello' } }],
   available: has('conversations'),
   async run({ channel_id, platform: where, ...entry }, ctx) {
@@ -166,13 +166,13 @@ const Update = z.object({ channel_id, platform, message_id, content })
 const conversation_update: ToolDef<Settings, typeof Update> = {
   title: 'Edit a conversation',
   description:
-    'Replaces the text of an entry of a conversation, as when its author edited it. It changes nothing on the platform.',
+    'Replace the text of an entry in a conversation, for example after its author edited it. Changes nothing on the platform.',
   aliases: ['edit history', 'modifier l’historique', 'editar historial'],
   tags,
   input: Update,
   effect: 'destructive',
   idempotent: true,
-  sideEffects: ['changes the kept conversation'],
+  sideEffects: ['changes the stored conversation'],
   examples: [{ input: { message_id: 'm1', content: 'Hello again' } }],
   available: has('conversations'),
   async run({ channel_id, platform: where, message_id, content }, ctx) {
@@ -186,19 +186,19 @@ const conversation_update: ToolDef<Settings, typeof Update> = {
 const Delete = z.object({
   channel_id,
   platform,
-  message_id: z.string().max(256).optional().describe('The entry; without it everything.'),
-  all: z.boolean().default(false).describe('Must be true where message_id is left out.'),
+  message_id: z.string().max(256).optional().describe('The entry; default all entries.'),
+  all: z.boolean().default(false).describe('Must be true without message_id.'),
 })
 
 const conversation_delete: ToolDef<Settings, typeof Delete> = {
   title: 'Delete from a conversation',
   description:
-    'Takes an entry out of a conversation, as when its author deleted it, or with all the whole of it. It deletes nothing on the platform.',
+    'Remove an entry from a conversation, for example after its author deleted it, or with all every entry. Deletes nothing on the platform.',
   aliases: ['clear history', 'delete message', 'effacer l’historique', 'borrar historial'],
   tags,
   input: Delete,
   effect: 'destructive',
-  sideEffects: ['deletes from the kept conversation'],
+  sideEffects: ['deletes from the stored conversation'],
   examples: [{ input: { message_id: 'm1' } }, { input: { all: true } }],
   available: has('conversations'),
   async run({ channel_id, platform: where, message_id, all }, ctx) {
@@ -206,9 +206,9 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
     const conversations = serviceOf(ctx, 'conversations')
     if (message_id === undefined) {
       if (all) return { channel_id: channel, deleted: await conversations.clear(channel, platform) }
-      throw new ToolError('It is not said which entry is meant.', {
+      throw new ToolError('No entry was named.', {
         code: 'E_VALIDATION',
-        hint: 'Give message_id, or all: true for the whole conversation.',
+        hint: 'Pass message_id, or all: true for the whole conversation.',
       })
     }
     if (await conversations.delete(channel, message_id, platform)) return { channel_id: channel, deleted: 1 }
@@ -219,25 +219,25 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
 const toldMessage = ({ timestamp, ...message }: CachedMessage) => ({ ...message, timestamp: iso(timestamp) })
 
 const Message = z.object({
-  text: z.string().min(1).max(16_000).describe('What was said.'),
+  text: z.string().min(1).max(16_000).describe('Text of the message.'),
   channel_id,
   user_id,
   user_name,
   platform,
-  message_id: z.string().max(256).optional().describe('Id on the platform; one that is known is replaced.'),
-  reply_to_id: z.string().max(256).optional().describe('Id of the message it answers.'),
-  timestamp: z.iso.datetime({ offset: true }).optional().describe('When; default now.'),
+  message_id: z.string().max(256).optional().describe('Id on the platform; a known id is replaced.'),
+  reply_to_id: z.string().max(256).optional().describe('Id of the message it replies to.'),
+  timestamp: z.iso.datetime({ offset: true }).optional().describe('Time; default now.'),
 })
 
 const message_record: ToolDef<Settings, typeof Message> = {
   title: 'Record a message',
   description:
-    'Keeps a message of a channel, for message_search and for who was seen there. For programs that bring a chat here. It sends nothing to anybody; for facts use a memory.',
+    'Store a message of a channel for message_search, and its author as seen there. For programs that connect a chat. Sends nothing; for facts use a memory.',
   aliases: ['cache message', 'log message', 'enregistrer un message', 'registrar mensaje'],
   tags,
   input: Message,
   effect: 'write',
-  sideEffects: ['keeps a message for ninety days'],
+  sideEffects: ['stores a message for ninety days'],
   examples: [{ input: { text: 'The build is green.', user_name: 'Ada' } }],
   available: has('messages'),
   async run({ channel_id: which, platform: where, timestamp, ...message }, ctx) {
@@ -249,17 +249,17 @@ const message_record: ToolDef<Settings, typeof Message> = {
 }
 
 const Search = z.object({
-  query: z.string().max(500).default('').describe('What is looked for, in any words; without it the newest.'),
+  query: z.string().max(500).default('').describe('Words to search for; default the newest messages.'),
   channel_id,
   platform,
-  everywhere: z.boolean().default(false).describe('All channels; for admins and on this machine.'),
-  limit: z.int().min(1).max(50).default(10).describe('Most messages to give.'),
+  everywhere: z.boolean().default(false).describe('Search all channels; for admins and on this machine.'),
+  limit: z.int().min(1).max(50).default(10).describe('Maximum number of messages.'),
 })
 
 const message_search: ToolDef<Settings, typeof Search> = {
   title: 'Search messages',
   description:
-    "Finds recent messages of a channel by words and meaning, best first; without a query the newest. Use it for what somebody said. Not for files, nor for this client's own chat.",
+    "Find recent messages of a channel by words and meaning, best first; without a query the newest. Use it to find what someone said. Not for files, nor for this client's own chat.",
   aliases: ['find message', 'who said', 'recent messages', 'chercher un message', 'buscar mensaje', 'Nachricht suchen'],
   tags,
   input: Search,
@@ -272,12 +272,12 @@ const message_search: ToolDef<Settings, typeof Search> = {
     const messages = serviceOf(ctx, 'messages')
     const wanted = query.trim()
     if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
-      throw new ToolError('Only admins search all channels.', {
+      throw new ToolError('Only admins can search all channels.', {
         code: 'E_DENIED_BY_POLICY',
         hint: 'Leave everywhere out.',
       })
     if (everywhere && wanted === '')
-      throw new ToolError('All channels are searched by a query only.', { code: 'E_VALIDATION', hint: 'Give a query.' })
+      throw new ToolError('Searching all channels needs a query.', { code: 'E_VALIDATION', hint: 'Pass query.' })
     const { channel, platform } = everywhere
       ? { channel: undefined, platform: where?.trim() || undefined }
       : channelOf(ctx, channel_id, where)
@@ -289,13 +289,13 @@ const message_search: ToolDef<Settings, typeof Search> = {
   },
 }
 
-/** Without what was not given. */
+/** Without fields that were not given. */
 const given = <T extends object>(fields: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
 
 export default defineModule({
   name: 'context',
-  description: 'Conversations and messages of chat channels that are kept here: read, brought in, corrected, searched.',
+  description: 'Stored conversations and messages of chat channels: read, add, edit, search.',
   config: Config,
   enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['channel', 'room', 'salon', 'canal', 'Kanal']],

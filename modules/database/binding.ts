@@ -1,7 +1,7 @@
 import { ToolError } from 'pegboard'
 import type { Token } from './sql.ts'
 
-/** What a placeholder can stand for. */
+/** Values for placeholders. */
 export type Param = string | number | boolean | null | readonly unknown[] | Readonly<Record<string, unknown>>
 export type Params = readonly Param[] | Readonly<Record<string, Param>>
 
@@ -10,14 +10,17 @@ export interface Bound {
   readonly params: readonly Param[]
 }
 
-/** `:p0` of a list, `:name` of an object, `?` and `$1` of a list: all become what the database knows, and values stay values. */
+/**
+ * Replaces `:p0` of a list, `:name` of an object, and `?` and `$1` of a list by the database's own placeholders;
+ * values are never inserted into the text.
+ */
 export function bind(sql: string, tokens: readonly Token[], given: Params, placeholder: (at: number) => string): Bound {
   const list = Array.isArray(given) ? (given as readonly Param[]) : undefined
   const named = new Map(
     list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),
   )
   const questions = tokens.filter(isQuestion).length
-  // In PostgreSQL `?` is also an operator: it stands for a value only where there is one for each, and nothing else does.
+  // In PostgreSQL `?` is also an operator, so it counts as a placeholder only if there is exactly one value for each.
   const takesQuestions =
     questions > 0 && list !== undefined && list.length === questions && !tokens.some((_, at) => isNumbered(tokens, at))
   const params: Param[] = []
@@ -51,10 +54,8 @@ export function bind(sql: string, tokens: readonly Token[], given: Params, place
   const spare = [...named.keys()].filter((name) => !used.has(name))
   if (spare.length > 0)
     throw new ToolError(
-      list
-        ? `${list.length} values were given and ${used.size} placeholders are there.`
-        : `There is no placeholder :${spare[0]}.`,
-      { code: 'E_VALIDATION', hint: 'Use :p0, :p1 … or ? for a list of values and :name for an object.' },
+      list ? `${list.length} values for ${used.size} placeholders.` : `No placeholder :${spare[0]} in the statement.`,
+      { code: 'E_VALIDATION', hint: 'Use :p0, :p1 … or ? with a list, and :name with an object.' },
     )
   return { sql: text + sql.slice(from), params }
 }
@@ -73,4 +74,4 @@ const isNumbered = (tokens: readonly Token[], at: number): boolean => {
   return (isMark(mark, ':') && /^p\d+$/.test(name.text)) || (isMark(mark, '$') && name.kind === 'number')
 }
 const missing = (placeholder: string): ToolError =>
-  new ToolError(`There is no value for ${placeholder}.`, { code: 'E_VALIDATION', hint: 'Add it to params.' })
+  new ToolError(`No value for ${placeholder}.`, { code: 'E_VALIDATION', hint: 'Add it to params.' })

@@ -1,10 +1,10 @@
-/** What there is in a database, said alike for all kinds. */
+/** The content of a database, in the same form for all kinds. */
 export interface Table {
   readonly name: string
-  /** Absent where there is but one, or it is the usual one. */
+  /** Absent if there is only one schema, or if it is the default one. */
   readonly schema?: string
   readonly type: 'table' | 'view'
-  /** About so many; absent where the database does not know. */
+  /** Estimated; absent if the database does not know. */
   readonly rows?: number
 }
 
@@ -49,25 +49,25 @@ export interface Routine {
   readonly definition?: string
 }
 
-/** Runs a reading statement: rows with their values in the order of the columns. */
+/** Runs a reading statement; returns rows with values in column order. */
 export type Ask = (sql: string, params?: readonly (string | null)[]) => Promise<readonly (readonly unknown[])[]>
 
-/** How a kind of database is asked what it holds. */
+/** How to read the structure of one kind of database. */
 export interface Catalog {
   tables(ask: Ask): Promise<readonly Table[]>
-  /** Of these tables, or of all. */
+  /** The structure of these tables, or of all. */
   shapes(ask: Ask, tables?: readonly Table[]): Promise<readonly TableShape[]>
-  /** Functions and procedures that people made. */
+  /** User-defined functions and procedures. */
   routines(ask: Ask): Promise<readonly Routine[]>
-  /** Which of these names, in small letters, are tables or views, those of the system among them. */
+  /** Which of these lower-case names are tables or views, including system ones. */
   relations(ask: Ask, names: readonly string[]): Promise<readonly string[]>
 }
 
-/** As it is written in a statement without quotes: `orders`, `sales.orders`. */
+/** As written in a statement without quotes: `orders`, `sales.orders`. */
 export const fullName = ({ name, schema }: Pick<Table, 'name' | 'schema'>): string =>
   schema === undefined ? name : `${schema}.${name}`
 
-/** Rows by the table they are of, in the order they came. */
+/** Groups rows by table, keeping their order. */
 export function byTable(rows: readonly (readonly unknown[])[]): ReadonlyMap<string, readonly (readonly unknown[])[]> {
   const found = new Map<string, (readonly unknown[])[]>()
   for (const [schema, table, ...row] of rows) {

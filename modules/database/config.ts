@@ -8,36 +8,31 @@ const list = (what: string) => z.array(z.string().min(1)).default([]).describe(w
 
 export const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
 
-/** What both a connection of the configuration and `connect` may say. */
+/** Settings that both a configured connection and `connect` accept. */
 export const place = {
-  driver: z.enum(DRIVERS).optional().describe('The kind of database; mysql is MariaDB, too.'),
+  driver: z.enum(DRIVERS).optional().describe('Kind of database; mysql includes MariaDB.'),
   database: z
     .string()
     .min(1)
     .max(4096)
     .optional()
-    .describe('Its name on the server; of SQLite the file, or ":memory:".'),
-  host: z.string().min(1).max(255).optional().describe('The server; default this machine.'),
-  port: z.int().min(1).max(65_535).optional().describe('Its port; default the usual one.'),
-  username: z.string().min(1).max(255).optional().describe('Who to log in as.'),
-  password: z.string().max(1_024).optional().describe('Its password.'),
-  password_env: z
-    .string()
-    .min(1)
-    .max(255)
-    .optional()
-    .describe('The variable of the environment that has the password.'),
-  url: z.string().min(1).max(4096).optional().describe('All of it as one: postgres://user@host/name, sqlite:data.db.'),
-  role: z.string().max(100).optional().describe('What it is for, such as "reporting"; shown in lists.'),
-  group: z.string().max(100).optional().describe('What it belongs to; shown in lists.'),
+    .describe('Name of the database; for SQLite the file, or ":memory:".'),
+  host: z.string().min(1).max(255).optional().describe('Host; default this machine.'),
+  port: z.int().min(1).max(65_535).optional().describe('Port; default that of the driver.'),
+  username: z.string().min(1).max(255).optional().describe('User name.'),
+  password: z.string().max(1_024).optional().describe('Password.'),
+  password_env: z.string().min(1).max(255).optional().describe('Environment variable that holds the password.'),
+  url: z.string().min(1).max(4096).optional().describe('Connection URL: postgres://user@host/name, sqlite:data.db.'),
+  role: z.string().max(100).optional().describe('Purpose, such as "reporting"; shown in lists.'),
+  group: z.string().max(100).optional().describe('Group; shown in lists.'),
 }
 export const Options = z.strictObject({
-  ssl: z.enum(['off', 'require', 'verify']).optional().describe('Encrypt, and with "verify" check the certificate.'),
-  ca: z.string().optional().describe('Certificates to check it against, as PEM.'),
-  create: z.boolean().optional().describe('Make the file of SQLite where there is none.'),
+  ssl: z.enum(['off', 'require', 'verify']).optional().describe('Use TLS; "verify" also checks the certificate.'),
+  ca: z.string().optional().describe('CA certificates, as PEM.'),
+  create: z.boolean().optional().describe('Create the SQLite file if it does not exist.'),
 })
 
-/** Whether it says where the database is. */
+/** True if it names a database. */
 function leadsSomewhere(given: Place): boolean {
   try {
     const { driver, database } = unfolded(given)
@@ -50,15 +45,12 @@ function leadsSomewhere(given: Place): boolean {
 const Connection = z
   .strictObject({
     ...place,
-    description: z.string().max(500).optional().describe('What is in it, for models.'),
-    options: Options.default({}).describe('More about the connection.'),
-    policy: PolicyInput.optional().describe('What statements may do; default default_policy.'),
-    accept_role: z
-      .boolean()
-      .default(false)
-      .describe('Read only with a login that could write: without this such a login is refused.'),
+    description: z.string().max(500).optional().describe('Description of its data, for models.'),
+    options: Options.default({}).describe('Driver options.'),
+    policy: PolicyInput.optional().describe('Policy for statements; default default_policy.'),
+    accept_role: z.boolean().default(false).describe('Accept a login that can write on a read-only connection.'),
     allowed_functions: list(
-      'Functions that reading statements may call although they might do more (PostgreSQL, MySQL).',
+      'More functions that statements can call under readonly and safe_write (PostgreSQL, MySQL).',
     ),
   })
   .refine(leadsSomewhere, 'give driver and database, or a url such as postgres://user@host/name or sqlite:data.db')
@@ -67,48 +59,45 @@ export type Connection = z.infer<typeof Connection>
 const ID = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/)
 
 const SavedQuery = z.strictObject({
-  description: z.string().min(1).max(500).describe('What it tells; models choose by it.'),
-  sql: z.string().min(1).describe('One reading statement, with :name where a value goes.'),
+  description: z.string().min(1).max(500).describe('What the query returns; models choose by it.'),
+  sql: z.string().min(1).describe('One reading statement, with :name for each value.'),
   parameters: z
     .record(
       z.string().regex(/^[A-Za-z_]\w*$/),
       z.strictObject({
-        description: z.string().default('').describe('What it stands for.'),
-        default: z.union([z.string(), z.number(), z.boolean(), z.null()]).optional().describe('Where none is given.'),
+        description: z.string().default('').describe('What the parameter means.'),
+        default: z.union([z.string(), z.number(), z.boolean(), z.null()]).optional().describe('Default value.'),
       }),
     )
     .default({})
-    .describe('Its values by their names.'),
-  connection_id: ID.default('default').describe('Where it is run.'),
+    .describe('Parameters by name.'),
+  connection_id: ID.default('default').describe('Connection to use.'),
 })
 
-/** Unknown keys are refused: a misspelt `policy` must not leave writing on. */
+/** Unknown keys are rejected, so that a misspelled `policy` does not leave writing enabled. */
 export const Config = z.strictObject({
-  connections: z.record(ID, Connection).default({}).describe('Databases by the names that models use.'),
-  saved_queries: z
-    .record(ID, SavedQuery)
-    .default({})
-    .describe('Queries by name that models run with saved_query, without writing SQL.'),
-  default_policy: PolicyInput.default('readonly').describe('What statements may do on connections that do not say.'),
-  roots: list('Folders of SQLite files that a model may open with connect; default none.'),
-  denied_paths: list('What in them is never opened: globs, folders or absolute paths.'),
-  allowed_hosts: list('Servers that a model may reach with connect, such as "db.example.com:5432"; default none.'),
-  timeout_seconds: z.number().min(0.1).max(600).default(30).describe('Seconds a statement may take.'),
-  busy_seconds: z.number().min(0).max(60).default(5).describe('Seconds to wait for a file that somebody writes to.'),
-  max_rows: z.int().min(1).max(50_000).default(50_000).describe('Rows of an answer at most, whatever a call asks for.'),
+  connections: z.record(ID, Connection).default({}).describe('Databases by name; models use these names.'),
+  saved_queries: z.record(ID, SavedQuery).default({}).describe('Queries that models run by name with saved_query.'),
+  default_policy: PolicyInput.default('readonly').describe('Policy of connections without their own.'),
+  roots: list('Folders of SQLite files that a model can open with connect; default none.'),
+  denied_paths: list('Paths in them that are never opened: globs, folders or absolute paths.'),
+  allowed_hosts: list('Servers that a model can reach with connect, such as "db.example.com:5432"; default none.'),
+  timeout_seconds: z.number().min(0.1).max(600).default(30).describe('Maximum seconds for a statement.'),
+  busy_seconds: z.number().min(0).max(60).default(5).describe('Seconds to wait for another writer.'),
+  max_rows: z.int().min(1).max(50_000).default(50_000).describe('Maximum number of rows in a result.'),
   max_bytes: z
     .int()
     .min(1_024)
     .default(1024 * 1024)
-    .describe('Bytes of an answer at most; what is over is left out.'),
-  max_sessions: z.int().min(1).max(32).default(4).describe('Statements that run at a time on one database.'),
+    .describe('Maximum bytes of a result; the rest is ignored.'),
+  max_sessions: z.int().min(1).max(32).default(4).describe('Statements that run at once on one database.'),
   ...ownFolders,
 })
 
 export type Settings = z.infer<typeof Config>
 export const SETTING = 'modules.database.config'
 
-/** The guarded way to the files that a model may open. */
+/** Guarded access to the files that a model may open. */
 export function pathsFor(settings: Settings): Paths {
   const { workspace, roots, denied_paths, state_dir, config_file, modules_dir } = settings
   return createPaths({
@@ -119,7 +108,7 @@ export function pathsFor(settings: Settings): Paths {
   })
 }
 
-/** Where a connection leads, as far as it was said. */
+/** Where a connection leads, as far as given. */
 export type Place = { readonly [K in keyof typeof place]?: z.infer<(typeof place)[K]> | undefined }
 
 const SCHEMES: Readonly<Record<string, Target['driver']>> = {
@@ -132,7 +121,7 @@ const SCHEMES: Readonly<Record<string, Target['driver']>> = {
   'file:': 'sqlite',
 }
 
-/** How `sslmode` of an address is called by those who write them. */
+/** Names of `sslmode` in connection URLs. */
 const MODES: Readonly<Record<string, Target['ssl']>> = {
   disable: 'off',
   disabled: 'off',
@@ -146,26 +135,29 @@ const MODES: Readonly<Record<string, Target['ssl']>> = {
   verify_identity: 'verify',
 }
 
-/** Nothing that an address asks for is left out in silence. */
+/** Every parameter of a connection URL is used or rejected. */
 function sslOf(parameters: URLSearchParams): Target['ssl'] {
   let ssl: Target['ssl']
   for (const [name, value] of parameters) {
     const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? MODES[value.toLowerCase()] : undefined
     ssl = mode
     if (mode === undefined)
-      throw new ToolError(`The url has a parameter that is not taken: ${name}.`, {
+      throw new ToolError(`The url has an unknown parameter: ${name}.`, {
         code: 'E_VALIDATION',
-        hint: 'sslmode may be disable, require, verify-ca or verify-full; for the rest use options.',
+        hint: 'sslmode is disable, require, verify-ca or verify-full; set anything else in options.',
       })
   }
   return ssl
 }
 
-/** The same with what its address says. @throws ToolError E_VALIDATION, without the address: it may have a password */
+/**
+ * Adds the parts of the connection URL.
+ * @throws ToolError E_VALIDATION, without the URL, which may contain a password
+ */
 export function unfolded(given: Place): Place & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
   const bad = (): ToolError =>
-    new ToolError('The url is not one of a database.', {
+    new ToolError('The url is not a database URL.', {
       code: 'E_VALIDATION',
       hint: 'Write postgres://user@host:5432/name, mysql://user@host/name or sqlite:path.',
     })

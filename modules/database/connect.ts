@@ -1,4 +1,5 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
+import { isAdmin } from '../_admin.ts'
 import { Options, place, type Settings } from './config.ts'
 import * as connections from './connections.ts'
 import { PolicyInput } from './policy.ts'
@@ -10,37 +11,37 @@ const Connect = z.object({
   connection_id,
   ...place,
   policy: PolicyInput.optional().describe(
-    'What statements may do: readonly, safe_write (rows, not structure) or unrestricted.',
+    'Policy for statements: readonly, safe_write (rows, not structure) or unrestricted.',
   ),
-  persist: z.boolean().optional().describe('Remember it: later its name alone opens it again.'),
-  options: Options.optional().describe('For set-up steps: ssl, ca, create.'),
-  accept_role: z.boolean().optional().describe('For set-up steps: read only with a login that could write.'),
-  allowed_functions: z.array(z.string()).optional().describe('For set-up steps: functions that may be called.'),
+  persist: z.boolean().optional().describe('Remember the connection, to open it later by its name.'),
+  options: Options.optional().describe('Only in set-up steps: ssl, ca, create.'),
+  accept_role: z.boolean().optional().describe('Only in set-up steps: accept a login that can write.'),
+  allowed_functions: z.array(z.string()).optional().describe('Only in set-up steps: functions that can be called.'),
 })
 const Disconnect = z.object({
   connection_id: z
     .string()
     .regex(/^(?:\*|[A-Za-z0-9_.-]{1,64})$/)
     .default('default')
-    .describe('Which connection; "*" is all.'),
+    .describe('Connection; "*" means all.'),
 })
 const SetPolicy = z.object({
-  connection_id: connection_id.unwrap().describe('Which connection.'),
-  policy: PolicyInput.describe('What statements may do from now on.'),
+  connection_id: connection_id.unwrap().describe('Connection.'),
+  policy: PolicyInput.describe('Policy for statements from now on.'),
 })
 
 export const connect: ToolDef<Settings, typeof Connect> = {
   ...common,
   title: 'Connect to a database',
   description:
-    'Opens a connection to a database under a name for the other tools: one of the configuration by connection_id alone, or a SQLite file or a server where the operator allows it. Those of the configuration open by themselves when they are used.',
+    'Connect to a database and name the connection for the other tools: a configured one by connection_id, or a SQLite file or server where the operator allows it. Configured connections open automatically when used.',
   aliases: ['open database', 'database connection', 'se connecter à une base', 'conectar base de datos'],
   input: Connect,
   hidden: ['password', 'password_env', 'options', 'accept_role', 'allowed_functions'],
   effect: 'write',
   idempotent: true,
   available: connections.mayConnect,
-  sideEffects: ['opens a connection', 'makes the file of a new SQLite database'],
+  sideEffects: ['opens a connection', 'creates the file of a new SQLite database'],
   examples: [{ input: { connection_id: 'shop' } }, { input: { driver: 'sqlite', database: 'data.db' } }],
   async run(wanted, ctx) {
     const link = await connections.connect(ctx, wanted)
@@ -52,7 +53,7 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
   ...common,
   title: 'Disconnect from a database',
   description:
-    'Closes a connection, or all. One that you made is forgotten; those of the operator open again when they are used.',
+    'Close a database connection, or all. Your own connections are removed; configured ones open again when used.',
   aliases: ['close database', 'close connection', 'se déconnecter'],
   input: Disconnect,
   effect: 'write',
@@ -62,13 +63,21 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
   examples: [{ input: { connection_id: '*' } }],
   async run({ connection_id }, ctx) {
     const known = connections.namedFor(ctx)
-    const chosen = connection_id === '*' ? [...known.values()] : [known.get(connection_id)]
+    // Calls of others run on configured connections.
+    const mayClose = ({ owner }: connections.Named): boolean =>
+      owner !== undefined || ctx.caller.principal === 'local' || isAdmin(ctx)
+    const chosen = connection_id === '*' ? [...known.values()].filter(mayClose) : [known.get(connection_id)]
     const closed: string[] = []
     for (const named of chosen) {
       if (!named)
-        throw new ToolError(`There is no connection "${connection_id}".`, {
+        throw new ToolError(`Unknown connection: "${connection_id}".`, {
           code: 'E_NOT_FOUND',
-          hint: 'list_connections shows them.',
+          hint: 'list_connections lists them.',
+        })
+      if (!mayClose(named))
+        throw new ToolError(`"${named.id}" is shared with other users, so only admins can disconnect it.`, {
+          code: 'E_DENIED_BY_POLICY',
+          hint: 'It needs no disconnect. Ask the operator, who gives the role "admin".',
         })
       if (connections.isOpen(ctx, named)) closed.push(named.id)
       await connections.close(ctx, named)
@@ -81,7 +90,7 @@ export const list_connections: ToolDef<Settings> = {
   ...common,
   title: 'List database connections',
   description:
-    'Lists the databases that can be used, by the names the other tools take: kind, database, what statements may do, and whether it is open.',
+    'List the databases you can use, with the names for the other tools: kind, database, policy, and whether it is open.',
   aliases: ['databases', 'show connections', 'lister les bases', 'bases de datos'],
   effect: 'read',
   available: connections.someConnection,
@@ -96,13 +105,13 @@ export const set_policy: ToolDef<Settings, typeof SetPolicy> = {
   ...common,
   title: 'Restrict a connection',
   description:
-    'Lets statements on a connection do less from now on, for you alone: fewer tables, fewer rows, only reading. It can never allow more than the operator does.',
+    'Restrict a database connection for yourself: fewer tables, fewer rows, or read only. It can never allow more than the operator does.',
   aliases: ['restrict database', 'database policy', 'restreindre la connexion'],
   input: SetPolicy,
   effect: 'write',
   idempotent: true,
   available: connections.someConnection,
-  sideEffects: ['changes what statements may do'],
+  sideEffects: ['changes the policy of a connection'],
   examples: [{ input: { connection_id: 'default', policy: 'readonly' } }],
   run: ({ connection_id, policy }, ctx) => {
     connections.tighten(ctx, connection_id, policy)

@@ -14,23 +14,23 @@ import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded
 import type { Dialect, Driver, Powers, Target } from './driver.ts'
 import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './policy.ts'
 
-/** A connection by its name, as far as it was said; nothing is open for it until it is used. */
+/** A connection by name; it is opened on first use. */
 export interface Named {
   readonly id: string
   readonly target: Target
   readonly policy: Policy
-  /** The login was looked at by the operator. */
+  /** The operator has accepted a login with more rights. */
   readonly acceptRole: boolean
-  /** Who sees it; nobody in particular where the operator made it. */
+  /** The principal that sees it; undefined for connections of the operator. */
   readonly owner: string | undefined
   readonly description?: string | undefined
   readonly role?: string | undefined
   readonly group?: string | undefined
-  /** The part of the configuration that decides about it. */
+  /** The part of the configuration that controls it. */
   readonly setting: string
 }
 
-/** A connection that can be worked with. */
+/** An open connection. */
 export interface Link extends Named {
   readonly driver: Driver
 }
@@ -39,9 +39,9 @@ type Ctx = Pick<CallContext<Settings>, 'caller' | 'config' | 'services' | 'signa
 type View = Pick<Ctx, 'caller' | 'config' | 'services'>
 
 interface State {
-  /** Made by `connect`: by owner and name. */
+  /** Connections made by `connect`, by owner and name. */
   readonly made: Map<string, Named>
-  /** Tighter policies that callers wanted for themselves: by owner and name. */
+  /** Stricter policies that callers chose for themselves, by owner and name. */
   readonly tightened: Map<string, Policy>
   readonly drivers: Map<string, Promise<Driver>>
   readonly looked: WeakMap<Driver, Promise<Powers | undefined>>
@@ -52,7 +52,7 @@ interface State {
 const MAX_OWN = 16
 const key = (owner: string | undefined, id: string): string => `${owner ?? ''}\0${id}`
 
-// One process may run several gateways, and this module is imported once.
+// One process may run several gateways, but this module is imported once.
 const states = new WeakMap<object, State>()
 const NOWHERE = {}
 const keyOf = ({ processes }: Services): object => processes ?? NOWHERE
@@ -82,7 +82,7 @@ function stateOf(services: Services): State {
   return state
 }
 
-/** Those the caller may use, by name. */
+/** The connections that the caller may use, by name. */
 export function namedFor({ config, caller, services }: View): ReadonlyMap<string, Named> {
   const state = states.get(keyOf(services))
   const found = new Map<string, Named>()
@@ -146,13 +146,10 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
   const { options = {}, allowed_functions = [] } = wish
   const ssl = options.ssl ?? asked
   if (driver === undefined || database === undefined)
-    throw new ToolError(
-      `The connection "${id}" does not say ${driver === undefined ? 'its driver' : 'its database'}.`,
-      {
-        code: 'E_VALIDATION',
-        hint: 'Give driver and database, or url.',
-      },
-    )
+    throw new ToolError(`The connection "${id}" has no ${driver === undefined ? 'driver' : 'database'}.`, {
+      code: 'E_VALIDATION',
+      hint: 'Pass driver and database, or url.',
+    })
   const file = driver === 'sqlite' && database !== ':memory:'
   return {
     driver,
@@ -172,7 +169,7 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
   }
 }
 
-/** Why a database cannot be reached is for the operator, who has the log: it may name the server and the login. */
+/** The reason goes to the log only, because it may name the server and the login. */
 function telling(driver: Driver, log: Log): Driver {
   const told =
     <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
@@ -191,7 +188,7 @@ function telling(driver: Driver, log: Log): Driver {
 function environmentOf(processes: Processes | null, name: string): string {
   const value = processes?.environment([name])[name]
   if (value === undefined)
-    throw new ToolError(`The variable ${name}, which has the password, is not set.`, {
+    throw new ToolError(`The variable ${name}, which holds the password, is not set.`, {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
       hint: 'The operator sets it.',
@@ -199,20 +196,23 @@ function environmentOf(processes: Processes | null, name: string): string {
   return value
 }
 
-/** The connection of that name, open, and with a login that may be read with. @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE */
+/**
+ * Opens the connection with that name and checks its login.
+ * @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE
+ */
 export async function link(ctx: Ctx, id: string): Promise<Link> {
   const known = namedFor(ctx)
   const [first] = known.values()
   const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
   if (!named)
-    throw new ToolError(`There is no connection "${id}".`, {
+    throw new ToolError(`Unknown connection: "${id}".`, {
       code: 'E_NOT_FOUND',
-      // Not opened by itself: whether connect may be called is for the policy to say, at that call.
+      // Not opened automatically, because the policy decides whether `connect` may be called.
       hint: (await remembered(ctx, id))
-        ? `It is remembered: connect with {"connection_id": ${JSON.stringify(id)}} opens it again.`
+        ? `It is saved: open it with connect {"connection_id": ${JSON.stringify(id)}}.`
         : known.size > 0
-          ? `There are: ${[...known.keys()].join(', ')}.`
-          : 'list_connections shows them.',
+          ? `Connections: ${[...known.keys()].join(', ')}.`
+          : 'list_connections lists them.',
     })
   return await opened(ctx, named)
 }
@@ -225,13 +225,13 @@ async function opened(ctx: Ctx, named: Named): Promise<Link> {
   return { ...named, driver }
 }
 
-/** The file of SQLite, where it is now: in the folder that the operator named, and none of Pegboard's own. */
+/** The current path of a SQLite file: in the configured folder, and none of Pegboard's own files. */
 function locate({ workspace, roots }: Settings, { database }: Target, make: boolean): Promise<FileToOpen> {
   const folders = [workspace, ...roots.map((root) => resolve(workspace, root))]
   return fileToOpen(database, { folders, setting: SETTING, make })
 }
 
-/** SQLite itself says no more than that it cannot open the file. */
+/** SQLite itself only reports that it cannot open the file. */
 async function checkFile(config: Settings, { id, target, setting, owner }: Named): Promise<void> {
   const { driver, database, create } = target
   if (driver !== 'sqlite' || database === ':memory:' || create) return
@@ -242,8 +242,8 @@ async function checkFile(config: Settings, { id, target, setting, owner }: Named
       code: 'E_DB_UNAVAILABLE',
       hint:
         owner === undefined
-          ? `The operator corrects database in ${setting}, or sets options.create to true there to have it made.`
-          : 'Name a file that is there; list_connections shows the connections.',
+          ? `The operator corrects database in ${setting}, or sets options.create to true there.`
+          : 'Name an existing file; list_connections lists the connections.',
       cause: error,
     })
   })
@@ -255,7 +255,7 @@ function driverFor(state: State, target: Target, { services, config }: View): Pr
   if (!found) {
     found = createDriver(target, services, config, state.log as Log).then((driver) => telling(driver, state.log as Log))
     state.drivers.set(at, found)
-    // What could not be made is tried again the next time.
+    // A failed connection is tried again next time.
     found.catch(() => state.drivers.delete(at))
   }
   return found
@@ -270,7 +270,7 @@ async function createDriver(place: Target, { processes }: Services, config: Sett
   if (target.driver === 'postgresql') return (await import('./postgres.ts')).createPostgres(target, log)
   if (target.driver === 'mysql') return (await import('./mysql.ts')).createMysql(target, log)
   if (!processes)
-    throw new ToolError('SQLite needs a process of its own, and none can be started here.', {
+    throw new ToolError('SQLite needs its own process, and Pegboard cannot start one here.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
     })
@@ -280,13 +280,13 @@ async function createDriver(place: Target, { processes }: Services, config: Sett
 async function checkLogin(state: State, driver: Driver, named: Named): Promise<void> {
   let looked = state.looked.get(driver)
   if (!looked) {
-    // For all that come meanwhile: no caller takes it along.
+    // Shared by concurrent callers, and not cancelled by one of them.
     looked = driver.powers()
     state.looked.set(driver, looked)
     looked.then(
       (powers) =>
         powers &&
-        state.log?.warn('a connection that is to read only has a login that could do more', {
+        state.log?.warn('a read-only connection has a login that can do more', {
           connection: named.id,
           reason: powers.reason,
           setting: `${named.setting}.accept_role`,
@@ -296,21 +296,21 @@ async function checkLogin(state: State, driver: Driver, named: Named): Promise<v
   }
   const powers = await looked
   if (powers && !named.acceptRole)
-    throw new ToolError(`The connection "${named.id}" is to read only, and ${powers.reason}.`, {
+    throw new ToolError(`The connection "${named.id}" is read-only, but ${powers.reason}.`, {
       code: 'E_DENIED_BY_POLICY',
-      hint: `The operator gives it a login that may only read, or sets ${named.setting}.accept_role to true.`,
+      hint: `The operator uses a login that can only read, or sets ${named.setting}.accept_role to true.`,
     })
 }
 
 export interface Wanted extends Wish {
   readonly connection_id: string
-  /** Remember it: after a restart its name alone opens it again. */
+  /** Remember it, so that its name works after a restart. */
   readonly persist?: boolean | undefined
   readonly policy?: PolicyInput | undefined
   readonly accept_role?: boolean | undefined
 }
 
-/** Adds a connection and opens it. A client gets no further than the operator said; a set-up step is the operator. */
+/** Adds and opens a connection. A client is limited to what the operator allows; a set-up step acts as the operator. */
 export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
   const { connection_id: id } = wanted
   const state = stateOf(ctx.services)
@@ -329,9 +329,9 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
     return await proved(ctx, await link(ctx, id))
   }
   if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
-    throw new ToolError(`"${id}" is a connection of the operator.`, {
+    throw new ToolError(`"${id}" is a connection of the configuration.`, {
       code: 'E_VALIDATION',
-      hint: 'Leave out the other parameters to use it, or take another name.',
+      hint: 'Leave out the other parameters to use it, or choose another name.',
     })
   const named = ctx.setup ? byOperator(ctx, wanted) : await byClient(ctx, state, wanted)
   const made = await proved(ctx, await opened(ctx, named))
@@ -344,12 +344,12 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
 
 const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.principal}:${id}`
 
-/** Without a password: it is the operator who keeps those. */
+/** Without a password: those are stored by the operator only. */
 async function remember(ctx: Ctx, { connection_id, ...wanted }: Wanted): Promise<void> {
   if (wanted.password !== undefined || (wanted.url !== undefined && unfolded(wanted).password !== undefined))
-    throw new ToolError('It is open, and not remembered: passwords are not kept.', {
+    throw new ToolError('The connection is open but not saved: Pegboard does not store passwords.', {
       code: 'E_VALIDATION',
-      hint: `Leave out persist, or have it put into ${SETTING}.connections.`,
+      hint: `Leave out persist, or ask the operator to add it to ${SETTING}.connections.`,
     })
   await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(wanted))
 }
@@ -363,7 +363,7 @@ function byOperator(ctx: Ctx, wanted: Wanted): Named {
   const { connection_id: id, policy, accept_role = false } = wanted
   return {
     id,
-    // What the operator names for the first time is made.
+    // A database that the operator names for the first time is created.
     target: targetOf(id, { ...wanted, options: { create: true, ...wanted.options } }, ctx.config),
     policy: policyOf(policy ?? ctx.config.default_policy),
     acceptRole: accept_role,
@@ -382,9 +382,12 @@ async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> 
   const { connection_id: id, policy = 'readonly' } = wanted
   for (const name of ['options', 'password_env', 'accept_role', 'allowed_functions'] as const)
     if (wanted[name] !== undefined)
-      throw denied(`${name} is for the operator to say.`, `Leave it out, or have it set in ${SETTING}.connections.`)
+      throw denied(
+        `Only the operator can set ${name}.`,
+        `Leave it out, or ask the operator to set it in ${SETTING}.connections.`,
+      )
   if ([...state.made.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
-    throw new ToolError(`${MAX_OWN} connections are open already.`, {
+    throw new ToolError(`${MAX_OWN} connections are already open.`, {
       code: 'E_OVERLOADED',
       hint: 'Close one with disconnect.',
     })
@@ -412,8 +415,8 @@ function serverFor(config: Settings, place: Place, id: string): Target {
   const port = target.port ?? USUAL_PORT[target.driver]
   if (!config.allowed_hosts.some((one) => one.toLowerCase() === host || one.toLowerCase() === `${host}:${port}`))
     throw denied(
-      'That server may not be reached.',
-      `${SETTING}.allowed_hosts decides; or use a connection of ${SETTING}.connections.`,
+      'This server is not allowed.',
+      `See ${SETTING}.allowed_hosts, or use a connection of ${SETTING}.connections.`,
     )
   return target
 }
@@ -429,13 +432,13 @@ async function fileFor(config: Settings, place: Place, policy: Policy, id: strin
     return await paths.stat(wanted)
   })
   if (facts.kind !== 'file')
-    throw new ToolError(`'${wanted}' is no file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name the file of a database.' })
-  // Refused where the file may be read but not written.
+    throw new ToolError(`'${wanted}' is not a file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a database file.' })
+  // Rejected if the file may be read but not written.
   if (policy.preset !== 'readonly') await paths.writeFile(wanted, '', { append: true })
   return { ...target, database: await realpath(resolve(paths.roots[0] as string, facts.path)) }
 }
 
-/** It answers. */
+/** Checks that the database answers. */
 async function proved(ctx: Ctx, made: Link): Promise<Link> {
   const [outcome] = await made.driver.run({
     statements: [{ sql: 'SELECT 1', params: [] }],
@@ -444,21 +447,22 @@ async function proved(ctx: Ctx, made: Link): Promise<Link> {
     maxBytes: 1_000,
     timeoutMs: 10_000,
     signal: ctx.signal,
+    who: ctx.caller.principal,
   })
   if (outcome && 'error' in outcome) throw outcome.error
   return made
 }
 
-/** For the caller alone. @throws ToolError E_DENIED_BY_POLICY where it would allow more */
+/** Sets a stricter policy for this caller. @throws ToolError E_DENIED_BY_POLICY if it would allow more */
 export function tighten(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
   const named = namedFor(ctx).get(id)
-  if (!named) throw new ToolError(`There is no connection "${id}".`, { code: 'E_NOT_FOUND' })
+  if (!named) throw new ToolError(`Unknown connection: "${id}".`, { code: 'E_NOT_FOUND' })
   const state = stateOf(ctx.services)
   const policy = ctx.setup ? policyOf(wanted) : narrowed(named.policy, policyOf(wanted), `${named.setting}.policy`)
   if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
   else if (state.made.has(key(undefined, id))) state.made.set(key(undefined, id), { ...named, policy })
   else
-    throw new ToolError(`The policy of "${id}" is in the configuration.`, {
+    throw new ToolError(`The policy of "${id}" is set in the configuration.`, {
       code: 'E_VALIDATION',
       hint: `Set ${named.setting}.policy.`,
     })
@@ -466,7 +470,7 @@ export function tighten(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
   return policy
 }
 
-/** Ends what is open for it. One that a client made is forgotten; those of the operator open again when they are used. */
+/** Closes a connection. One made by a client is forgotten; the operator's are opened again on next use. */
 export async function close(ctx: Ctx, named: Named): Promise<void> {
   const state = stateOf(ctx.services)
   const at = JSON.stringify(named.target)
@@ -485,7 +489,7 @@ export async function close(ctx: Ctx, named: Named): Promise<void> {
   await (await driver.catch(() => undefined))?.close()
 }
 
-/** What everybody may know of it: neither the server nor the login. */
+/** What everyone may know about it: neither server nor login. */
 export function shownConnection(
   ctx: Pick<Ctx, 'services' | 'config'>,
   named: Named,

@@ -1,16 +1,16 @@
 import { ToolError } from 'pegboard'
 
 export const tooLate = (ms: number, cause?: unknown): ToolError =>
-  new ToolError(`The statement took longer than ${ms / 1_000} seconds and was ended.`, {
+  new ToolError(`The statement took longer than ${ms / 1_000} seconds and was stopped.`, {
     code: 'E_TIMEOUT',
     retryable: false,
-    hint: 'Ask for less; modules.database.config.timeout_seconds decides.',
+    hint: 'Query less data, or raise modules.database.config.timeout_seconds.',
     ...(cause !== undefined && { cause }),
   })
 
 /**
- * The work, or its end by `stop` after so long or when nobody wants it any more. What `begin` gets is aborted then: ending one
- * statement does not keep the next from being sent.
+ * Runs work and stops it with `stop` on timeout or abort. The signal passed to `begin` is aborted too, because
+ * stopping one statement does not prevent the next.
  * @throws ToolError E_TIMEOUT, or the signal's reason
  */
 export async function within<T>(
@@ -37,7 +37,7 @@ export async function within<T>(
   } catch (error) {
     ending.abort(error)
     if (!over) {
-      // It fails, too, when it is stopped; that is said already.
+      // It also fails when stopped, which has been reported.
       done.catch(() => undefined)
       await stop()
     }
@@ -48,7 +48,7 @@ export async function within<T>(
   }
 }
 
-/** A value as JSON can say it: bytes as base64, exact integers, times as the database writes them. */
+/** A value as JSON: bytes as base64, exact integers, times as the database writes them. */
 export function shown(value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
@@ -58,8 +58,8 @@ export function shown(value: unknown): unknown {
   return Array.isArray(value) ? value.map(shown) : (value ?? null)
 }
 
-/** Integers that a number cannot say stay text. */
+/** Integers that do not fit into a number stay text. */
 export const exactInteger = (text: string): number | string =>
   Number.isSafeInteger(Number(text)) ? Number(text) : text
-/** JSON whose integers a number could not say stays text. */
+/** JSON with integers that do not fit into a number stays text. */
 export const exactJson = (text: string): unknown => (/\d{16}/.test(text) ? text : JSON.parse(text))

@@ -3,76 +3,80 @@ import type { Param } from './binding.ts'
 import type { Catalog } from './catalog.ts'
 import type { Lexis } from './sql.ts'
 
-/** A statement that was looked at, with its values beside it. */
+/** A checked statement with its values. */
 export interface Statement {
   readonly sql: string
   readonly params: readonly Param[]
-  /** Names that are called as functions, in small letters. */
+  /** Lower-case names that are called as functions. */
   readonly calls?: readonly string[]
-  /** All names in it. */
+  /** Names after a dot, which PostgreSQL may also call as functions. */
+  readonly dotted?: readonly string[]
+  /** All names in the statement. */
   readonly names?: readonly string[]
 }
 
-/** Statements that are run one after the other on one session. */
+/** Statements that run in order in one session. */
 export interface Work {
   readonly statements: readonly Statement[]
-  /** `read`: the database itself refuses to change anything. */
+  /** `read`: the database itself rejects changes. */
   readonly access: 'read' | 'write'
   /** All or nothing. */
   readonly atomic?: boolean
-  /** Of those that are not atomic: what follows a failure is still run. */
+  /** Without `atomic`: continue after a failure. */
   readonly goOn?: boolean
-  /** Of each. */
+  /** Per statement. */
   readonly maxRows: number
   readonly maxBytes: number
-  /** Of all together. */
+  /** For all statements together. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** So many are done. */
+  /** The principal; each has its own queue. */
+  readonly who: string
+  /** Called with the number of finished statements. */
   onDone?(count: number): void
 }
 
 export interface Answer {
   readonly columns: readonly string[]
-  /** Values as JSON can say them. */
+  /** Values that JSON can represent. */
   readonly rows: readonly (readonly unknown[])[]
   readonly truncated: boolean
-  /** Rows that were changed; absent for what changes none. */
+  /** Number of changed rows; absent for statements that change none. */
   readonly affected?: number
   readonly lastId?: number | string
 }
 
-/** What became of each statement, up to the first failure unless it was to go on. */
+/** Result of each statement, up to the first failure unless it was to continue. */
 export type Outcome = Answer | { readonly error: ToolError }
 
-/** What differs between databases in what is written for them. */
+/** Differences between databases in the SQL written for them. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgresql' | 'mysql'
   readonly lexis: Lexis
-  /** First words of what only reads. */
+  /** First words of read-only statements. */
   readonly readVerbs: ReadonlySet<string>
-  /** Values that one statement may have. */
+  /** Maximum number of values per statement. */
   readonly maxParams: number
-  /** The `at`th, from 1. */
+  /** The placeholder number `at`, from 1. */
   placeholder(at: number): string
   quote(name: string): string
-  /** What follows INSERT … VALUES to change the rows that are there. */
+  /** The clause after INSERT … VALUES that updates existing rows. */
   onConflict(conflict: readonly string[], update: readonly string[]): string
-  /** A column as text, compared without regard to case. */
+  /** A case-insensitive comparison of a column as text. */
   like(column: string, placeholder: string): string
   equals(column: string, placeholder: string): string
 }
 
-/** The way to one database. */
+/** Access to one database. */
 export interface Driver {
   readonly dialect: Dialect
   readonly catalog: Catalog
   /**
-   * @throws ToolError E_READ_ONLY, E_SQL_MULTI_STATEMENT, E_TIMEOUT, E_DB_UNAVAILABLE, E_DB_BUSY, E_DB_CORRUPT, E_TOOL_FAILED:
-   * for atomic work and where nothing could be begun
+   * @throws ToolError E_READ_ONLY, E_SQL_MULTI_STATEMENT, E_TIMEOUT, E_DB_UNAVAILABLE, E_DB_BUSY, E_DB_CORRUPT,
+   * E_TOOL_FAILED for atomic work, or if nothing could be started
    */
   run(work: Work): Promise<readonly Outcome[]>
-  /** What has to be known of whom it works as before it only reads: how it could still do more, or nothing. */
+  /** The rights of the login that could undermine read-only access; undefined if there are none. */
   powers(): Promise<Powers | undefined>
   close(): Promise<void>
 }
@@ -85,19 +89,19 @@ export interface Powers {
 /** Where a database is. */
 export interface Target {
   readonly driver: Dialect['name']
-  /** Of SQLite the file, absolute, or `:memory:`. */
+  /** For SQLite: the absolute path, or `:memory:`. */
   readonly database: string
   readonly host?: string
   readonly port?: number
   readonly username?: string
   readonly password?: string
-  /** The variable of the environment that has it. */
+  /** Environment variable with the password. */
   readonly passwordEnv?: string
   readonly ssl?: 'off' | 'require' | 'verify'
   readonly ca?: string
-  /** Functions that reading statements may call although they might do more. */
+  /** Functions that `readonly` and `safe_write` statements may call although they might change something. */
   readonly allowedFunctions: readonly string[]
-  /** Makes the file of SQLite where there is none. */
+  /** Creates the SQLite file if it is missing. */
   readonly create?: boolean
   readonly busyMs: number
   readonly connectMs: number

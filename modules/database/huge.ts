@@ -1,23 +1,23 @@
 import type { Readable } from 'node:stream'
 import { ToolError } from 'pegboard'
 
-/** Bytes of one row that are waited for. */
-const MOST = 32 * 1024 * 1024
+/** Maximum size of one row in bytes. */
+export const MAX_ROW_BYTES = 32 * 1024 * 1024
 
 export const tooLarge = (cause?: unknown): ToolError =>
-  new ToolError('A row of the answer is too large to be held, and the statement was ended.', {
+  new ToolError('A row of the result is too large; the statement was stopped.', {
     code: 'E_TOO_LARGE',
     retryable: false,
-    hint: 'Ask for a part of the value: substr, left, fewer columns.',
+    hint: 'Select part of the value (substr, left) or fewer columns.',
     ...(cause !== undefined && { cause }),
   })
 
-/** Looks how much arrives of one row, which drivers give only when it is there whole. `next` is told of each that is. */
+/** Limits the size of a single row, which drivers buffer completely. Call `next` for each complete row. */
 export function rowGuard(stream: Readable, tooMuch: () => void): { next(): void; stop(): void } {
   let arrived = 0
   const count = (piece: Buffer): void => {
     arrived += piece.length
-    if (arrived <= MOST) return
+    if (arrived <= MAX_ROW_BYTES) return
     stream.off('data', count)
     tooMuch()
   }

@@ -27,7 +27,7 @@ import {
 
 export default defineModule({
   name: 'database',
-  description: 'Reads, searches and changes SQLite, PostgreSQL, MySQL and MariaDB databases that the operator names.',
+  description: 'Query and change SQLite, PostgreSQL, MySQL and MariaDB databases that the operator configures.',
   config: Config,
   synonyms: [
     ['database', 'db', 'sql', 'base de données', 'base de datos', 'Datenbank'],

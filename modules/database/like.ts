@@ -1,4 +1,4 @@
-/** Whether a text is what a pattern of LIKE says, whatever its capitals. Each `%` is tried from left to right and never again. */
+/** SQL LIKE, ignoring case. Without backtracking: each `%` is matched once, from left to right. */
 export function isLike(text: string, pattern: string): boolean {
   const [letters, wanted] = [[...text.toLowerCase()], [...pattern.toLowerCase()]]
   let [at, want, any, from] = [0, 0, -1, 0]

@@ -33,36 +33,39 @@ const Schema = z.object({
   what: z
     .enum(['tables', 'describe', 'all'])
     .default('tables')
-    .describe('tables: their names; describe: one table; all: every table with its columns.'),
+    .describe('tables: table names; describe: one table; all: every table with its columns.'),
   table: table.optional(),
   connection_id,
 })
 const Describe = z.object({
   table,
-  sample_limit: z.int().min(0).max(50).default(5).describe('Rows to show of it.'),
+  sample_limit: z.int().min(0).max(50).default(5).describe('Number of sample rows.'),
   connection_id,
 })
 const Browse = z.object({
   table,
-  page: z.int().min(1).max(1_000_000).default(1).describe('Which page.'),
-  per_page: z.int().min(1).max(100).default(20).describe('Rows on a page.'),
+  page: z.int().min(1).max(1_000_000).default(1).describe('Page number.'),
+  per_page: z.int().min(1).max(100).default(20).describe('Rows per page.'),
   connection_id,
 })
-const Sample = z.object({ table, n: z.int().min(1).max(100).default(5).describe('How many rows.'), connection_id })
+const Sample = z.object({ table, n: z.int().min(1).max(100).default(5).describe('Number of rows.'), connection_id })
 const names = (what: string) => z.array(z.string().min(1).max(255)).min(1).max(50).optional().describe(what)
 const Search = z.object({
-  term: z.string().min(1).max(1_000).describe('What to look for in the values.'),
-  tables: names('Only in these tables; default all.'),
-  columns: names('Only in columns of these names; default all.'),
-  mode: z.enum(['like', 'exact']).default('like').describe('like: a part of the value, in any case; exact: all of it.'),
-  limit: z.int().min(1).max(500).default(50).describe('Rows at most.'),
+  term: z.string().min(1).max(1_000).describe('Term to search for.'),
+  tables: names('Only these tables; default all.'),
+  columns: names('Only columns with these names; default all.'),
+  mode: z
+    .enum(['like', 'exact'])
+    .default('like')
+    .describe('like: part of the value, ignoring case; exact: the whole value.'),
+  limit: z.int().min(1).max(500).default(50).describe('Maximum number of rows.'),
   connection_id,
 })
 
-/** More of a database at once would be more than anybody reads. */
+/** More tables would be too much to read. */
 const MAX_TABLES = 200
 
-/** A statement of ours with names that were looked up; what is in it is looked at all the same. */
+/** Runs a statement built from looked-up names; it is checked like any other. */
 const rowsOf = async (at: Desk, sql: string, params: readonly string[] = [], maxRows = 100) =>
   only(await run(at, [await ready(at, { sql, params: [...params] }, 'read')], { maxRows }))
 
@@ -75,7 +78,7 @@ export const list_tables: ToolDef<Settings, typeof Connection> = {
   ...common,
   title: 'List tables',
   description:
-    'Lists the tables and views of a database, with about how many rows each has where the database knows. For the columns of one use describe.',
+    'List the tables and views of a database, with estimated row counts where the database has them. For the columns of one use describe.',
   aliases: ['show tables', 'tables', 'lister les tables', 'mostrar tablas'],
   input: Connection,
   examples: [{ input: {} }],
@@ -103,7 +106,7 @@ export const describe: ToolDef<Settings, typeof Describe> = {
   ...common,
   title: 'Describe a table',
   description:
-    'Tells the columns of a table or view with types, defaults and keys, its indexes, its foreign keys, and a few of its rows. Use it before writing a query.',
+    'Describe a table or view: columns with types, defaults and keys, indexes, foreign keys, and a few rows. Use it before writing a query.',
   aliases: ['table schema', 'columns', 'décrire une table', 'describir tabla'],
   input: Describe,
   examples: [{ input: { table: 'orders', sample_limit: 0 } }],
@@ -111,7 +114,7 @@ export const describe: ToolDef<Settings, typeof Describe> = {
     await described(await desk(ctx, connection_id), table, sample_limit),
 }
 
-/** Every table with its columns, as short as it can be said. */
+/** All tables with their columns, in short form. */
 async function everything(at: Desk) {
   const tables = await tablesOf(at)
   const some = tables.slice(0, MAX_TABLES)
@@ -134,7 +137,7 @@ export const schema: ToolDef<Settings, typeof Schema> = {
   ...common,
   title: 'Show the schema',
   description:
-    'Tells what a database holds: the names of its tables, all about one of them, or every table with its columns. For one table describe is the same; for foreign keys alone relations.',
+    'Show the schema of a database: table names, one table, or every table with its columns. For one table describe is the same; for foreign keys alone relations.',
   aliases: ['database schema', 'schéma', 'esquema'],
   input: Schema,
   examples: [{ input: { what: 'all' } }, { input: { what: 'describe', table: 'orders' } }],
@@ -143,16 +146,16 @@ export const schema: ToolDef<Settings, typeof Schema> = {
     if (what === 'tables') return await listed(at)
     if (what === 'all') return await everything(at)
     if (table === undefined)
-      throw new ToolError('Which table is not said.', { code: 'E_VALIDATION', hint: 'Give table, or take "all".' })
+      throw new ToolError('No table was named.', { code: 'E_VALIDATION', hint: 'Pass table, or set what to "all".' })
     return await described(at, table, 0)
   },
 }
 
 export const introspect: ToolDef<Settings, typeof Connection> = {
   ...common,
-  title: 'Look over a database',
+  title: 'Inspect a database',
   description:
-    'Tells all about the structure of a database at once: kind and version, tables with columns, keys and indexes, and how they belong together. For a large database begin with list_tables.',
+    'Show the whole structure of a database: kind and version, tables with columns, keys and indexes, and their relations. For a large database begin with list_tables.',
   aliases: ['explore database', 'database structure', 'explorer la base'],
   input: Connection,
   examples: [{ input: { connection_id: 'default' } }],
@@ -176,7 +179,7 @@ export const relations: ToolDef<Settings, typeof Connection> = {
   ...common,
   title: 'Show relations',
   description:
-    'Tells how the tables of a database belong together: each foreign key with its columns and the table it leads to. Use it to find out how to join.',
+    'Show how the tables of a database are related: each foreign key with its columns and target table. Use it to find out how to join.',
   aliases: ['foreign keys', 'how to join', 'clés étrangères', 'relaciones'],
   input: Connection,
   examples: [{ input: {} }],
@@ -186,14 +189,14 @@ export const relations: ToolDef<Settings, typeof Connection> = {
   },
 }
 
-/** Counting more rows than this takes longer than it is worth. */
+/** Counting more rows takes too long. */
 const COUNTED = 1_000_000
 
 export const browse: ToolDef<Settings, typeof Browse> = {
   ...common,
   title: 'Browse a table',
   description:
-    'Shows the rows of a table or view page by page, in the order of its primary key. To choose rows or columns use query.',
+    'Browse the rows of a table or view page by page, in the order of its primary key. To choose rows or columns use query.',
   aliases: ['show rows', 'view table', 'parcourir une table', 'ver tabla'],
   input: Browse,
   examples: [{ input: { table: 'orders', page: 2 } }],
@@ -226,7 +229,7 @@ export const browse: ToolDef<Settings, typeof Browse> = {
 export const sample: ToolDef<Settings, typeof Sample> = {
   ...common,
   title: 'Sample a table',
-  description: 'Shows a few rows of a table or view, whichever come first. To see them all page by page use browse.',
+  description: 'Show a few rows of a table or view, in any order. To see all of them page by page use browse.',
   aliases: ['example rows', 'head of table', 'exemples de lignes'],
   input: Sample,
   examples: [{ input: { table: 'orders' } }],
@@ -243,16 +246,16 @@ export const sample: ToolDef<Settings, typeof Sample> = {
 const Objects = z.object({
   object_type: z
     .enum(['schema', 'table', 'view', 'column', 'index', 'function', 'procedure'])
-    .describe('What kind of thing.'),
+    .describe('Kind of object.'),
   pattern: z
     .string()
     .min(1)
     .max(100)
     .default('%')
-    .describe('Its name: % stands for any text, _ for one character; capitals do not matter.'),
+    .describe('Name pattern: % matches any text, _ one character; case is ignored.'),
   table: table.optional().describe('Only columns and indexes of this table.'),
-  detail: z.enum(['names', 'full']).default('names').describe('Only names, or all about each.'),
-  limit: z.int().min(1).max(1_000).default(100).describe('How many at most.'),
+  detail: z.enum(['names', 'full']).default('names').describe('Names only, or all details.'),
+  limit: z.int().min(1).max(1_000).default(100).describe('Maximum number of results.'),
   connection_id,
 })
 
@@ -260,7 +263,7 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
   ...common,
   title: 'Search tables and columns',
   description:
-    'Finds tables, views, columns, indexes, functions, procedures or schemas by a pattern of their names, names alone unless more is asked for. For values in rows use search_data; for one table describe.',
+    'Find tables, views, columns, indexes, functions, procedures or schemas by a name pattern, with names only or all details. For values in rows use search_data; for one table describe.',
   aliases: ['find table', 'find column', 'stored procedures', 'chercher une colonne', 'buscar tabla'],
   input: Objects,
   examples: [{ input: { object_type: 'column', pattern: '%_id' } }],
@@ -277,7 +280,7 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
 
 interface Found {
   readonly name: string
-  /** Where it is. */
+  /** Where the value is. */
   readonly of: Readonly<Record<string, unknown>>
   readonly more: Readonly<Record<string, unknown>>
 }
@@ -308,14 +311,14 @@ async function objectsOf(at: Desk, type: z.infer<typeof Objects>['object_type'],
   })
 }
 
-/** What is no text of any kind. */
+/** Column types that are not text. */
 const BINARY = /blob|bytea|binary|bit|geometry|vector/i
 
 export const search_data: ToolDef<Settings, typeof Search> = {
   ...common,
   title: 'Search in a database',
   description:
-    'Looks for a term in the values of all tables, or of some, and gives the rows that have it with the columns it is in. Slow on large tables: where you know the column use query.',
+    'Search for a term in the values of all or some tables and return the matching rows and columns. Slow on large tables: if you know the column, use query.',
   aliases: ['find value', 'search tables', 'chercher une valeur', 'buscar valor'],
   input: Search,
   examples: [{ input: { term: 'ada@example.com', mode: 'exact' } }],

@@ -1,7 +1,7 @@
 import { byTable, type Catalog, type ForeignKey, type Index, type TableShape } from './catalog.ts'
 
 const text = (value: unknown): string => String(value ?? '')
-/** Names that are asked for; one that is there twice is not. */
+/** A condition on the names; a duplicate name is ignored. */
 const among = (column: string, names: readonly string[] | undefined): string =>
   names === undefined ? '' : ` AND ${column} IN (${names.map(() => '?').join(', ') || 'NULL'})`
 
@@ -71,7 +71,7 @@ export const mysqlCatalog: Catalog = {
           name: text(column),
           type: text(type),
           nullable: nullable === 'YES',
-          // MariaDB says NULL for what has none.
+          // MariaDB reports NULL for columns without a default.
           ...(initial !== null && initial !== 'NULL' && { default: text(initial) }),
           ...(key === 'PRI' && { primary_key: true }),
           ...(text(comment) !== '' && { comment: text(comment) }),

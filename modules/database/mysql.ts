@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
+import { createTurns } from '../_turns.ts'
 import { exactJson, shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
-import { createSessions } from './sessions.ts'
+import { refusedCall } from './refused-call.ts'
 import { unavailable } from './unavailable.ts'
 
 export const mysqlDialect: Dialect = {
@@ -17,6 +18,7 @@ export const mysqlDialect: Dialect = {
     dollarQuotes: false,
     brackets: false,
     doubleQuotedStrings: true,
+    suffixedVariables: false,
   },
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'DESCRIBE', 'DESC', 'SHOW']),
   maxParams: 65_000,
@@ -24,7 +26,7 @@ export const mysqlDialect: Dialect = {
   quote: (name) => `\`${name.replaceAll('`', '``')}\``,
   onConflict(conflict, update) {
     const { quote } = mysqlDialect
-    // Which key it is that clashes MySQL finds itself; without columns to change nothing is changed.
+    // MySQL determines the conflicting key itself; without columns to update, nothing is changed.
     const set =
       update.length > 0
         ? update.map((name) => `${quote(name)} = VALUES(${quote(name)})`)
@@ -35,7 +37,9 @@ export const mysqlDialect: Dialect = {
   equals: (column, placeholder) => `CONVERT(${column} USING utf8mb4) COLLATE utf8mb4_bin = ${placeholder}`,
 }
 
-/** Functions that a reading transaction does not keep from files, locks and counters. */
+/**
+ * Functions with effects outside the database that a read-only transaction does not prevent: files, locks, counters.
+ */
 const OUTSIDE = new Set(
   (
     'load_file get_lock release_lock release_all_locks master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set ' +
@@ -43,7 +47,12 @@ const OUTSIDE = new Set(
   ).split(' '),
 )
 
-/** What sets of sql_mode the reader of statements knows nothing of are left out: quotes must mean what it takes them for. */
+/** Those of them that are normal when changing rows. */
+const HARMLESS_WRITING = new Set(['nextval', 'lastval'])
+
+/**
+ * Flags of sql_mode that change how SQL is parsed are removed, so that statements mean what the policy check assumes.
+ */
 const MODES = new Set(
   (
     'STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ERROR_FOR_DIVISION_BY_ZERO NO_ENGINE_SUBSTITUTION ' +
@@ -54,7 +63,7 @@ const MODES = new Set(
 
 type Connection = Mysql.PoolConnection
 
-/** MySQL and MariaDB by `mysql2`, with one pool for each connection. */
+/** MySQL and MariaDB through `mysql2`, with one pool per connection. */
 export async function createMysql(target: Target, log: Log): Promise<Driver> {
   const mysql = await load()
   const settings: Mysql.PoolOptions = {
@@ -71,7 +80,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     supportBigNumbers: true,
     bigNumberStrings: false,
     dateStrings: true,
-    // Its own parser would lose integers beyond 2^53.
+    // The driver's JSON parser would lose precision beyond 2^53.
     jsonStrings: true,
     connectionLimit: target.maxSessions,
     maxIdle: target.maxSessions,
@@ -79,7 +88,8 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     enableKeepAlive: true,
   }
   const pool = mysql.createPool(settings)
-  const sessions = createSessions(target.maxSessions)
+  // A pool would count the wait for a session as a failure to connect, or wait forever.
+  const sessions = createTurns(target.maxSessions)
   const allowed = new Set(target.allowedFunctions.map((name) => name.toLowerCase()))
   const prepared = new WeakMap<object, { readonly mariadb: boolean; readonly modes: string }>()
 
@@ -88,7 +98,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       pool.getConnection((error, connection) => (error ? reject(unavailable(error)) : resolve(connection)))
     })
 
-  /** Something of ours, in text. */
+  /** Runs one of our own statements over the text protocol. */
   const plain = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
     new Promise((resolve, reject) => {
       connection.query({ sql, rowsAsArray: true }, (error: unknown, rows: unknown) =>
@@ -103,19 +113,19 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     try {
       await plain(other, `KILL QUERY ${Number(id)}`)
     } catch (error) {
-      log.warn('a statement could not be ended; its session is given up', { error })
+      log.warn('a statement could not be stopped; its session is closed', { error })
     } finally {
       sever(other)
     }
   }
 
   async function session<T>(
-    { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
+    { timeoutMs, signal, who }: Pick<Work, 'timeoutMs' | 'signal' | 'who'>,
     use: (connection: Connection, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    await sessions.take(signal)
+    const end = await sessions.take(who, signal)
     const connection = await connect().catch((error: unknown) => {
-      sessions.give()
+      end()
       throw error
     })
     let sound = false
@@ -137,13 +147,13 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       connection.off('error', lost)
       if (sound && !given.has(connection)) await leave(connection)
       else sever(connection)
-      sessions.give()
+      end()
     }
   }
-  /** Sessions that were broken off in the middle of rows. */
+  /** Sessions that were destroyed while sending rows. */
   const given = new WeakSet<object>()
 
-  /** What a statement set for its session is not there for the next. */
+  /** Resets what a statement changed in its session. */
   const leave = (connection: Connection): Promise<void> =>
     new Promise((resolve) => {
       connection.reset((error) => {
@@ -173,7 +183,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         sever(connection)
         reject(tooLarge())
       })
-      // A statement without a callback hears nothing of the end of its connection.
+      // A statement without a callback is not told when its connection ends.
       const lost = (error: unknown): void => {
         guard.stop()
         if (over) return
@@ -220,7 +230,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
             rows.push(cells)
             return
           }
-          // There is no other way to have the server send no more.
+          // There is no other way to make the server stop sending.
           given.add(connection)
           sever(connection)
           end(true)
@@ -257,7 +267,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     await begin(connection, work)
     for (const [at, statement] of work.statements.entries()) {
       try {
-        if (reads) checkCalls(statement, allowed)
+        checkCalls(statement, allowed, reads)
         if (given.has(connection)) throw cut()
         over.throwIfAborted()
         outcomes.push(await ask(connection, statement, work))
@@ -291,7 +301,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         }),
       ),
     powers: () =>
-      session({ timeoutMs: target.connectMs, signal: new AbortController().signal }, async (connection) =>
+      session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (connection) =>
         powersOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
       ),
     close: () => new Promise((resolve) => pool.end(() => resolve())),
@@ -305,20 +315,20 @@ interface Field {
 }
 
 const JSON_TYPE = 245
-/** MariaDB sends JSON as text, and says beside it what it is. */
+/** MariaDB sends JSON as text, with a separate type mark. */
 const holdsJson = ({ columnType, extendedFormat }: Field): boolean =>
   columnType === JSON_TYPE || extendedFormat === 'json'
 
 const streamOf = (connection: Mysql.Connection): Socket => (connection as unknown as { stream: Socket }).stream
 
-/** Its own `destroy` ends only what is sent: what the server still has to say would go on coming. */
+/** `destroy` of the driver ends only the sending side; the server would keep sending. */
 function sever(connection: Mysql.Connection): void {
   connection.destroy()
   streamOf(connection).destroy()
 }
 
 const cut = (): ToolError =>
-  new ToolError('The session ended with an answer that was too long.', { hint: 'Ask for less in each statement.' })
+  new ToolError('The session ended because a result was too long.', { hint: 'Query less data in each statement.' })
 
 const bound = (value: unknown): unknown =>
   typeof value === 'object' && value !== null
@@ -330,13 +340,9 @@ const bound = (value: unknown): unknown =>
 const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
   ssl === 'off' ? {} : { ssl: { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) } }
 
-function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>): void {
-  const bad = calls.find((name) => OUTSIDE.has(name) && !allowed.has(name))
-  if (bad !== undefined)
-    throw new ToolError(`The function ${bad} may do more than read.`, {
-      code: 'E_READ_ONLY',
-      hint: 'Leave it out, or the operator names it in allowed_functions of the connection.',
-    })
+function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>, reads: boolean): void {
+  const bad = calls.find((name) => OUTSIDE.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)))
+  if (bad !== undefined) throw refusedCall(bad, reads)
 }
 
 async function load(): Promise<typeof Mysql> {
@@ -344,7 +350,7 @@ async function load(): Promise<typeof Mysql> {
     const found = (await import('mysql2')) as unknown as { default?: typeof Mysql } & typeof Mysql
     return found.default ?? found
   } catch (cause) {
-    throw new ToolError('MySQL and MariaDB need the package mysql2, which is not installed.', {
+    throw new ToolError('MySQL and MariaDB need the package mysql2.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
       hint: 'The operator runs: npm install mysql2',
@@ -362,7 +368,7 @@ const HARMLESS = new Set(
 function powersOf(grants: readonly string[]): Powers | undefined {
   for (const line of grants) {
     const [, granted = '', on = ''] = /^GRANT (.+?) ON (\S+)/.exec(line) ?? []
-    if (granted === '') return { reason: 'the login has roles, whose rights are not looked at' }
+    if (granted === '') return { reason: 'the login has roles, whose rights are not checked' }
     const more = granted
       .replaceAll(/\([^)]*\)/g, '')
       .split(',')
@@ -375,12 +381,12 @@ function powersOf(grants: readonly string[]): Powers | undefined {
 
 const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string])[] = [
   [new Set([1792, 1290]), 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
-  [new Set([1205, 1213]), 'E_DB_BUSY', 'Somebody else works on the same rows', 'Try again.'],
+  [new Set([1205, 1213]), 'E_DB_BUSY', 'Another session is changing the same rows', 'Try again.'],
   [
     new Set([1034, 1194, 1195]),
     'E_DB_CORRUPT',
-    'The database says that it is damaged',
-    'The operator has to look at it.',
+    'The database reports that it is damaged',
+    'The operator has to check it.',
   ],
 ]
 const LATE = new Set([1317, 1969, 3024])

@@ -7,22 +7,22 @@ export type Preset = (typeof PRESETS)[number]
 
 const names = (what: string) => z.array(z.string().min(1)).max(1_000).optional().describe(what)
 
-/** What statements may do; the short form is the preset alone. */
+/** What statements may do; a string is the preset alone. */
 export const PolicyInput = z.union([
   z.enum(PRESETS),
   z.strictObject({
     preset: z.enum(PRESETS).default('readonly').describe('readonly, safe_write (data, not structure) or unrestricted.'),
-    allowed_tables: names('The only tables and views that statements may name.'),
-    blocked_tables: names('Tables and views that no statement may name.'),
-    blocked_keywords: names('Words that no statement may have.'),
-    max_rows: z.int().min(1).max(50_000).optional().describe('Rows of an answer at most.'),
+    allowed_tables: names('Only these tables and views are allowed.'),
+    blocked_tables: names('Tables and views that are not allowed.'),
+    blocked_keywords: names('Words that statements cannot contain.'),
+    max_rows: z.int().min(1).max(50_000).optional().describe('Maximum number of rows in a result.'),
   }),
 ])
 export type PolicyInput = z.infer<typeof PolicyInput>
 
 export interface Policy {
   readonly preset: Preset
-  /** In small letters, without schema; as are the next. */
+  /** Lower case, without schema; the next list too. */
   readonly allowedTables?: readonly string[]
   readonly blockedTables: readonly string[]
   readonly blockedKeywords: readonly string[]
@@ -51,7 +51,7 @@ export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> =
   ...(policy.maxRows !== undefined && { max_rows: policy.maxRows }),
 })
 
-/** Both together. @throws ToolError E_DENIED_BY_POLICY where the second would allow more than the first */
+/** Combines two policies. @throws ToolError E_DENIED_BY_POLICY if the second allows more than the first */
 export function narrowed(ceiling: Policy, wanted: Policy, setting: string): Policy {
   if (PRESETS.indexOf(wanted.preset) > PRESETS.indexOf(ceiling.preset))
     throw new ToolError(`The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`, {
@@ -75,15 +75,15 @@ export function narrowed(ceiling: Policy, wanted: Policy, setting: string): Poli
 export const hasTableRules = ({ allowedTables, blockedTables }: Policy): boolean =>
   allowedTables !== undefined || blockedTables.length > 0
 
-/** A statement that was read, and how it is to be run. */
+/** A parsed statement and how to run it. */
 export interface Judged {
   readonly tokens: readonly Token[]
   readonly access: 'read' | 'write'
 }
 
 /**
- * One statement that the policy allows. What only reads runs where the database refuses to write; `wanted: 'write'` runs it
- * where it may, if the policy lets it do anything.
+ * Checks one statement against the policy. Reading statements run where the database rejects changes; `wanted:
+ * 'write'` runs them with write access, if the policy allows everything.
  * @throws ToolError E_SQL_MULTI_STATEMENT, E_READ_ONLY, E_DENIED_BY_POLICY, E_VALIDATION
  */
 export function judge(
@@ -98,32 +98,32 @@ export function judge(
   checkAlways(tokens, verb, dialect)
   const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))
   if (blocked !== undefined)
-    throw new ToolError(`The word "${blocked}" may not be in a statement.`, {
+    throw new ToolError(`Statements cannot contain the word "${blocked}".`, {
       code: 'E_DENIED_BY_POLICY',
-      hint: `blocked_keywords of ${setting} decides.`,
+      hint: `See blocked_keywords in ${setting}.`,
     })
   const reads = onlyReads(tokens, verb, dialect)
   if (wanted === 'read') {
     if (reads === true) return { tokens, access: 'read' }
-    throw new ToolError(`Only what reads is run here, and ${reads}.`, {
+    throw new ToolError(`This tool only reads, and ${reads}.`, {
       code: 'E_READ_ONLY',
-      hint: `Use SELECT; or, where the policy allows it (${setting}), execute.`,
+      hint: `Use SELECT, or execute if the policy allows it (${setting}).`,
     })
   }
   if (policy.preset === 'unrestricted') return { tokens, access: 'write' }
-  // Run beside statements that write, it would not be held to reading.
+  // Beside writing statements it would not run in a read-only transaction.
   const hides = policy.preset === 'safe_write' && verb === 'WITH' && changesData(tokens)
   if (reads === true && !hides) return { tokens, access: 'read' }
   if (policy.preset === 'readonly')
-    throw new ToolError(`The connection only reads, and ${reads}.`, {
+    throw new ToolError(`The connection is read-only, and ${reads}.`, {
       code: 'E_READ_ONLY',
-      hint: `${setting} decides.`,
+      hint: `See ${setting}.`,
     })
   checkSafeWrite(tokens, verb, setting)
   return { tokens, access: 'write' }
 }
 
-/** SQLite: each opens, makes or replaces a file. */
+/** SQLite statements that open, create or replace files. */
 const OTHER_FILES = new Set(['ATTACH', 'DETACH'])
 const TRANSACTIONS = new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'ABORT', 'XA'])
 const PRAGMAS_READ = new Set(
@@ -134,7 +134,7 @@ const PRAGMAS_READ = new Set(
     'recursive_triggers schema_version synchronous table_info table_list table_xinfo user_version'
   ).split(' '),
 )
-/** Those that take the name of a table or a number of findings, and change nothing with it. */
+/** Pragmas that take a table name or a limit and change nothing. */
 const PRAGMAS_ASKED = new Set(
   (
     'foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info table_list ' +
@@ -154,22 +154,22 @@ const denied = (message: string, hint: string): ToolError =>
 /** What no policy allows. */
 function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): void {
   if (TRANSACTIONS.has(verb))
-    throw new ToolError(`${verb} is not a statement of its own here.`, {
+    throw new ToolError(`${verb} cannot be sent as its own statement.`, {
       code: 'E_VALIDATION',
-      hint: 'Send the statements that belong together to transaction.',
+      hint: 'Use transaction for statements that belong together.',
     })
   if (dialect.name === 'postgresql' && hasEscapedName(tokens))
-    throw new ToolError('Names in U&"…" are not taken.', { code: 'E_VALIDATION', hint: 'Write the name itself.' })
+    throw new ToolError('Names in U&"…" are not supported.', { code: 'E_VALIDATION', hint: 'Write the plain name.' })
   if (dialect.name !== 'sqlite') return
   if (OTHER_FILES.has(verb) || (verb === 'VACUUM' && tokens.some(({ word }) => word === 'INTO')))
-    throw new ToolError(`${verb}${verb === 'VACUUM' ? ' INTO' : ''} reaches other files, which no statement may.`, {
+    throw new ToolError(`${verb}${verb === 'VACUUM' ? ' INTO' : ''} reaches other files, which is never allowed.`, {
       code: 'E_READ_ONLY',
-      hint: 'Have another connection configured: modules.database.config.connections.',
+      hint: 'Ask the operator to add a connection to modules.database.config.connections.',
     })
   if (verb === 'PRAGMA' && pragmaOf(tokens).writes && !PRAGMAS_WRITE.has(pragmaOf(tokens).name))
     throw new ToolError(`PRAGMA ${pragmaOf(tokens).name} may not be set.`, {
       code: 'E_READ_ONLY',
-      hint: 'Only some settings of SQLite can be changed by a statement.',
+      hint: 'Statements can change only some SQLite settings.',
     })
 }
 
@@ -191,24 +191,24 @@ function pragmaOf(tokens: readonly Token[]): Pragma {
   return { name, writes: !PRAGMAS_READ.has(name) || (given && !PRAGMAS_ASKED.has(name)) }
 }
 
-/** `true`, or what keeps it from being something that only reads. */
+/** `true`, or why the statement is not read-only. */
 function onlyReads(tokens: readonly Token[], verb: string, dialect: Dialect): true | string {
   if (verb === 'PRAGMA' && dialect.name === 'sqlite') {
     const { name, writes } = pragmaOf(tokens)
     return writes ? `PRAGMA ${name} changes something` : true
   }
   if (!dialect.readVerbs.has(verb)) return `${verb || 'this'} does more`
-  // MySQL: a file on the server, which a reading transaction does not prevent.
+  // MySQL: writes a file on the server, which a read-only transaction does not prevent.
   if (verb !== 'EXPLAIN' && tokens.some(({ word }) => word === 'INTO')) return 'INTO writes'
   return true
 }
 
 const DATA_VERBS = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE', 'WITH'])
 
-/** Data may be changed, structure not, and not all of a table by a forgotten WHERE. */
+/** Data may change, structure may not, and a statement without WHERE may not change a whole table. */
 function checkSafeWrite(tokens: readonly Token[], verb: string, setting: string): void {
-  const hint = `safe_write changes rows that a WHERE names, and no structure; ${setting} decides.`
-  if (!DATA_VERBS.has(verb)) throw denied(`${verb || 'This'} is more than data.`, hint)
+  const hint = `safe_write changes rows that a WHERE names, and no structure; see ${setting}.`
+  if (!DATA_VERBS.has(verb)) throw denied(`${verb || 'This'} changes more than data.`, hint)
   if (tokens.some(({ word }) => word === 'OUTFILE' || word === 'DUMPFILE')) throw denied('A file is written.', hint)
   for (const [at, { word }] of tokens.entries()) {
     if ((word !== 'UPDATE' && word !== 'DELETE') || !beginsStatement(tokens, at)) continue
@@ -222,7 +222,7 @@ const changesData = (tokens: readonly Token[]): boolean =>
   tokens.some(({ word }, at) => CHANGES.has(word) && beginsStatement(tokens, at) && tokens[at + 1]?.text !== '(')
 
 const AFTER_THESE = new Set(['AS', 'MATERIALIZED', 'EXPLAIN', 'ANALYZE'])
-/** Not the `UPDATE` of `ON CONFLICT DO UPDATE`, `FOR UPDATE` or `ON DELETE`. */
+/** Not the `UPDATE` in `ON CONFLICT DO UPDATE`, `FOR UPDATE` or `ON DELETE`. */
 function beginsStatement(tokens: readonly Token[], at: number): boolean {
   const before = tokens[at - 1]
   return before === undefined || before.text === '(' || before.text === ')' || AFTER_THESE.has(before.word)

@@ -2,7 +2,7 @@ import { byTable, type Catalog, type Table, type TableShape } from './catalog.ts
 
 const text = (value: unknown): string => String(value ?? '')
 const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
-/** Where names without a schema are looked for is not said before them. */
+/** The default schema is not shown. */
 const USUAL = "nullif(n.nspname, 'public')"
 const FROM = `FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`
 const OURS = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`

@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import type * as Pg from 'pg'
+import { createTurns } from '../_turns.ts'
 import { exactInteger, exactJson, shown, tooLate, within } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
-import { createSessions } from './sessions.ts'
+import { refusedCall } from './refused-call.ts'
 import { unavailable } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
@@ -17,6 +18,7 @@ export const postgresDialect: Dialect = {
     dollarQuotes: true,
     brackets: false,
     doubleQuotedStrings: false,
+    suffixedVariables: false,
   },
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'SHOW']),
   maxParams: 65_000,
@@ -31,7 +33,7 @@ export const postgresDialect: Dialect = {
   equals: (column, placeholder) => `CAST(${column} AS text) = ${placeholder}`,
 }
 
-/** Functions that PostgreSQL calls volatile, which change nothing and reach nothing. */
+/** Functions that PostgreSQL marks volatile but that change nothing and reach nothing outside. */
 const HARMLESS = new Set(
   `random clock_timestamp timeofday setseed gen_random_uuid uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 gen_salt
 gen_random_bytes currval lastval pg_sleep pg_sleep_for pg_sleep_until pg_relation_size pg_table_size pg_indexes_size
@@ -39,15 +41,26 @@ pg_total_relation_size pg_database_size pg_tablespace_size pg_is_in_recovery pg_
 pg_last_wal_replay_lsn pg_last_xact_replay_timestamp pg_blocking_pids pg_lock_status pg_jit_available pg_partition_tree
 pg_partition_ancestors pg_sequence_last_value pg_collation_actual_version pg_database_collation_actual_version
 pg_notification_queue_usage pg_xact_status txid_status pg_last_committed_xact current_query pg_stat_get_xact_numscans bernoulli
-system ts_rewrite pgp_sym_encrypt pgp_pub_encrypt`.split(/\s+/),
+system pgp_sym_encrypt pgp_pub_encrypt`.split(/\s+/),
 )
 
-/** Rows that are asked for at a time: so many may be held. */
+/** The same for statements that change rows. */
+const HARMLESS_WRITING = new Set(
+  'nextval txid_current pg_current_xact_id pg_advisory_xact_lock pg_try_advisory_xact_lock'.split(' '),
+)
+
+/**
+ * Functions that run a statement or read a table named in their arguments. PostgreSQL and its extensions declare some
+ * of them STABLE. The policy sees neither the tables nor the functions in such a text.
+ */
+const RUNS_TEXT = '^(table_to_xml|schema_to_xml|database_to_xml|ts_rewrite$|crosstab|connectby$|xpath_table$)'
+
+/** Number of rows fetched at a time. */
 const PAGE = 200
 
 const DATES = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
-/** PostgreSQL by `pg`, with one pool for each connection. */
+/** PostgreSQL through `pg`, with one pool per connection. */
 export async function createPostgres(target: Target, log: Log): Promise<Driver> {
   const pg = await load()
   const types = { getTypeParser: ((oid: number, format: 'text') => parserOf(pg, oid, format)) as never }
@@ -55,7 +68,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     host: target.host ?? '127.0.0.1',
     port: target.port ?? 5_432,
     user: target.username ?? 'postgres',
-    // Without one, the environment and a file of the user would be asked.
+    // Otherwise the driver would read the environment and the user's password file.
     password: target.password ?? '',
     database: target.database,
     ssl: sslOf(target),
@@ -67,11 +80,12 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     keepAlive: true,
   }
   const pool = new pg.Pool(settings)
-  const sessions = createSessions(target.maxSessions)
+  // A pool would count the wait for a session as a failure to connect, or wait forever.
+  const sessions = createTurns(target.maxSessions)
   pool.on('error', (error) => log.warn('an idle database session ended', { error }))
   const allowed = new Set([...HARMLESS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
 
-  /** Ends what a session does; its connection is given up where that does not help. */
+  /** Cancels a session's statement; drops the connection if that fails. */
   async function cancel(client: Pg.PoolClient): Promise<void> {
     const other = new pg.Client(settings)
     other.on('error', () => undefined)
@@ -79,19 +93,19 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       await other.connect()
       await other.query('SELECT pg_cancel_backend($1)', [(client as unknown as { processID: number }).processID])
     } catch (error) {
-      log.warn('a statement could not be cancelled; its session is given up', { error })
+      log.warn('a statement could not be cancelled; its session is closed', { error })
     } finally {
       await other.end().catch(() => undefined)
     }
   }
 
   async function session<T>(
-    { timeoutMs, signal }: Pick<Work, 'timeoutMs' | 'signal'>,
+    { timeoutMs, signal, who }: Pick<Work, 'timeoutMs' | 'signal' | 'who'>,
     use: (client: Pg.PoolClient, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    await sessions.take(signal)
+    const end = await sessions.take(who, signal)
     const client = await pool.connect().catch((error: unknown) => {
-      sessions.give()
+      end()
       throw unavailable(error)
     })
     let broken = true
@@ -120,11 +134,14 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     } finally {
       client.off('error', lost)
       client.release(broken)
-      sessions.give()
+      end()
     }
   }
 
-  /** One statement by the extended protocol, which takes no second one, and no more rows than are wanted. */
+  /**
+   * Runs one statement over the extended protocol, which rejects multiple statements, and fetches only the rows
+   * needed.
+   */
   function ask(client: Pg.PoolClient, { sql, params }: Statement, limits: Pick<Work, 'maxRows' | 'maxBytes'>) {
     return new Promise<Answer>((resolve, reject) => {
       const rows: unknown[][] = []
@@ -151,7 +168,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
           else super.handlePortalSuspended(connection)
         }
         override handleError(error: Error, connection: Wire): void {
-          // Without it the session would wait for ever: pages are asked for without an end.
+          // Paged fetching needs an explicit sync, or the session would wait forever.
           connection.sync()
           super.handleError(error, connection)
         }
@@ -182,20 +199,21 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     })
   }
 
-  /** What is called must not reach out of a transaction that only reads. */
-  async function checkCalls(client: Pg.PoolClient, { calls = [] }: Statement): Promise<void> {
-    const suspects = calls.filter((name) => !allowed.has(name))
-    if (suspects.length === 0) return
+  /** Called functions must have no effect outside the transaction: server files, settings, other sessions. */
+  async function checkCalls(
+    client: Pg.PoolClient,
+    { calls = [], dotted = [] }: Statement,
+    reads: boolean,
+  ): Promise<void> {
+    const suspect = (name: string): boolean => !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name))
+    const [called, maybe] = [calls.filter(suspect), dotted.filter(suspect)]
+    if (called.length + maybe.length === 0) return
     const { rows } = await client.query<{ proname: string }>(
-      "SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE lower(proname) = ANY ($1) AND (provolatile = 'v' OR proname ~ '^(table|schema|database)_to_xml')",
-      [suspects],
+      "SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE (lower(proname) = ANY ($1) OR lower(proname) = ANY ($2) AND pronargs > 0 AND pronargs - pronargdefaults <= 1) AND (provolatile = 'v' OR proname ~ $3)",
+      [called, maybe, RUNS_TEXT],
     )
     const [bad] = rows
-    if (bad)
-      throw new ToolError(`The function ${bad.proname} may do more than read.`, {
-        code: 'E_READ_ONLY',
-        hint: 'Leave it out, or the operator names it in allowed_functions of the connection.',
-      })
+    if (bad) throw refusedCall(bad.proname, reads)
   }
 
   async function perform(client: Pg.PoolClient, work: Work, over: AbortSignal): Promise<readonly Outcome[]> {
@@ -209,10 +227,8 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     await client.query(begin + sets)
     for (const [at, statement] of work.statements.entries()) {
       try {
-        if (reads) {
-          await checkCalls(client, statement)
-          if (work.goOn) await client.query('SAVEPOINT one')
-        }
+        await checkCalls(client, statement, reads)
+        if (reads && work.goOn) await client.query('SAVEPOINT one')
         over.throwIfAborted()
         outcomes.push(await ask(client, statement, work))
       } catch (error) {
@@ -243,7 +259,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         }),
       ),
     powers: () =>
-      session({ timeoutMs: target.connectMs, signal: new AbortController().signal }, async (client) =>
+      session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (client) =>
         powersOf((await client.query(POWERS)).rows[0]),
       ),
     close: () => pool.end(),
@@ -253,7 +269,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
 interface Wire {
   sync(): void
 }
-/** What of a query of `pg` is changed here; see its source. */
+/** The internals of a `pg` query used here; see its source. */
 interface PagedQuery {
   readonly _result: { parseRow(fields: readonly (string | null)[]): unknown[] }
   handleDataRow(message: unknown): void
@@ -278,7 +294,7 @@ async function load(): Promise<typeof Pg> {
     const found = (await import('pg')) as unknown as { default?: typeof Pg } & typeof Pg
     return found.default ?? found
   } catch (cause) {
-    throw new ToolError('PostgreSQL needs the package pg, which is not installed.', {
+    throw new ToolError('PostgreSQL needs the package pg.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
       hint: 'The operator runs: npm install pg',
@@ -309,8 +325,8 @@ function powersOf(row: {
 
 const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   [/^25006$/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
-  [/^(?:55P03|40P01|40001)$/, 'E_DB_BUSY', 'Somebody else works on the same rows', 'Try again.'],
-  [/^XX00[12]$/, 'E_DB_CORRUPT', 'The database says that it is damaged', 'The operator has to look at it.'],
+  [/^(?:55P03|40P01|40001)$/, 'E_DB_BUSY', 'Another session is changing the same rows', 'Try again.'],
+  [/^XX00[12]$/, 'E_DB_CORRUPT', 'The database reports that it is damaged', 'The operator has to check it.'],
 ]
 
 interface ServerError {
@@ -328,7 +344,7 @@ function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolE
   const where = at === undefined ? {} : { data: { statement: at } }
   if (code === '57014') return tooLate(timeoutMs, error)
   if (code === '42601' && message.includes('multiple commands'))
-    return new ToolError('There are several statements where one is taken; none was run.', {
+    return new ToolError('Several statements were sent where one is allowed; none was run.', {
       code: 'E_SQL_MULTI_STATEMENT',
       hint: 'Send one at a time, or use batch_execute or transaction.',
       ...where,

@@ -25,35 +25,31 @@ const column = z.string().min(1).max(255)
 const Upsert = z.object({
   table,
   rows: z.array(row).min(1).max(10_000).optional().describe('Rows as objects: column to value.'),
-  row: row.optional().describe('The same, only one.'),
-  conflict_columns: z
-    .array(column)
-    .min(1)
-    .max(32)
-    .describe('The columns of a unique key that tells which row is meant.'),
+  row: row.optional().describe('One row, instead of rows.'),
+  conflict_columns: z.array(column).min(1).max(32).describe('Columns of a unique key that identify the row.'),
   update_columns: z
     .array(column)
     .max(1_000)
     .optional()
-    .describe('Columns to change in a row that is there; default all given ones, [] leaves it as it is.'),
+    .describe('Columns to update in an existing row; default all given ones, [] leaves it unchanged.'),
   connection_id,
 })
 const Bulk = z.object({
   table,
   rows: z.array(row).min(1).max(50_000).describe('Rows as objects: column to value.'),
-  chunk: z.int().min(1).max(5_000).default(500).describe('Rows in one statement.'),
+  chunk: z.int().min(1).max(5_000).default(500).describe('Rows per statement.'),
   connection_id,
 })
 const Drop = z.object({
   table,
-  if_exists: z.boolean().default(true).describe('Not to fail where there is none.'),
+  if_exists: z.boolean().default(true).describe('Succeed if the table does not exist.'),
   connection_id,
 })
 
 const common = { tags: ['database', 'rows'] }
 const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
-/** Columns by their names as the database has them. */
+/** The columns by their exact names. */
 function columnsOf(columns: readonly Column[], wanted: readonly string[], name: string): readonly Column[] {
   return wanted.map((one) => {
     const found =
@@ -64,11 +60,11 @@ function columnsOf(columns: readonly Column[], wanted: readonly string[], name: 
   })
 }
 
-/** An object or a list is JSON where the column has JSON. */
+/** Objects and lists are stored as JSON in a JSON column. */
 const fitting = (value: Param | undefined, { type }: Column): Param =>
   typeof value === 'object' && value !== null && /json/i.test(type) ? JSON.stringify(value) : (value ?? null)
 
-/** INSERTs of as many rows as fit; rows that have other columns begin a new one. */
+/** INSERT statements with as many rows as fit; a row with other columns starts a new statement. */
 function inserts(
   into: string,
   rows: readonly Row[],
@@ -81,7 +77,7 @@ function inserts(
   const found: { names: string; columns: readonly Column[]; rows: Row[] }[] = []
   for (const [index, one] of rows.entries()) {
     const keys = Object.keys(one)
-    if (keys.length === 0) throw invalid(`Row ${index + 1} has no columns.`, 'Give each row a value at least.')
+    if (keys.length === 0) throw invalid(`Row ${index + 1} has no columns.`, 'Give each row at least one value.')
     const names = JSON.stringify(keys)
     const last = found.at(-1)
     const most = last ? Math.min(chunk, Math.max(1, Math.floor(dialect.maxParams / last.columns.length))) : 0
@@ -100,7 +96,7 @@ function inserts(
   })
 }
 
-/** They are looked at like any other statement; their values are in their places already. */
+/** Checked like any other statement; the values are already bound. */
 async function runAll(at: Desk, all: ReturnType<typeof inserts>, total: number): Promise<number> {
   const statements: Ready[] = []
   for (const { sql, params } of all)
@@ -121,13 +117,13 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
   ...common,
   title: 'Insert or update rows',
   description:
-    'Inserts rows into a table, or changes those that are there already: which ones, the unique columns in conflict_columns tell. All rows count or none. For rows that are all new use bulk_insert.',
+    'Insert rows into a table, or update existing rows, which the unique columns in conflict_columns identify. All rows succeed or none. For rows that are all new use bulk_insert.',
   aliases: ['insert or update', 'merge rows', 'insérer ou mettre à jour'],
   input: Upsert,
   effect: 'write',
   idempotent: true,
   available: someWriting,
-  sideEffects: ['inserts and changes rows'],
+  sideEffects: ['inserts and updates rows'],
   examples: [
     {
       input: {
@@ -142,7 +138,7 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
   ],
   async run({ table, rows, row, conflict_columns, update_columns, connection_id }, ctx) {
     const all = [...(rows ?? []), ...(row ? [row] : [])] as readonly Row[]
-    if (all.length === 0) throw invalid('There are no rows.', 'Give rows, or row.')
+    if (all.length === 0) throw invalid('No rows were given.', 'Pass rows or row.')
     const at = await desk(ctx, connection_id)
     const found = await tableOf(at, table)
     const { columns } = await shapeOf(at, found)
@@ -164,7 +160,7 @@ export const bulk_insert: ToolDef<Settings, typeof Bulk> = {
   ...common,
   title: 'Insert many rows',
   description:
-    'Inserts up to 50,000 rows into a table, in parts, so that all count or none. Columns that a row leaves out get their default. Where rows may be there already use upsert.',
+    'Insert up to 50,000 rows into a table, in batches; all succeed or none. Missing columns get their default. If rows can already exist, use upsert.',
   aliases: ['insert rows', 'load rows', 'insérer des lignes', 'import rows'],
   input: Bulk,
   effect: 'write',
@@ -185,19 +181,19 @@ export const drop_table: ToolDef<Settings, typeof Drop> = {
   ...common,
   title: 'Drop a table',
   description:
-    'Removes a table with all its rows, which cannot be undone. Only where the policy of the connection is unrestricted. To remove rows use execute.',
+    'Drop a table with all its rows. This cannot be undone. Needs the policy unrestricted. To remove rows use execute.',
   aliases: ['delete table', 'remove table', 'supprimer une table'],
   input: Drop,
   effect: 'destructive',
   available: someUnrestricted,
-  sideEffects: ['removes a table and its rows for good'],
+  sideEffects: ['removes a table and its rows permanently'],
   examples: [{ input: { table: 'old_orders' } }],
   async run({ table, if_exists, connection_id }, ctx) {
     const at = await desk(ctx, connection_id)
     if (at.link.policy.preset !== 'unrestricted')
-      throw new ToolError('Tables may not be dropped on this connection.', {
+      throw new ToolError('Dropping tables is not allowed on this connection.', {
         code: at.link.policy.preset === 'readonly' ? 'E_READ_ONLY' : 'E_DENIED_BY_POLICY',
-        hint: `${at.link.setting}.policy has to be "unrestricted".`,
+        hint: `This needs ${at.link.setting}.policy "unrestricted".`,
       })
     const found = await tableOf(at, table).catch((error: unknown) => {
       if (if_exists && (error as { code?: unknown }).code === 'E_NOT_FOUND') return undefined

@@ -1,12 +1,12 @@
 import { ToolError } from 'pegboard'
 
-/** How the text of a statement is read by one kind of database. */
+/** How one kind of database tokenizes a statement. */
 export interface Lexis {
-  /** `\'` inside of strings. */
+  /** `\'` inside strings. */
   readonly backslashes: boolean
-  /** `# to the end`, `-- ` with a space, and comments that are run. */
+  /** `# to the end`, `-- ` with a space, and executable comments. */
   readonly mysqlComments: boolean
-  /** Comments in comments. */
+  /** Nested comments. */
   readonly nestedComments: boolean
   /** `$tag$text$tag$`. */
   readonly dollarQuotes: boolean
@@ -14,33 +14,38 @@ export interface Lexis {
   readonly brackets: boolean
   /** `"text"` is a string. */
   readonly doubleQuotedStrings: boolean
+  /** `$name(any text)` is one variable. */
+  readonly suffixedVariables: boolean
 }
 
 export interface Token {
   readonly kind: 'word' | 'quoted' | 'string' | 'number' | 'mark'
-  /** As it is written; of quoted names and strings what is in the quotes. */
+  /** As written; for quoted names and strings the content of the quotes. */
   readonly text: string
-  /** Of words: in capitals. */
+  /** For words: in capitals. */
   readonly word: string
   readonly start: number
   readonly end: number
 }
 
-const SPACE = /\s/
+// Not `\s`: all databases treat other spaces, such as U+00A0, as letters.
+const SPACE = /[ \t\n\v\f\r]/
 const WORD_START = /[\p{L}_\u0080-\uffff]/u
 const WORD = /[\p{L}\p{N}_$\u0080-\uffff]/u
 const DIGIT = /[0-9]/
 
 /**
- * The words and marks of a text, without comments. It is a reader, not a judge: what it lets through the database still has
- * to take, in a transaction that only reads.
- * @throws ToolError E_VALIDATION for a quote or a comment that does not end, and for what only some servers read as a comment
+ * The words and symbols of a statement, without comments. Only a tokenizer: read-only statements also run in a
+ * read-only transaction.
+ * @throws ToolError E_VALIDATION for an unclosed quote or comment, and for text that only some servers treat as a
+ * comment
  */
 export function tokensOf(sql: string, lexis: Lexis): readonly Token[] {
-  // Some read no further than here.
+  // Some databases stop reading at a NUL character.
   if (sql.includes('\0'))
     throw new ToolError('The statement holds a NUL character.', { code: 'E_VALIDATION', hint: 'Leave it out.' })
   const tokens: Token[] = []
+  const escapes = new Set<number>()
   let at = 0
   const add = (kind: Token['kind'], start: number, text: string): void => {
     tokens.push({ kind, text, word: kind === 'word' ? text.toUpperCase() : '', start, end: at })
@@ -50,17 +55,24 @@ export function tokensOf(sql: string, lexis: Lexis): readonly Token[] {
     const char = sql[at] as string
     if (SPACE.test(char)) at++
     else if (isLineComment(sql, at, lexis)) at = lineEnd(sql, at)
+    else if (char === '\ufeff') throw unclear('A byte order mark', 'Leave it out.')
+    else if (lexis.suffixedVariables && startsAt(SUFFIXED, sql, at))
+      throw unclear('A variable with a parenthesis or two colons', 'Use :name or ?.')
     else if (sql.startsWith('/*', at)) at = commentEnd(sql, at, lexis)
     else if (char === "'" || char === '"' || char === '`') {
+      // In PostgreSQL a string that continues on the next line keeps its escape rules.
+      if (char === "'" && lexis.dollarQuotes && escapes.has(tokens.length - 1))
+        throw unclear("E'…' in several pieces", 'Write it as one.')
       const escaped = char !== '`' && (lexis.backslashes || isEscapeString(tokens, start, sql))
       const { text, end } = quoted(sql, at, char, escaped)
       at = end
+      if (escaped) escapes.add(tokens.length)
       add(char === "'" || (char === '"' && lexis.doubleQuotedStrings) ? 'string' : 'quoted', start, text)
     } else if (char === '[' && lexis.brackets) {
       at = find(sql, ']', at + 1) + 1
       add('quoted', start, sql.slice(start + 1, at - 1))
-    } else if (char === '$' && lexis.dollarQuotes && DOLLAR.test(sql.slice(at, at + 66))) {
-      const [tag = '$$'] = DOLLAR.exec(sql.slice(at, at + 66)) ?? []
+    } else if (lexis.dollarQuotes && startsAt(DOLLAR, sql, at)) {
+      const tag = sql.slice(at, sql.indexOf('$', at + 1) + 1)
       const close = find(sql, tag, at + tag.length)
       at = close + tag.length
       add('string', start, sql.slice(start + tag.length, close))
@@ -78,10 +90,21 @@ export function tokensOf(sql: string, lexis: Lexis): readonly Token[] {
   return tokens
 }
 
-const DOLLAR = /^\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/
+const DOLLAR = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y
+/** SQLite reads to the closing parenthesis, including quotes. */
+const SUFFIXED = /[$@:#][\w$\u0080-\uffff]*(?:::|(?<=[\w$\u0080-\uffff])\()/y
+
+function startsAt(pattern: RegExp, sql: string, at: number): boolean {
+  pattern.lastIndex = at
+  return pattern.test(sql)
+}
+
+/** The error for text that the database would tokenize differently. */
+const unclear = (what: string, hint: string): ToolError =>
+  new ToolError(`${what} is not supported in a statement.`, { code: 'E_VALIDATION', hint })
 
 const unended = (what: string): ToolError =>
-  new ToolError(`The statement has ${what} that does not end.`, { code: 'E_VALIDATION', hint: 'Close it.' })
+  new ToolError(`The statement has ${what} without an end.`, { code: 'E_VALIDATION', hint: 'Close it.' })
 
 function find(sql: string, end: string, from: number): number {
   const at = sql.indexOf(end, from)
@@ -91,24 +114,34 @@ function find(sql: string, end: string, from: number): number {
 
 const isLineComment = (sql: string, at: number, { mysqlComments }: Lexis): boolean =>
   mysqlComments
-    ? sql[at] === '#' || (sql.startsWith('--', at) && (at + 2 >= sql.length || SPACE.test(sql[at + 2] as string)))
+    ? sql[at] === '#' ||
+      (sql.startsWith('--', at) && (at + 2 >= sql.length || CONTROL_OR_SPACE.test(sql[at + 2] as string)))
     : sql.startsWith('--', at)
+
+// After `--`, MySQL treats each of them as a space.
+const CONTROL_OR_SPACE = /[\0-\x20\x7f]/
 
 function lineEnd(sql: string, from: number): number {
   const at = sql.indexOf('\n', from)
-  return at < 0 ? sql.length : at + 1
+  const end = at < 0 ? sql.length : at + 1
+  // For some databases a comment ends there.
+  if (/\r(?!\n)/.test(sql.slice(from, end))) throw unclear('A comment with a carriage return', 'End its line with \\n.')
+  return end
 }
 
 function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }: Lexis): number {
-  // MySQL and MariaDB run what is in these.
+  // MySQL and MariaDB execute the content of these comments.
   if (mysqlComments && /^\/\*M?!/i.test(sql.slice(from, from + 4)))
-    throw new ToolError('A comment that some servers run is not taken.', {
+    throw new ToolError('A comment that some servers execute is not allowed.', {
       code: 'E_VALIDATION',
       hint: 'Write the statement without /*! … */.',
     })
   if (!nestedComments) {
     const close = sql.indexOf('*/', from + 2)
     if (close < 0) throw unended('a comment')
+    // In optimizer hints MySQL honours quotes, so quoted text does not end the comment.
+    if (mysqlComments && sql[from + 2] === '+' && /[`'"]/.test(sql.slice(from, close)))
+      throw unclear('A hint with quotes', 'Write the hint without them.')
     return close + 2
   }
   const marks = /\/\*|\*\//g
@@ -121,7 +154,7 @@ function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }
   }
 }
 
-/** `E'…'` has backslashes although other strings have none. */
+/** `E'…'` has backslash escapes even if other strings do not. */
 function isEscapeString(tokens: readonly Token[], start: number, sql: string): boolean {
   const before = tokens.at(-1)
   return sql[start] === "'" && before?.word === 'E' && before.end === start
@@ -143,7 +176,10 @@ function quoted(sql: string, from: number, quote: string, escaped: boolean): { t
   throw unended('a quote')
 }
 
-/** One statement, without the semicolon at its end. @throws ToolError E_VALIDATION for none, E_SQL_MULTI_STATEMENT for several */
+/**
+ * The only statement, without the final semicolon.
+ * @throws ToolError E_VALIDATION for none, E_SQL_MULTI_STATEMENT for several
+ */
 export function theOne(tokens: readonly Token[]): readonly Token[] {
   const inside = bodyOf(tokens)
   const ends = tokens.flatMap(({ kind, text }, at) => (kind === 'mark' && text === ';' && !inside(at) ? [at] : []))
@@ -151,16 +187,16 @@ export function theOne(tokens: readonly Token[]): readonly Token[] {
     .map((end, at) => tokens.slice(at === 0 ? 0 : (ends[at - 1] as number) + 1, end))
     .filter(({ length }) => length > 0)
   if (parts.length > 1)
-    throw new ToolError(`There are ${parts.length} statements where one is taken; none was run.`, {
+    throw new ToolError(`${parts.length} statements were sent where one is allowed; none was run.`, {
       code: 'E_SQL_MULTI_STATEMENT',
       hint: 'Send one at a time, or use batch_execute or transaction.',
     })
   const [one] = parts
-  if (!one) throw new ToolError('There is no statement.', { code: 'E_VALIDATION', hint: 'Write one.' })
+  if (!one) throw new ToolError('The statement is empty.', { code: 'E_VALIDATION', hint: 'Send one statement.' })
   return one
 }
 
-/** Triggers and routines have statements in them: BEGIN … END. */
+/** Triggers and routines contain statements: BEGIN … END. */
 function bodyOf(tokens: readonly Token[]): (at: number) => boolean {
   const none = (): boolean => false
   if (tokens[0]?.word !== 'CREATE') return none
@@ -177,11 +213,11 @@ function bodyOf(tokens: readonly Token[]): (at: number) => boolean {
   return (at) => at > begin && at < end
 }
 
-/** What the statement does: its first word, whatever parentheses are before it. */
+/** The first word of the statement after any parentheses. */
 export const verbOf = (tokens: readonly Token[]): string =>
   tokens.find(({ kind, text }) => !(kind === 'mark' && text === '('))?.word ?? ''
 
-/** Names that are followed by a parenthesis, in small letters: functions, wherever they are. */
+/** Lower-case names followed by a parenthesis: function calls. */
 export const calledIn = (tokens: readonly Token[]): readonly string[] => [
   ...new Set(
     tokens.flatMap(({ kind, text }, at) => {
@@ -193,7 +229,19 @@ export const calledIn = (tokens: readonly Token[]): readonly string[] => [
   ),
 ]
 
-/** Every name in it, in small letters, whatever it may be the name of. */
+/** Lower-case names after a dot: in PostgreSQL `(x).f` calls `f(x)` if there is no such column. */
+export const dottedIn = (tokens: readonly Token[]): readonly string[] => [
+  ...new Set(
+    tokens.flatMap(({ kind, text }, at) => {
+      const before = tokens[at - 1]
+      return (kind === 'word' || kind === 'quoted') && before?.kind === 'mark' && before.text === '.'
+        ? [text.toLowerCase()]
+        : []
+    }),
+  ),
+]
+
+/** All names in lower case. */
 export const namesIn = (tokens: readonly Token[]): readonly string[] => [
   ...new Set(tokens.flatMap(({ kind, text }) => (kind === 'word' || kind === 'quoted' ? [text.toLowerCase()] : []))),
 ]

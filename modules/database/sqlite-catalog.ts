@@ -50,7 +50,7 @@ export const sqliteCatalog: Catalog = {
       const foreign = new Map<unknown, ForeignKey>()
       for (const [id, table, from, to, onDelete, onUpdate] of keys.get(`\0${name}`) ?? []) {
         const before = foreign.get(id)
-        // Without a name it is the primary key of the other.
+        // Without a column name it refers to the other table's primary key.
         const other = to === null ? primary(text(table))[before?.columns.length ?? 0] : text(to)
         foreign.set(id, {
           columns: [...(before?.columns ?? []), text(from)],

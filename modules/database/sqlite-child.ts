@@ -1,24 +1,55 @@
 /**
- * What runs in the process of its own that SQLite gets: a statement that never ends can be ended only with the process it runs in,
- * and neither a thread nor a timer of ours would get a turn. It reads one JSON line for each piece of work and answers with one.
- * The first line opens the file. Nothing outside of the text is used: it is handed to `node -e`.
+ * While a statement runs, this thread looks at the memory of the process and at the free space of the disks with the database
+ * and with the temporary files of SQLite, and ends the process when it takes too much. node:sqlite is built without the memory
+ * limit of SQLite, and no SQLite limits its temporary files.
+ */
+const WATCH = `
+const { working, maxBytes, folders } = require('node:worker_threads').workerData
+const fs = require('node:fs')
+const disks = () => folders.map((folder) => {
+  try {
+    const { bavail, blocks, bsize } = fs.statfsSync(folder)
+    return { free: bavail * bsize, reserve: Math.min(2 ** 28, blocks * bsize * 0.05) }
+  } catch {
+    return { free: Infinity, reserve: 0 }
+  }
+})
+const end = (why) => {
+  fs.writeSync(2, why)
+  process.kill(process.pid, 'SIGKILL')
+}
+for (;;) {
+  Atomics.wait(working, 0, 0)
+  // A disk that is nearly full already has room for a small change.
+  const least = disks().map(({ free, reserve }) => Math.min(reserve, free - 2 ** 22))
+  while (Atomics.load(working, 0) === 1) {
+    if (process.memoryUsage.rss() > maxBytes) end('out of memory')
+    if (disks().some(({ free }, at) => free < least[at])) end('out of disk space')
+    Atomics.wait(working, 0, 1, 20)
+  }
+}`
+
+/**
+ * The program of SQLite's child process: an endless statement can only be stopped by ending its process, because it
+ * blocks threads and timers. It reads one line of JSON per request and writes one per answer; the first line opens
+ * the file. It is passed to `node -e`, so it must be self-contained.
  */
 export const CHILD = String.raw`
-const { createInterface } = require('node:readline')
 const fs = require('node:fs')
-let database, builtIn, harmless, forbidden, inMemory = false, replaced = false
+const { Worker } = require('node:worker_threads')
+let database, builtIn, harmless, forbidden, written, inMemory = false, replaced = false
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
 const told = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
-// node:sqlite tells numbers, libsql names.
-const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 7: 'SQLITE_NOMEM', 8: 'SQLITE_READONLY', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 26: 'SQLITE_NOTADB' }
+// node:sqlite reports numbers, libsql names.
+const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 7: 'SQLITE_NOMEM', 8: 'SQLITE_READONLY', 13: 'SQLITE_FULL', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 18: 'SQLITE_TOOBIG', 26: 'SQLITE_NOTADB' }
 const failure = (error) => {
   const { code, message } = told(error)
   return { code: /^\d+$/.test(code) ? NUMBERS[Number(code) & 255] ?? 'SQLITE_' + code : code, message }
 }
 
 const isFile = (facts, { dev, ino }) => String(facts.dev) === dev && String(facts.ino) === ino
-/** Regular files that are open, by descriptor; nothing where a system does not tell. */
+/** Open regular files by descriptor; empty if the system does not tell. */
 function openFiles() {
   const found = new Map()
   if (process.platform !== 'linux') return found
@@ -27,13 +58,13 @@ function openFiles() {
       const facts = fs.fstatSync(Number(name), { bigint: true })
       if (facts.isFile()) found.set(name, facts)
     } catch {
-      // The list itself is closed by now.
+      // The descriptor of the list itself is closed by now.
     }
   }
   return found
 }
 
-/** That what was opened is what was checked: a folder on the way can be replaced at any moment. */
+/** Checks that the opened file is the one that was checked, because a folder can be replaced at any moment. */
 function verify(file, before) {
   const opened = [...openFiles()].filter(([fd]) => !before.has(fd)).map(([, facts]) => facts)
   if (process.platform !== 'linux') opened.push(fs.lstatSync(file.path, { bigint: true }))
@@ -41,7 +72,14 @@ function verify(file, before) {
     throw Object.assign(new Error('replaced'), { code: 'REPLACED' })
 }
 
-function open({ uri, file, readOnly, libsql, busyMs, safe }) {
+const WATCH = ${JSON.stringify(WATCH)}
+const working = new Int32Array(new SharedArrayBuffer(4))
+function setWorking(value) {
+  Atomics.store(working, 0, value)
+  Atomics.notify(working, 0)
+}
+
+function open({ uri, file, readOnly, libsql, busyMs, safe, maxBytes }) {
   process.emitWarning = () => undefined
   const before = openFiles()
   builtIn = process.getBuiltinModule?.('node:sqlite')
@@ -51,16 +89,29 @@ function open({ uri, file, readOnly, libsql, busyMs, safe }) {
   else throw Object.assign(new Error('no driver'), { code: 'NO_DRIVER' })
   inMemory = uri === ':memory:'
   if (file) verify(file, before)
-  // Of what SQLite was built with, some functions read and write files.
+  // Some functions that SQLite may be built with read and write files.
   const has = [...all('SELECT name FROM pragma_function_list'), ...all('SELECT name FROM pragma_module_list')]
   harmless = new Set(safe)
   forbidden = new Set(has.map(([name]) => String(name).toLowerCase()).filter((name) => !harmless.has(name)))
   database.exec('PRAGMA busy_timeout = ' + busyMs)
   database.exec('PRAGMA trusted_schema = 0')
   database.exec('PRAGMA foreign_keys = 1')
-  // One value can be a thousand million bytes. A database in memory is counted, too.
-  database.exec('PRAGMA hard_heap_limit = ' + (uri === ':memory:' ? 1024 : 256) * 1024 * 1024)
+  // One value can have a thousand million bytes. Applies to databases in memory too.
+  if (!builtIn) database.exec('PRAGMA hard_heap_limit = ' + maxBytes)
+  const most = builtIn ? process.memoryUsage.rss() + maxBytes : Infinity
+  const folders = [...(file ? [require('node:path').dirname(file.path)] : []), require('node:os').tmpdir(), '/var/tmp']
+  new Worker(WATCH, { eval: true, workerData: { working, maxBytes: most, folders } }).unref()
   if (readOnly) database.exec('PRAGMA query_only = 1')
+  else if (file) written = folders[0]
+}
+
+/** Half of the free space, because changes may be in a second file until they are copied. */
+function limitGrowth() {
+  const { bavail, blocks, bsize } = fs.statfsSync(written)
+  const bytes = Math.max(0, bavail * bsize - Math.min(2 ** 28, blocks * bsize * 0.05)) / 2
+  const [[size]] = all('PRAGMA page_size'), [[count]] = all('PRAGMA page_count')
+  const pages = Math.min(2 ** 32 - 2, Number(count) + Math.floor(bytes / Number(size)))
+  database.exec('PRAGMA max_page_count = ' + Math.max(1, pages))
 }
 
 function prepare(sql) {
@@ -93,29 +144,34 @@ const shown = (value) => {
   return value
 }
 
-function run({ sql, params, names = [] }, { maxRows, maxBytes }) {
-  // Tables of pragmas are in no list before they are used.
+const sizeOf = (value) => (typeof value === 'string' ? value.length : value?.byteLength ?? 8)
+
+function run({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
+  // Virtual tables of pragmas are not listed until used.
   const bad = names.find((name) => forbidden.has(name) || (name.startsWith('pragma_') && !harmless.has(name)))
   if (bad !== undefined) throw Object.assign(new Error(bad), { code: 'FORBIDDEN' })
   const before = changes()
   const { statement, columns } = prepare(sql)
   const values = params.map(bound)
   const rows = []
-  let truncated = false
+  let truncated = false, isTooLarge = false
   if (columns.length === 0) builtIn ? statement.run(...values) : statement.run(values)
   else {
     let bytes = 0
     for (const row of builtIn ? statement.iterate(...values) : statement.iterate(values)) {
+      isTooLarge = row.reduce((sum, value) => sum + sizeOf(value), 0) > maxRowBytes
+      if (isTooLarge) break
       const cells = row.map(shown)
       bytes += JSON.stringify(cells).length
       truncated = rows.length >= maxRows || bytes > maxBytes
       if (truncated) break
       rows.push(cells)
     }
-    // libsql has no way to end a statement that is not at its end; until then nobody can write.
-    if (truncated && !builtIn) replaced = true
+    // libsql cannot stop an unfinished statement, and until it ends nobody can write.
+    if ((truncated || isTooLarge) && !builtIn) replaced = true
+    if (isTooLarge) throw Object.assign(new Error('row too large'), { code: 'SQLITE_TOOBIG' })
   }
-  // Once a statement that writes was explained, some releases hold the lock of the next that reads.
+  // Some releases keep the lock of a statement explained with EXPLAIN.
   if (/^explain$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')) replaced = true
   const affected = changes() - before
   const insert = /^(?:insert|replace)$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')
@@ -128,6 +184,7 @@ function run({ sql, params, names = [] }, { maxRows, maxBytes }) {
 
 function work({ statements, access, atomic, goOn, ...limits }) {
   const outcomes = []
+  if (written) limitGrowth()
   if (atomic) database.exec(access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN')
   try {
     for (const [at, statement] of statements.entries()) {
@@ -148,7 +205,7 @@ function work({ statements, access, atomic, goOn, ...limits }) {
   return outcomes
 }
 
-/** Whether something is left of the work that would keep others from writing. A database in memory is nobody else's. */
+/** True if unfinished work would block other writers. A database in memory belongs to this process only. */
 function isHeld() {
   if (inMemory) return false
   if (replaced) return true
@@ -161,8 +218,9 @@ function isHeld() {
   }
 }
 
-createInterface({ input: process.stdin }).on('line', (line) => {
+function answer(line) {
   const { open: opening, work: given } = JSON.parse(line)
+  setWorking(1)
   try {
     if (opening) {
       open(opening)
@@ -174,5 +232,15 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   } catch (error) {
     say({ error: failure(error), at: error.at, last: database !== undefined && isHeld() })
   }
-}).on('close', () => process.exit(0))
+  setWorking(0)
+}
+
+// readline of Node 24 also splits lines at U+2028, which JSON does not escape.
+let rest = ''
+process.stdin.setEncoding('utf8').on('data', (text) => {
+  const lines = text.split('\n')
+  lines[0] = rest + lines[0]
+  rest = lines.pop()
+  lines.forEach(answer)
+}).on('end', () => process.exit(0))
 `

@@ -1,11 +1,12 @@
 import { createRequire } from 'node:module'
 import { dirname } from 'node:path'
-import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
+import { createTurns } from '../_turns.ts'
 import { tooLate } from './deadline.ts'
 import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
-import { tooLarge } from './huge.ts'
+import { MAX_ROW_BYTES, tooLarge } from './huge.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
 
@@ -18,6 +19,7 @@ export const sqliteDialect: Dialect = {
     dollarQuotes: false,
     brackets: true,
     doubleQuotedStrings: false,
+    suffixedVariables: true,
   },
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'EXPLAIN']),
   maxParams: 30_000,
@@ -32,15 +34,15 @@ export const sqliteDialect: Dialect = {
   equals: (column, placeholder) => `CAST(${column} AS TEXT) = ${placeholder}`,
 }
 
-/** Of the functions and tables that SQLite may be built with: those that touch nothing but the database. */
+/** Functions and tables of SQLite that touch nothing but the database. */
 const SAFE =
   `-> ->> abs acos acosh asin asinh atan atan2 atanh atn2 avg bm25 ceil ceiling changes char charindex coalesce concat concat_ws
 cos cosh cot coth count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank difference exp
 first_value floor format geopoly geopoly_area geopoly_bbox geopoly_blob geopoly_ccw geopoly_contains_point geopoly_group_bbox
 geopoly_debug geopoly_json geopoly_overlap geopoly_regular geopoly_svg geopoly_within geopoly_xform glob group_concat hex highlight if ifnull lsmode optimize rtreecheck rtreedepth rtreenode
 iif instr json json_array json_array_length json_each json_error_position json_extract json_group_array json_group_object
-json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_tree json_type json_valid jsonb
-jsonb_array jsonb_each jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove
+json_array_insert json_insert json_object json_patch json_pretty json_quote json_remove json_replace json_set json_tree json_type json_valid jsonb
+jsonb_array jsonb_array_insert jsonb_each jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove
 jsonb_replace jsonb_set jsonb_tree julianday lag last_insert_rowid last_rows_affected last_value lead leftstr length like
 likelihood likely ln log log10 log2 lower lower_quartile ltrim match matchinfo max median min mod mode nth_value ntile nullif
 octet_length offsets padc padl padr percent_rank percentile percentile_cont percentile_disc pi pow power printf proper quote
@@ -61,19 +63,24 @@ fts3 fts4 fts5 fts4aux fts5vocab generate_series dbstat sqlite_stmt fts5_source_
         .map((name) => `pragma_${name}`),
     )
 
-/** One that nobody uses ends after so long. */
+/** How much memory a statement may take. */
+const MAX_MEMORY_BYTES = 256 * 1024 * 1024
+/** The same for a database in memory, with its contents. */
+const MAX_IN_MEMORY_DATABASE_BYTES = 1024 * 1024 * 1024
+
+/** An unused process ends after this time. */
 const IDLE_MS = 60_000
 
 interface Child {
-  /** What it has open; nothing for a database in memory. */
+  /** The open file; undefined for a database in memory. */
   readonly file: FileToOpen | undefined
   run(work: Work): Promise<readonly Outcome[]>
   stop(): Promise<void>
 }
 
 /**
- * SQLite in processes of its own: one for each statement that runs, at most `maxSessions`, and one that writes.
- * @param locate checks where the file is now, before each work
+ * SQLite in child processes: one per running statement, at most `maxSessions`, and one writer.
+ * @param locate checks the file's current path before each request
  */
 export function createSqlite(
   target: Target,
@@ -84,30 +91,12 @@ export function createSqlite(
   const memory = target.database === ':memory:'
   const idle: { child: Child; access: Work['access']; since: number }[] = []
   const all = new Set<Child>()
-  const running = { read: 0, write: 0 }
-  const most = { read: target.maxSessions, write: 1 }
-  let waiting: (() => void)[] = []
+  const turns = { read: createTurns(target.maxSessions), write: createTurns(1) }
   let closed = false
   let sweep: NodeJS.Timeout | undefined
 
-  /** Waits for its turn, and has it. */
-  async function enter(kind: Work['access'], signal: AbortSignal): Promise<void> {
-    for (;;) {
-      signal.throwIfAborted()
-      if (closed) throw wasClosed()
-      if (running[kind] < most[kind]) break
-      let leave: (() => void) | undefined
-      await new Promise<void>((resolve, reject) => {
-        waiting.push(resolve)
-        leave = () => reject(signal.reason)
-        signal.addEventListener('abort', leave, { once: true })
-      }).finally(() => leave && signal.removeEventListener('abort', leave))
-    }
-    running[kind]++
-  }
-
   async function take(kind: Work['access'], file: FileToOpen | undefined): Promise<Child> {
-    // One that has what was there before a file or folder was replaced is of no use any more.
+    // A process with a replaced file or folder is useless.
     for (const one of idle.splice(0))
       if (isSame(one.child.file, file)) idle.push(one)
       else void end(one.child)
@@ -138,13 +127,15 @@ export function createSqlite(
   }
 
   async function run(work: Work): Promise<readonly Outcome[]> {
-    // A database in memory is there once: who reads and who writes are the same process.
+    // A database in memory exists once, so reading and writing share a process.
     const kind = memory ? 'write' : work.access
-    await enter(kind, work.signal)
+    const endTurn = await turns[kind].take(work.who, work.signal)
     let child: Child | undefined
     try {
-      child = await take(kind, memory ? undefined : await located(locate, target.create === true))
-      // A signal that has been is heard by nobody.
+      if (closed) throw wasClosed()
+      const file = memory ? undefined : await located(locate, target.create === true)
+      child = await take(kind, file)
+      // A signal that was already aborted emits no event.
       work.signal.throwIfAborted()
       const outcomes = await child.run(work)
       idle.push({ child, access: kind, since: now() })
@@ -153,7 +144,7 @@ export function createSqlite(
     } catch (error) {
       if (child && error instanceof Ended) {
         await end(child)
-        // What it had begun is rolled back by the next one that may write.
+        // The next writer rolls back what it had begun.
         if (kind === 'write' && !memory && error.killed) void recover().catch(() => undefined)
         if (error.outcomes) return error.outcomes
         throw error.cause
@@ -164,10 +155,7 @@ export function createSqlite(
       }
       throw error
     } finally {
-      running[kind]--
-      const next = waiting
-      waiting = []
-      for (const go of next) go()
+      endTurn()
     }
   }
 
@@ -179,6 +167,7 @@ export function createSqlite(
       maxBytes: 1_000,
       timeoutMs: 10_000,
       signal: new AbortController().signal,
+      who: '',
     })
 
   return {
@@ -205,29 +194,29 @@ async function located(locate: (make: boolean) => Promise<FileToOpen>, create: b
     try {
       return await locate(create)
     } catch (error) {
-      // Somebody else made it at the same time.
+      // Another process created it at the same time.
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') return await locate(false)
       throw error
     }
   } catch (cause) {
     if (isPegboardError(cause)) throw cause
     if (['EMFILE', 'ENFILE'].includes((cause as NodeJS.ErrnoException).code ?? ''))
-      throw new ToolError('The database cannot be opened now: too many files are open.', {
+      throw new ToolError('The database cannot be opened now: too many open files.', {
         code: 'E_OVERLOADED',
         hint: 'Try again later.',
         cause,
       })
     if (!create) throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
-    throw new ToolError('The file of the database cannot be made.', {
+    throw new ToolError('The database file cannot be created.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
-      hint: 'Its folder has to exist, and to be writable.',
+      hint: 'Its folder must exist and be writable.',
       cause,
     })
   }
 }
 
-/** The process is gone, or is to go. */
+/** The process has ended, or must end. */
 class Ended extends Error {
   readonly killed: boolean
   readonly outcomes: readonly Outcome[] | undefined
@@ -259,6 +248,17 @@ function libsqlFile(): string | undefined {
   }
 }
 
+/** readline of Node 24 also splits lines at U+2028, which JSON does not escape. */
+function readLines(stream: Readable, onLine: (line: string) => void): void {
+  let rest = ''
+  stream.setEncoding('utf8').on('data', (text: string) => {
+    const lines = text.split('\n')
+    lines[0] = rest + lines[0]
+    rest = lines.pop() ?? ''
+    for (const line of lines) onLine(line)
+  })
+}
+
 async function startChild(
   target: Target,
   file: FileToOpen | undefined,
@@ -279,8 +279,8 @@ async function startChild(
   }
   let listen: ((line: Line | undefined) => void) | undefined
   let over = false
-  createInterface({ input: program.stdout }).on('line', (line) => listen?.(JSON.parse(line) as Line))
-  // A broken pipe is told by the end of the process.
+  readLines(program.stdout, (line) => listen?.(JSON.parse(line) as Line))
+  // The end of the process reports a broken pipe.
   program.stdin.on('error', () => undefined)
   let complaint = ''
   program.stderr.on('data', (text: Buffer) => {
@@ -291,7 +291,7 @@ async function startChild(
     listen?.(undefined)
   })
 
-  /** One exchange. The process is ended where it takes too long or is not wanted any more. */
+  /** One request and answer. The process is killed on timeout or abort. */
   async function exchange(
     message: unknown,
     timeoutMs: number,
@@ -324,7 +324,17 @@ async function startChild(
   }
 
   const opened = await exchange(
-    { open: { uri, file, readOnly: access === 'read', libsql: libsqlFile(), busyMs: target.busyMs, safe: SAFE } },
+    {
+      open: {
+        uri,
+        file,
+        readOnly: access === 'read',
+        libsql: libsqlFile(),
+        busyMs: target.busyMs,
+        safe: SAFE,
+        maxBytes: file ? MAX_MEMORY_BYTES : MAX_IN_MEMORY_DATABASE_BYTES,
+      },
+    },
     target.connectMs,
     undefined,
   ).catch((error: unknown) => {
@@ -337,7 +347,7 @@ async function startChild(
   return {
     file,
     async run({ signal, onDone, timeoutMs, ...work }) {
-      const line = await exchange({ work }, timeoutMs, signal, onDone)
+      const line = await exchange({ work: { ...work, maxRowBytes: MAX_ROW_BYTES } }, timeoutMs, signal, onDone)
       if (line.error) {
         const error = failed(line.error, undefined, line.at)
         throw line.last ? new Ended(error, false) : error
@@ -350,46 +360,55 @@ async function startChild(
   }
 }
 
-const gone = (complaint: string): ToolError =>
-  new ToolError('The process that has the database ended.', {
-    code: 'E_DB_UNAVAILABLE',
-    cause: new Error(complaint || 'it said nothing'),
+const diskFull = (cause: unknown): ToolError =>
+  new ToolError('The statement was stopped: the disk is nearly full.', {
+    code: 'E_TOO_LARGE',
+    hint: 'Change or sort less at once, or free some space first.',
+    cause,
   })
+
+function gone(complaint: string): ToolError {
+  const cause = new Error(complaint || 'no output')
+  if (complaint.includes('out of memory')) return tooLarge(cause)
+  if (complaint.includes('out of disk space')) return diskFull(cause)
+  return new ToolError('The SQLite process exited.', { code: 'E_DB_UNAVAILABLE', cause })
+}
 
 const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   [/READONLY/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
   [
     /BUSY|LOCKED/,
     'E_DB_BUSY',
-    'Somebody else writes to the file',
-    'Try again; modules.database.config.busy_seconds decides how long is waited.',
+    'Another process is writing to the file',
+    'Try again, or raise modules.database.config.busy_seconds.',
   ],
-  [/CORRUPT|NOTADB/, 'E_DB_CORRUPT', 'The file is no sound SQLite database', 'Name another file, or restore it.'],
+  [/CORRUPT|NOTADB/, 'E_DB_CORRUPT', 'The file is not a valid SQLite database', 'Name another file, or restore it.'],
   [
     /CANTOPEN|ConnectionFailed/,
     'E_DB_UNAVAILABLE',
     'The file cannot be opened',
-    'Check that it exists and may be read.',
+    'Check that it exists and is readable.',
   ],
 ]
 
 function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${message}`), at?: number): ToolError {
   const where = at === undefined ? {} : { data: { statement: at } }
   if (code === 'NO_DRIVER')
-    return new ToolError('There is no SQLite here.', {
+    return new ToolError('SQLite is not available.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
-      hint: 'The operator runs `npm install libsql`, or Node 22.16 or newer, which has one.',
+      hint: 'The operator runs "npm install libsql" where Pegboard is installed, or uses Node.js 22.16 or later.',
     })
   if (code === 'REPLACED')
-    return new ToolError('The file was replaced while it was opened.', { hint: 'Try again.', retryable: true })
+    return new ToolError('The file was replaced while opening it.', { hint: 'Try again.', retryable: true })
   if (code === 'FORBIDDEN')
-    return new ToolError(`${message} may not be used in a statement: it reaches beyond the database.`, {
+    return new ToolError(`${message} is not allowed in a statement: it reaches outside the database.`, {
       code: 'E_READ_ONLY',
       hint: 'Leave it out.',
       ...where,
     })
-  if (code === 'SQLITE_NOMEM') return tooLarge(cause)
+  if (code === 'SQLITE_FULL') return diskFull(cause)
+  if (code === 'SQLITE_NOMEM' || code === 'SQLITE_TOOBIG') return tooLarge(cause)
   for (const [pattern, known, what, hint] of CODES)
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
       return new ToolError(`${what}.`, { code: known, hint, cause, ...where })

@@ -19,7 +19,7 @@ import {
 } from './work.ts'
 
 const common = { tags: ['database', 'sql'], opaque: ['rows', 'results.*.rows'] }
-const limit = z.int().min(1).max(50_000).default(1_000).describe('Rows at most.')
+const limit = z.int().min(1).max(50_000).default(1_000).describe('Maximum number of rows.')
 
 const Query = z.object({ sql, params, connection_id, limit })
 const Fetch = z.object({ query: sql, params, connection_id, limit })
@@ -28,17 +28,17 @@ const statements = z
   .array(z.object({ sql, params }))
   .min(1)
   .max(1_000)
-  .describe('Statements with their values, one after the other.')
+  .describe('Statements with their values, in order.')
 const Batch = z.object({
   statements,
-  stop_on_error: z.boolean().default(true).describe('End at the first that fails; what was done stays.'),
+  stop_on_error: z.boolean().default(true).describe('Stop at the first error; earlier statements keep their effect.'),
   connection_id,
 })
 const Transaction = z.object({ statements, connection_id })
 
 const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
 
-/** One reading statement. */
+/** Runs one reading statement. */
 async function read(at: Desk, asked: { sql: string; params: Params; limit: number }) {
   const answer = only(await run(at, [await ready(at, asked, 'read')], { maxRows: asked.limit }))
   tellOfMore(at, answer, asked.limit)
@@ -49,7 +49,7 @@ export const query: ToolDef<Settings, typeof Query> = {
   ...common,
   title: 'Query a database',
   description:
-    'Runs one statement that only reads (SELECT, WITH, EXPLAIN, SHOW …) on a database and gives its rows; the database itself refuses to write. Values go into params, never into the text. To change data use execute; for the rows of one table browse is simpler.',
+    'Query a database: run one SQL statement that only reads (SELECT, WITH, EXPLAIN, SHOW …) and return its rows; the database itself refuses to write. Put values into params, never into the text. To change data use execute; for the rows of one table browse is simpler.',
   aliases: ['sql', 'select', 'run query', 'requête sql', 'consulta'],
   input: Query,
   effect: 'read',
@@ -63,7 +63,7 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   ...common,
   title: 'Fetch rows',
   description:
-    'Fetches the rows of one SELECT, up to a limit of 50,000: columns, rows, how many, and whether there were more. The same as query under the name other systems use.',
+    'Fetch the rows of one SELECT, up to a limit of 50,000: columns, rows, count, and whether there were more. The same as query under the name other systems use.',
   aliases: ['fetch rows', 'select rows', 'récupérer les lignes'],
   input: Fetch,
   effect: 'read',
@@ -81,7 +81,7 @@ export const explain: ToolDef<Settings, typeof Explain> = {
   ...common,
   title: 'Explain a statement',
   description:
-    'Tells how the database would run a statement (its plan: which indexes, which order) without running it. Use it where a query is slow.',
+    'Explain how the database would run a statement (its plan: indexes and order) without running it. Use it if a query is slow.',
   aliases: ['query plan', 'explain plan', 'slow query', 'plan de requête'],
   input: Explain,
   effect: 'read',
@@ -104,30 +104,30 @@ export const explain: ToolDef<Settings, typeof Explain> = {
 
 const Saved = z.object({
   name: z.string().min(1).max(64).describe('Which one.'),
-  params: z.record(z.string(), z.unknown()).default({}).describe('Its values by their names.'),
+  params: z.record(z.string(), z.unknown()).default({}).describe('Values of its parameters by name.'),
   limit,
 })
 
 export const saved_query: ToolDef<Settings, typeof Saved> = {
   ...common,
   title: 'Run a saved query',
-  description: 'Runs a query that the operator prepared, with values for its parameters, and gives its rows.',
+  description: 'Run a query that the operator prepared, with values for its parameters, and return its rows.',
   aliases: ['prepared query', 'report', 'requête enregistrée'],
   input: Saved,
   effect: 'read',
   available: ({ config }) => Object.keys(config.saved_queries).length > 0 || `set ${SETTING}.saved_queries`,
   assemble: ({ config }, draft) => ({
     ...draft,
-    description: `${draft.description} There are: ${Object.entries(config.saved_queries).map(saying).join('; ')}.`,
+    description: `${draft.description} Queries: ${Object.entries(config.saved_queries).map(saying).join('; ')}.`,
   }),
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { name: 'orders_of', params: { customer: 1 } } }],
   async run({ name, params, limit }, ctx) {
     const saved = ctx.config.saved_queries[name]
     if (!saved)
-      throw new ToolError(`There is no saved query "${name}".`, {
+      throw new ToolError(`Unknown saved query: "${name}".`, {
         code: 'E_NOT_FOUND',
-        hint: `There are: ${Object.keys(ctx.config.saved_queries).join(', ')}.`,
+        hint: `Queries: ${Object.keys(ctx.config.saved_queries).join(', ')}.`,
       })
     const wanted = Object.keys(saved.parameters)
     const lacking = wanted.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
@@ -145,7 +145,7 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
 const saying = ([name, { description, parameters }]: [string, Settings['saved_queries'][string]]): string =>
   `${name}(${Object.keys(parameters).join(', ')}) – ${description.replace(/[.;]+$/, '')}`
 
-/** What a statement did, or the rows it gave. */
+/** What a statement changed, or the rows it returned. */
 function told(answer: Answer): Record<string, unknown> {
   return {
     ...(answer.affected !== undefined && { affected_rows: answer.affected }),
@@ -165,7 +165,7 @@ export const execute: ToolDef<Settings, typeof Execute> = {
   ...common,
   title: 'Execute a statement',
   description:
-    'Runs one statement that changes data (INSERT, UPDATE, DELETE) or, where the policy allows it, structure, and says how many rows it changed; RETURNING gives rows. It counts at once. For several that belong together use transaction, for many rows bulk_insert or upsert, to read query.',
+    'Run one SQL statement that changes data (INSERT, UPDATE, DELETE) or, if the policy allows it, structure, and return the number of changed rows; RETURNING returns rows. It takes effect at once. For several that belong together use transaction, for many rows bulk_insert or upsert, to read query.',
   aliases: ['update rows', 'delete rows', 'insert row', 'modifier des données', 'exécuter sql'],
   input: Execute,
   effect: 'destructive',
@@ -179,7 +179,7 @@ export const execute_query: ToolDef<Settings, typeof Execute> = {
   ...common,
   title: 'Execute any statement',
   description:
-    'Runs any one statement the policy of the connection allows, reading or writing, and gives its rows or how many it changed. Use query where you only read.',
+    'Run any one SQL statement the policy of the connection allows, reading or writing, and return its rows or the number of changes. To only read, use query.',
   aliases: ['run sql', 'raw sql', 'exécuter une requête'],
   input: Execute,
   effect: 'destructive',
@@ -197,11 +197,11 @@ async function readyAll(at: Desk, given: z.infer<typeof statements>): Promise<re
     } catch (error) {
       throw numbered(error, index, given.length, 'none was run')
     }
-  // It runs what it explains where it is told to, which only a reading transaction would prevent.
+  // EXPLAIN ANALYZE executes the statement, which only a read-only transaction would prevent.
   if (at.link.policy.preset !== 'unrestricted' && all.some(({ access }) => access === 'write')) {
     const index = all.findIndex(({ verb }) => verb === 'EXPLAIN')
     if (index >= 0)
-      throw new ToolError(`Statement ${index + 1} explains, which does not go together with writing.`, {
+      throw new ToolError(`Statement ${index + 1} is an EXPLAIN, which cannot be combined with writing.`, {
         code: 'E_VALIDATION',
         hint: 'Send it to query.',
       })
@@ -228,7 +228,7 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   ...common,
   title: 'Execute several statements',
   description:
-    'Runs several statements one after the other, each counting at once, and says for each what it did or why it failed. Where all or none must count use transaction.',
+    'Run several SQL statements in order, each taking effect at once, and return the result or error of each. If all or none must succeed, use transaction.',
   aliases: ['batch sql', 'run statements', 'plusieurs requêtes'],
   input: Batch,
   effect: 'destructive',
@@ -258,7 +258,7 @@ export const transaction: ToolDef<Settings, typeof Transaction> = {
   ...common,
   title: 'Run a transaction',
   description:
-    'Runs several statements so that all count or none: one that fails undoes those before it. Leave out BEGIN and COMMIT. Where each may count for itself use batch_execute.',
+    'Run several SQL statements in a transaction: all succeed or none; an error undoes the earlier ones. Leave out BEGIN and COMMIT. For independent statements use batch_execute.',
   aliases: ['atomic sql', 'all or nothing', 'transaction sql', 'Transaktion'],
   input: Transaction,
   effect: 'destructive',

@@ -5,7 +5,7 @@ import type { Settings } from './config.ts'
 import { type Link, link } from './connections.ts'
 import type { Answer, Outcome, Statement, Work } from './driver.ts'
 import { hasTableRules, judge } from './policy.ts'
-import { calledIn, namesIn, type Token } from './sql.ts'
+import { calledIn, dottedIn, namesIn, type Token } from './sql.ts'
 
 export type Ctx = CallContext<Settings>
 
@@ -19,20 +19,20 @@ export const connection_id = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,64}$/)
   .default('default')
-  .describe('Which connection; list_connections shows them.')
+  .describe('Connection; list_connections lists them.')
 export const sql = z.string().min(1).max(1_000_000).describe('One statement.')
-/** Whatever JSON can say: the database knows what it takes. */
+/** Any JSON value: the database decides what it accepts. */
 const value = z.unknown().transform((given) => given as Param)
 export const params = z
   .union([z.array(value).max(65_000), z.record(z.string(), value)])
   .default([])
-  .describe('Values of :p0, :p1 … (or ?) as a list, or of :name as an object. Never write values into the statement.')
-export const table = z.string().min(1).max(255).describe('Its name, with the schema where it is not the usual one.')
+  .describe('Values for :p0, :p1 … (or ?) as a list, or for :name as an object. Never write values into the statement.')
+export const table = z.string().min(1).max(255).describe('Table name, with the schema if it is not the default one.')
 export const rowValue = value
 
 export const desk = async (ctx: Ctx, id: string): Promise<Desk> => ({ ctx, link: await link(ctx, id) })
 
-/** What a statement has become: bound, limited, and with the way it is to run. */
+/** A statement ready to run: bound, limited, with its access. */
 export interface Ready extends Statement {
   readonly access: Work['access']
   readonly verb: string
@@ -41,11 +41,11 @@ export interface Ready extends Statement {
 export interface Asked {
   readonly sql: string
   readonly params: Params
-  /** Rows that are wanted: a SELECT without a LIMIT gets one more. */
+  /** Number of rows wanted; a SELECT without a LIMIT gets one more. */
   readonly limit?: number
 }
 
-/** Looks at a statement before it is run. @throws ToolError as `judge` and `bind` */
+/** Checks a statement before it runs. @throws ToolError as `judge` and `bind` */
 export async function ready(
   { link, ctx }: Desk,
   { sql, params, limit }: Asked,
@@ -55,7 +55,10 @@ export async function ready(
   const { tokens, access } = judge(sql, dialect, link.policy, wanted, `${link.setting}.policy`)
   const bound = bind(sql, tokens, params, dialect.placeholder)
   const names = [...namesIn(tokens), ...(dialect.name === 'sqlite' ? textsIn(tokens) : [])]
-  if (hasTableRules(link.policy)) await checkTables({ link, ctx }, names)
+  if (hasTableRules(link.policy)) {
+    checkDefinitions({ link, ctx }, tokens, names)
+    await checkTables({ link, ctx }, names)
+  }
   const gated = access === 'read' || link.policy.preset !== 'unrestricted'
   const end = (tokens.at(-1) as Token).end + (bound.sql.length - sql.length)
   const text = bound.sql.slice(0, end)
@@ -65,8 +68,8 @@ export async function ready(
     params: bound.params,
     access,
     verb: tokens[0]?.word ?? '',
-    // In SQLite what reaches out is never wanted; elsewhere only where the policy minds.
-    ...(dialect.name === 'sqlite' ? { names } : gated ? { calls: calledIn(tokens) } : {}),
+    // In SQLite, access outside the database is always refused; elsewhere only if the policy requires it.
+    ...(dialect.name === 'sqlite' ? { names } : gated ? { calls: calledIn(tokens), dotted: dottedIn(tokens) } : {}),
   }
 }
 
@@ -76,7 +79,7 @@ const textsIn = (tokens: readonly Token[]): readonly string[] =>
 const BOUNDED = new Set(['LIMIT', 'FETCH', 'OFFSET', 'FOR', 'INTO', 'PROCEDURE', 'LOCK', 'TOP'])
 const CHANGING = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'MERGE'])
 
-/** A SELECT at whose end a LIMIT may be written. */
+/** A SELECT to which a LIMIT can be appended. */
 function isUnbounded(tokens: readonly Token[]): boolean {
   const [first] = tokens
   if (first?.word !== 'SELECT' && first?.word !== 'WITH') return false
@@ -89,17 +92,28 @@ function isUnbounded(tokens: readonly Token[]): boolean {
   return true
 }
 
-/** Whatever in a statement is the name of a table or view must be one that may be used. */
-async function checkTables(at: Desk, names: readonly string[]): Promise<void> {
-  const { driver, policy, setting } = at.link
-  const found = await driver.catalog.relations(askOf(at), names)
-  const bad = found.find((name) => !isAllowed(at, { name }))
-  if (bad !== undefined)
-    throw new ToolError(`"${bad}" may not be used.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} of ${setting}.policy decides.`,
-    })
+/** Functions and pragmas that show definitions, statements of others or table names without naming a table. */
+const SHOWS_OTHERS = /^(?:pg_get_|pg_stat_get_|pragma_table_list$|table_list$)/
+
+function checkDefinitions({ link }: Desk, tokens: readonly Token[], names: readonly string[]): void {
+  const words = tokens.map(({ word }) => word)
+  const showsTables = words[0] === 'SHOW' && words.includes('TABLE') && words.includes('STATUS')
+  const bad = showsTables ? 'SHOW TABLE STATUS' : names.find((name) => SHOWS_OTHERS.test(name))
+  if (bad !== undefined) throw notUsed(link, bad)
 }
+
+/** Every table or view named in a statement must be allowed. */
+async function checkTables(at: Desk, names: readonly string[]): Promise<void> {
+  const found = await at.link.driver.catalog.relations(askOf(at), names)
+  const bad = found.find((name) => !isAllowed(at, { name }))
+  if (bad !== undefined) throw notUsed(at.link, bad)
+}
+
+const notUsed = ({ policy, setting }: Link, name: string): ToolError =>
+  new ToolError(`"${name}" is not allowed.`, {
+    code: 'E_DENIED_BY_POLICY',
+    hint: `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
+  })
 
 export function isAllowed({ link: { policy } }: Desk, { name }: Pick<Table, 'name'>): boolean {
   const small = name.toLowerCase()
@@ -108,7 +122,7 @@ export function isAllowed({ link: { policy } }: Desk, { name }: Pick<Table, 'nam
 
 type Limits = Partial<Pick<Work, 'atomic' | 'goOn' | 'maxRows' | 'onDone'>>
 
-/** Runs what was looked at, in one session. */
+/** Runs checked statements in one session. */
 export function run(
   { link, ctx }: Desk,
   statements: readonly Ready[],
@@ -124,10 +138,11 @@ export function run(
     maxBytes: config.max_bytes,
     timeoutMs: config.timeout_seconds * 1_000,
     signal,
+    who: ctx.caller.principal,
   })
 }
 
-/** The only one. @throws what it failed with */
+/** The only result. @throws its error */
 export function only(outcomes: readonly Outcome[]): Answer {
   const [outcome] = outcomes
   if (!outcome) throw new ToolError('The database did not answer.', { code: 'E_DB_UNAVAILABLE' })
@@ -135,7 +150,7 @@ export function only(outcomes: readonly Outcome[]): Answer {
   return outcome
 }
 
-/** The rows of statements of ours. */
+/** The rows of our own statements. */
 export const askOf =
   ({ link, ctx }: Desk): Ask =>
   async (sql, params = []) =>
@@ -147,14 +162,15 @@ export const askOf =
         maxBytes: 16 * 1024 * 1024,
         timeoutMs: ctx.config.timeout_seconds * 1_000,
         signal: ctx.signal,
+        who: ctx.caller.principal,
       }),
     ).rows
 
-/** Tables and views that may be used. */
+/** The tables and views that may be used. */
 export const tablesOf = async (at: Desk): Promise<readonly Table[]> =>
   (await at.link.driver.catalog.tables(askOf(at))).filter((one) => isAllowed(at, one))
 
-/** One by the name a model wrote, whatever its capitals where there is only one. @throws ToolError E_NOT_FOUND */
+/** Finds a table by the name a model wrote, ignoring case if that is unambiguous. @throws ToolError E_NOT_FOUND */
 export async function tableOf(at: Desk, name: string): Promise<Table> {
   const tables = await tablesOf(at)
   const wanted = name.toLowerCase()
@@ -163,28 +179,28 @@ export async function tableOf(at: Desk, name: string): Promise<Table> {
     tables.find((one) => fullName(one).toLowerCase() === wanted) ??
     tables.find((one) => one.name.toLowerCase() === wanted)
   if (found) return found
-  throw new ToolError(`There is no table "${name}".`, {
+  throw new ToolError(`Unknown table: "${name}".`, {
     code: 'E_NOT_FOUND',
     hint:
       tables.length > 0
-        ? `There are: ${tables.slice(0, 20).map(fullName).join(', ')}${tables.length > 20 ? ', … (list_tables)' : ''}.`
+        ? `Tables: ${tables.slice(0, 20).map(fullName).join(', ')}${tables.length > 20 ? ', … (list_tables)' : ''}.`
         : 'The database has no tables.',
   })
 }
 
 export async function shapeOf(at: Desk, found: Table): Promise<TableShape> {
   const [shape] = await at.link.driver.catalog.shapes(askOf(at), [found])
-  if (!shape) throw new ToolError(`There is no table "${fullName(found)}" any more.`, { code: 'E_NOT_FOUND' })
+  if (!shape) throw new ToolError(`The table "${fullName(found)}" no longer exists.`, { code: 'E_NOT_FOUND' })
   return shape
 }
 
-/** As it is written in a statement. */
+/** The table's name for a statement. */
 export const quotedTable = ({ link }: Desk, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
   const { quote } = link.driver.dialect
   return schema === undefined ? quote(name) : `${quote(schema)}.${quote(name)}`
 }
 
-/** Rows by the names of their columns; a second column of the same name is `name_2`. */
+/** Rows by column name; a second column of the same name becomes `name_2`. */
 export function shownRows({ columns, rows, truncated }: Answer): {
   readonly columns: readonly string[]
   readonly rows: readonly Readonly<Record<string, unknown>>[]
@@ -210,7 +226,7 @@ function uniqueNames(columns: readonly string[]): readonly string[] {
   })
 }
 
-/** Says beside the result that there is more. */
+/** Adds a note that there are more rows. */
 export function tellOfMore(
   { ctx, link }: Desk,
   { truncated, rows }: Pick<Answer, 'truncated' | 'rows'>,
@@ -220,7 +236,7 @@ export function tellOfMore(
   const most = Math.min(limit, link.policy.maxRows ?? limit, ctx.config.max_rows)
   ctx.warn(
     rows.length >= most
-      ? `There are more than ${rows.length} rows; ask for fewer columns or with WHERE, or raise limit.`
-      : `The answer was cut at ${ctx.config.max_bytes} bytes; ask for fewer columns or rows (modules.database.config.max_bytes).`,
+      ? `More than ${rows.length} rows match; select fewer columns, add WHERE, or raise limit.`
+      : `The result was cut at ${ctx.config.max_bytes} bytes; select fewer columns or rows (modules.database.config.max_bytes).`,
   )
 }

@@ -1,10 +1,10 @@
-/** So long a folder or tree is looked at; then what was found is the answer. */
+/** Time limit for scanning a folder or tree; results so far are returned then. */
 const BUDGET_MS = 4_000
 
 export interface Budget {
-  /** Aborted by the caller, or when the time is over. */
+  /** Aborted by the caller or by the time limit. */
   readonly signal: AbortSignal
-  /** Does work until the time is over. @returns whether it was cut short */
+  /** Runs work within the time limit. @returns whether it was cut short */
   spend(work: (signal: AbortSignal) => Promise<void>): Promise<boolean>
 }
 

@@ -4,7 +4,7 @@ import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import type { Settings } from './config.ts'
 import { ALIASES, pathsFor, placeOf } from './places.ts'
 
-/** What these two say and do is agreed elsewhere, to the word: agents written for it call them. */
+/** Behaviour and texts of these two tools are fixed by the requirements: existing agents call them. */
 const READ_BYTES = 256 * 1024
 
 const needed = (name: string) =>
@@ -14,13 +14,13 @@ const ReadFile = z.object({
   path: needed('path')
     .min(1, 'missing required param: path')
     .max(4096)
-    .describe('The file; file_cache_dir/… and file_state_dir/… are folders of their own.'),
+    .describe('File path; file_cache_dir/… and file_state_dir/… are separate folders.'),
 })
 
 export const read_file: ToolDef<Settings, typeof ReadFile> = {
   title: 'Text as agents expect it',
   description:
-    'The same as read for agents that know this name: gives text up to 256 KiB, and says so when it was cut. Prefer read, which knows lines, ends and pictures.',
+    'Read a file like read, for agents that know this name: returns text up to 256 KiB and marks a cut. Prefer read, which supports lines, ends and images.',
   aliases: ['morph reader'],
   tags: ['contract'],
   input: ReadFile,
@@ -45,13 +45,13 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
       if (matched === undefined) throw error
       throw new ToolError(`read_file denied for path "${wanted}" (matched "${await matched}")`, {
         code: 'E_PATH_DENIED',
-        hint: 'modules.filesystem.config.deny_names and denied_paths decide.',
+        hint: 'See modules.filesystem.config.deny_names and denied_paths.',
       })
     }
   },
 }
 
-/** The name in the settings that a denied path has, or that what it leads to has. */
+/** The setting's name for a denied path, or for what it leads to. */
 async function ruleFor(wanted: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
   const names = async (): Promise<string[]> => {
     const absolute = isAbsolute(wanted) ? wanted : resolve(workspace, roots?.[0] ?? root ?? '.', wanted)
@@ -62,7 +62,7 @@ async function ruleFor(wanted: string, { deny_names, workspace, roots, root }: S
   return deny_names.find((name) => found.has(name.toLowerCase())) ?? 'denied_paths'
 }
 
-/** Where the last whole character ends. */
+/** End of the last complete character. */
 function characterEnd(bytes: Uint8Array): number {
   let start = bytes.length - 1
   while (start > 0 && bytes.length - start < 4 && ((bytes[start] as number) & 0xc0) === 0x80) start--
@@ -75,21 +75,21 @@ const WriteFile = z.object({
   path: needed('path')
     .min(1, 'missing required param: path')
     .max(4096)
-    .describe('The file; a relative path lies in file_cache_dir.'),
-  content: needed('content').describe('The text; may be empty.'),
+    .describe('File path; a relative path is inside file_cache_dir.'),
+  content: needed('content').describe('Text to write; can be empty.'),
   mode: z
     .enum(['overwrite', 'append'], {
       error: ({ input }) =>
         `invalid mode: ${typeof input === 'string' ? input : typeof input} (expected overwrite|append)`,
     })
     .default('overwrite')
-    .describe('Replace the file, or add at its end.'),
+    .describe('Replace the file, or append to it.'),
 })
 
 export const write_file: ToolDef<Settings, typeof WriteFile> = {
   title: 'Write a file of your own',
   description:
-    'Writes a text file into one of the two folders kept for that: file_cache_dir/… (relative paths too) or file_state_dir/…; up to 512 KiB. For files of the project use write.',
+    'Write a text file into one of two folders of your own: file_cache_dir/… (relative paths too) or file_state_dir/…; up to 512 KiB. For files of the project use write.',
   aliases: [
     'cache directory',
     'keep intermediate result',

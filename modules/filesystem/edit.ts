@@ -1,32 +1,35 @@
 import { isUtf8 } from 'node:buffer'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { path, type Settings, writable } from './config.ts'
+import { diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
 import { pathsFor } from './places.ts'
+import { lineFeeds, replaceIn } from './replace.ts'
 import { writeTool } from './write.ts'
 
 const Edit = z.object({
   path: path.describe('The file.'),
-  old: z.string().min(1).describe('The text to replace, exactly as it stands there, with spaces and line breaks.'),
-  new: z.string().describe('The text to put in its place.'),
-  replace_all: z.boolean().default(false).describe('Replace every one; otherwise there must be only one.'),
+  old: z.string().min(1).describe('Text to replace, exactly as in the file, with spaces and line breaks.'),
+  new: z.string().describe('New text.'),
+  replace_all: z.boolean().default(false).describe('Replace every match; otherwise there must be exactly one.'),
   more: z
     .array(z.object({ old: z.string().min(1), new: z.string() }))
     .max(50)
     .default([])
-    .describe('Further replacements, made in this order after the first: all of them or none.'),
-  dry_run: z.boolean().default(false).describe('Only show what would change, as a diff.'),
+    .describe('Further replacements, made in order after the first: all or none.'),
+  dry_run: z.boolean().default(false).describe('Only show the changes, as a diff.'),
 })
 
 const Insert = z.object({
   path: path.describe('The file.'),
-  line: z.int().min(0).describe('After which line; 0 is the beginning.'),
-  content: z.string().describe('The lines to put there.'),
+  line: z.int().min(0).describe('Line number to insert after; 0 is the beginning.'),
+  content: z.string().describe('Lines to insert.'),
 })
 
-const Undo = z.object({ path: path.optional().describe('The file; default the one changed last.') })
+const Undo = z.object({ path: path.optional().describe('File path; default the file changed last.') })
 
-/** The tools that change text. Each instance of the module has a history; it is known by its configuration. */
+/** The tools that change text. Each instance of the module has its own history, known by its configuration. */
 export function createEdits() {
   const histories = new WeakMap<Settings, History>()
   const historyOf = (config: Settings): History => {
@@ -38,7 +41,7 @@ export function createEdits() {
   const edit: ToolDef<Settings, typeof Edit> = {
     title: 'Edit a file',
     description:
-      'Replaces a piece of text in a file, or several, at once or not at all. The old text must stand there exactly once, or replace_all be true; read the file first. Use insert to add lines, write to replace the whole file.',
+      'Change a file: replace a piece of text, or several, all or none. The old text must occur exactly once, unless replace_all is true; read the file first. Use insert to add lines, write to replace the whole file.',
     aliases: [
       'change text',
       'swap words',
@@ -66,15 +69,23 @@ export function createEdits() {
         historyOf(ctx.config),
         wanted,
         ctx,
-        (text) => {
-          let [now, replaced, line] = [text, 0, 0]
+        async (bytes) => {
+          let [now, replaced, line] = [bytes, 0, 0]
           for (const one of [first, ...more]) {
-            const done = replace(now, one, replace_all, wanted)
-            now = done.text
+            const done = replaceIn(now, one, {
+              all: replace_all,
+              maxBytes: ctx.config.max_file_size,
+              most: MOST_REPLACED - replaced,
+              shown: wanted,
+              tooLarge: (size) => tooLarge(size, ctx.config),
+            })
+            now = done.bytes
             replaced += done.count
             if (line === 0) line = done.line
+            await nextTurn()
+            ctx.signal.throwIfAborted()
           }
-          return { text: now, said: { replaced, line } }
+          return { bytes: now, said: { replaced, line } }
         },
         dry_run,
       ),
@@ -83,7 +94,7 @@ export function createEdits() {
   const insert: ToolDef<Settings, typeof Insert> = {
     title: 'Insert lines',
     description:
-      'Puts lines into a text file after a given line, 0 for the beginning. To replace text use edit, to add at the end write with append.',
+      'Insert lines into a text file after a given line, 0 for the beginning. To replace text use edit, to add at the end write with append.',
     aliases: [
       'put lines',
       'einfügen',
@@ -103,27 +114,23 @@ export function createEdits() {
     sideEffects: ['changes a file'],
     examples: [{ input: { path: 'notes.md', line: 0, content: '# Notes\n' } }],
     run: ({ path: wanted, line, content }, ctx) =>
-      change(historyOf(ctx.config), wanted, ctx, (text) => {
-        const lines = text.split(/(?<=\n)/)
-        const count = text === '' ? 0 : lines.length
-        if (line > count)
-          throw new ToolError(`'${wanted}' has ${count} lines.`, {
-            code: 'E_VALIDATION',
-            hint: `Give a line from 0 to ${count}.`,
-          })
-        const end = text.includes('\r\n') ? '\r\n' : '\n'
-        const before = lines.slice(0, line).join('')
-        const joined = before === '' || before.endsWith('\n') ? before : before + end
-        const after = lines.slice(line).join('')
-        const added = content === '' || content.endsWith('\n') || after === '' ? content : content + end
-        return { text: joined + added + after, said: { line: line + 1, lines: added.split(/(?<=\n)/).length } }
+      change(historyOf(ctx.config), wanted, ctx, (bytes) => {
+        const at = afterLine(bytes, line, wanted)
+        const end = bytes.includes('\r\n') ? '\r\n' : '\n'
+        const before = at === 0 || bytes[at - 1] === LINE_FEED ? '' : end
+        const isWhole = content === '' || content.endsWith('\n') || at === bytes.length
+        const added = Buffer.from(isWhole ? content : content + end)
+        return {
+          bytes: Buffer.concat([bytes.subarray(0, at), Buffer.from(before), added, bytes.subarray(at)]),
+          said: { line: line + 1, lines: Math.max(1, lineCount(added)) },
+        }
       }),
   }
 
   const undo: ToolDef<Settings, typeof Undo> = {
-    title: 'Take back a change',
+    title: 'Undo an edit',
     description:
-      'Takes back the latest write, edit or insert, of one file if its path is given; a file that was new is removed. Only changes of this run to files under 1 MiB, and only while nobody else changed the file since.',
+      'Undo the last write, edit or insert, of one file if its path is given; a new file is removed. Only for files under 1 MiB, only since the server started, and if the file is the same since.',
     aliases: [
       'take back',
       'rückgängig',
@@ -142,90 +149,68 @@ export function createEdits() {
     available: writable,
     sideEffects: ['changes or removes a file'],
     examples: [{ input: {} }, { input: { path: 'src/index.ts' } }],
-    run: ({ path: wanted }, { config, caller }) => historyOf(config).undo(pathsFor(config), caller.principal, wanted),
+    run: ({ path: wanted }, { config, caller }) => historyOf(config).undo(pathsFor(config), caller, wanted),
   }
 
   return { write: writeTool(historyOf), edit, insert, undo }
 }
 
-interface Replacement {
-  readonly old: string
-  readonly new: string
+const LINE_FEED = 10
+
+const lineCount = (bytes: Buffer): number =>
+  lineFeeds(bytes, 0, bytes.length) + (bytes.length > 0 && bytes.at(-1) !== LINE_FEED ? 1 : 0)
+
+/** Beginning of the line after `line`. @throws ToolError E_VALIDATION if there are fewer lines */
+function afterLine(bytes: Buffer, line: number, shown: string): number {
+  let at = 0
+  for (let left = line; left > 0; left--) {
+    if (at === bytes.length)
+      throw new ToolError(`'${shown}' has ${lineCount(bytes)} lines.`, {
+        code: 'E_VALIDATION',
+        hint: `Use a line from 0 to ${lineCount(bytes)}.`,
+      })
+    while (at < bytes.length && bytes[at] !== LINE_FEED) at++
+    if (at < bytes.length) at++
+  }
+  return at
 }
 
-function replace(text: string, { old, new: put }: Replacement, all: boolean, shown: string) {
-  const [find, replacement] = fitting(text, old, put)
-  const parts = text.split(find)
-  const count = parts.length - 1
-  if (count === 0)
-    throw new ToolError(`The old text is not in '${shown}'.`, {
-      code: 'E_VALIDATION',
-      hint: 'Read the file and copy the text exactly, with its spaces.',
-    })
-  if (count > 1 && !all)
-    throw new ToolError(`The old text is ${count} times in '${shown}'.`, {
-      code: 'E_VALIDATION',
-      hint: 'Take more of the lines around it, or set replace_all.',
-    })
-  return { text: parts.join(replacement), count, line: (parts[0] as string).split('\n').length }
-}
-
-/** Lines around a change that a diff shows. */
-const AROUND = 3
-
-/** From the first line that differs to the last, as `diff -u` shows it. */
-function diffOf(path: string, before: string, after: string): string {
-  const [a, b] = [before, after].map((text) => text.replace(/\r?\n$/, '').split(/\r?\n/)) as [string[], string[]]
-  let start = 0
-  while (start < Math.min(a.length, b.length) && a[start] === b[start]) start++
-  let end = 0
-  while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++
-  const from = Math.max(0, start - AROUND)
-  const after3 = a.slice(a.length - end, a.length - end + AROUND)
-  const lines = [
-    ...a.slice(from, start).map((line) => ` ${line}`),
-    ...a.slice(start, a.length - end).map((line) => `-${line}`),
-    ...b.slice(start, b.length - end).map((line) => `+${line}`),
-    ...after3.map((line) => ` ${line}`),
-  ]
-  const count = (all: readonly string[]): number => all.length - end - from + after3.length
-  return [`--- ${path}`, `+++ ${path}`, `@@ -${from + 1},${count(a)} +${from + 1},${count(b)} @@`, ...lines, ''].join(
-    '\n',
-  )
-}
-
-/** A model writes `\n`; a file may have `\r\n`. */
-const fitting = (text: string, old: string, put: string): readonly [string, string] =>
-  text.includes(old) || !text.includes('\r\n') ? [old, put] : [crlf(old), crlf(put)]
-const crlf = (text: string): string => text.replaceAll(/\r?\n/g, '\r\n')
+/** Maximum number of replacements per call; more would block other work. */
+const MOST_REPLACED = 1_000_000
 
 function change(
   history: History,
   wanted: string,
   { config, caller }: CallContext<Settings>,
-  make: (text: string) => { readonly text: string; readonly said: object },
+  make: (bytes: Buffer) => Made | Promise<Made>,
   isDry = false,
 ): Promise<object> {
   const paths = pathsFor(config)
   return history.inTurn(wanted, async () => {
-    const { text, expect } = await paths.readFile(wanted, async ({ handle, size, mtime }) => {
+    const { bytes, expect } = await paths.readFile(wanted, async ({ handle, size, mtime }) => {
       if (size > config.max_file_size) throw tooLarge(size, config)
       const bytes = await handle.readFile()
       if (bytes.includes(0) || !isUtf8(bytes))
-        throw new ToolError(`'${wanted}' is not UTF-8 text.`, { code: 'E_VALIDATION', hint: 'Write it whole.' })
-      return { text: bytes.toString('utf8'), expect: { size, mtime } }
+        throw new ToolError(`'${wanted}' is not UTF-8 text.`, { code: 'E_VALIDATION', hint: 'Replace the whole file.' })
+      return { bytes, expect: { size, mtime } }
     })
-    const made = make(text)
-    const bytes = Buffer.byteLength(made.text)
-    if (bytes > config.max_file_size) throw tooLarge(bytes, config)
-    if (isDry) return { path: wanted, bytes, ...made.said, diff: diffOf(wanted, text, made.text) }
-    const { path: shown } = await history.write(paths, caller.principal, wanted, made.text, { expect })
-    return { path: shown, bytes, ...made.said }
+    const made = await make(bytes)
+    const size = made.bytes.length
+    if (size > config.max_file_size) throw tooLarge(size, config)
+    if (isDry) return { path: wanted, bytes: size, ...made.said, diff: diffOf(wanted, bytes, made.bytes) }
+    const { path: shown } = await history.write(paths, caller, wanted, made.bytes, { expect })
+    return { path: shown, bytes: size, ...made.said }
   })
 }
 
+interface Made {
+  readonly bytes: Buffer
+  /** Additional members of the answer, besides path and size. */
+  readonly said: object
+}
+
 const tooLarge = (bytes: number, { max_file_size }: Settings): ToolError =>
-  new ToolError(`The file has ${bytes} bytes; ${max_file_size} are allowed.`, {
+  new ToolError(`The file has ${bytes} bytes; the limit is ${max_file_size}.`, {
     code: 'E_TOO_LARGE',
-    hint: 'modules.filesystem.config.max_file_size decides.',
+    hint: 'See modules.filesystem.config.max_file_size.',
   })

@@ -1,4 +1,5 @@
 import {
+  type CallContext,
   type FileData,
   isPegboardError,
   type OpenFile,
@@ -11,24 +12,32 @@ import {
 interface Step {
   readonly owner: string
   readonly path: string
-  /** What was there; undefined when nothing was. */
+  /** The previous content; undefined if the file did not exist. */
   readonly before: Uint8Array | undefined
-  /** As the change left it. */
+  /** Size after the change. */
   readonly size: number
   readonly mtime: Date
 }
 
-/** Changes that can be taken back. */
+/** Whose change it is: each principal of a profile undoes its own changes. */
+export type Owner = Pick<CallContext['caller'], 'principal' | 'profile'>
+
+/** Changes that can be undone. */
 export interface History {
-  /** Runs what changes a file when whatever was begun before on the same one is over. */
+  /** Runs changes of the same file one after the other. */
   inTurn<T>(path: string, work: () => Promise<T>): Promise<T>
-  write(paths: Paths, owner: string, path: string, data: FileData, options?: WriteOptions): Promise<Written>
-  /** Takes back the latest change, of one file if a path is given. */
-  undo(paths: Paths, owner: string, path?: string): Promise<{ readonly path: string; readonly removed: boolean }>
+  write(paths: Paths, owner: Owner, path: string, data: FileData, options?: WriteOptions): Promise<Written>
+  /** Undoes the latest change of this owner, of one file if a path is given. */
+  undo(paths: Paths, owner: Owner, path?: string): Promise<{ readonly path: string; readonly removed: boolean }>
 }
 
+/** Changes of one owner. */
 const MOST = 50
-/** Of what was there before; a larger file is changed for good. */
+/** Maximum size of all previous contents together. An owner with more of them loses its oldest first. */
+const MAX_TOTAL = 128 * 1024 * 1024
+/** Added to the size of each step, so that the number of steps is limited, too. */
+const STEP_BYTES = 1_024
+/** Maximum size of the previous content; changes of larger files cannot be undone. */
 const MAX_BYTES = 1024 * 1024
 
 export function createHistory(): History {
@@ -42,6 +51,24 @@ export function createHistory(): History {
     } catch (error) {
       if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return undefined
       throw error
+    }
+  }
+  const keyOf = ({ principal, profile }: Owner): string => JSON.stringify([principal, profile])
+  function keep(step: Step): void {
+    steps.push(step)
+    const drop = (owner: string): unknown =>
+      steps.splice(
+        steps.findIndex((one) => one.owner === owner),
+        1,
+      )
+    if (steps.filter(({ owner }) => owner === step.owner).length > MOST) drop(step.owner)
+    for (;;) {
+      const sizes = new Map<string, number>()
+      for (const { owner, before } of steps)
+        sizes.set(owner, (sizes.get(owner) ?? 0) + (before?.length ?? 0) + STEP_BYTES)
+      const [largest] = [...sizes].sort(([, one], [, other]) => other - one)
+      if (!largest || [...sizes.values()].reduce((sum, size) => sum + size, 0) <= MAX_TOTAL) return
+      drop(largest[0])
     }
   }
   return {
@@ -63,27 +90,28 @@ export function createHistory(): History {
       const written = await paths.writeFile(path, data, options)
       if (before === 'large') return written
       const { size, mtime } = await paths.stat(path)
-      steps.push({ owner, path: written.path, before, size, mtime })
-      if (steps.length > MOST) steps.shift()
+      keep({ owner: keyOf(owner), path: written.path, before, size, mtime })
       return written
     },
     async undo(paths, owner, path) {
       const wanted = path === undefined ? undefined : (await paths.stat(path)).path
-      const at = steps.findLastIndex((step) => step.owner === owner && (wanted === undefined || step.path === wanted))
+      const at = steps.findLastIndex(
+        (step) => step.owner === keyOf(owner) && (wanted === undefined || step.path === wanted),
+      )
       const step = steps[at]
       if (!step)
-        throw new ToolError('There is nothing to take back.', {
+        throw new ToolError('There is nothing to undo.', {
           code: 'E_NOT_FOUND',
-          hint: 'Only what write, edit and insert did to files under 1 MiB since the start is kept.',
+          hint: 'Only write, edit and insert on files under 1 MiB since the start can be undone.',
         })
       const { before, size, mtime } = step
       const now = await paths.stat(step.path)
       if (now.size !== size || now.mtime.getTime() !== mtime.getTime())
-        throw new ToolError(`'${step.path}' was changed by somebody else since.`, { hint: 'Read it, then edit it.' })
+        throw new ToolError(`'${step.path}' was changed by another program since.`, { hint: 'Read it, then edit it.' })
       if (before) await paths.writeFile(step.path, before, { expect: { size, mtime } })
       else await paths.remove(step.path)
       steps.splice(at, 1)
-      // The one before it, if any, left the file as it is now.
+      // The previous change of this file is the state now.
       const earlier = steps.findLastIndex((one) => one.path === step.path)
       if (before && earlier >= 0) {
         const facts = await paths.stat(step.path)

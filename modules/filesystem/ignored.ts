@@ -12,17 +12,17 @@ import { SKIPPED, under } from './config.ts'
 import { textOf } from './text.ts'
 
 interface Rule {
-  /** The folder of the file it stands in. */
+  /** Folder of the .gitignore file. */
   readonly base: string
   readonly fits: Matcher
   readonly foldersOnly: boolean
-  /** Takes back what an earlier rule said. */
+  /** Negates earlier rules. */
   readonly not: boolean
 }
 
 const MAX_BYTES = 256 * 1024
 
-/** The rules of one `.gitignore`. A line that is no pattern is left out, as git does it. */
+/** The rules of one `.gitignore`. Invalid patterns are skipped, as git does. */
 export function ignoreRules(text: string, base: string): Rule[] {
   return text.split(/\r?\n/).flatMap((line) => {
     const kept = line.replace(/(?<!\\) +$/, '')
@@ -30,7 +30,7 @@ export function ignoreRules(text: string, base: string): Rule[] {
     const not = kept.startsWith('!')
     const foldersOnly = kept.endsWith('/')
     const pattern = kept.slice(not ? 1 : 0, foldersOnly ? -1 : undefined)
-    // A slash at the start or in the middle says from where; braces mean nothing to git.
+    // A slash at the start or in the middle anchors the pattern; braces have no meaning in git.
     const anchored = pattern.includes('/') ? pattern.replace(/^\//, '') : `**/${pattern}`
     try {
       const fits = compileGlob(anchored.replaceAll(/[{}]/g, '\\$&').replace(/\/\*\*$/, '/**/*'))
@@ -43,18 +43,18 @@ export function ignoreRules(text: string, base: string): Rule[] {
 }
 
 export interface TreeOptions {
-  /** Also what `.gitignore` files leave out, and node_modules. */
+  /** Include what `.gitignore` files exclude, and node_modules. */
   readonly ignored: boolean
-  /** Folders to name without looking into them, besides. */
+  /** Additional folders to list without descending. */
   readonly skip?: (entry: FolderEntry) => boolean
   readonly signal?: AbortSignal
-  /** Told of each folder before its entries come. */
+  /** Called for each folder before its entries. */
   readonly entered?: (folder: OpenFolder) => void
-  /** Given each folder, with its entries as they come, while it is held open. */
+  /** Called for each folder with its entries while it is held open. */
   readonly inside?: (folder: HeldFolder) => Promise<void>
 }
 
-/** What is below a folder, without what the `.gitignore` files above it and in it leave out. */
+/** Everything below a folder, except what `.gitignore` files above and in it exclude. */
 export async function* walkTree(paths: Paths, wanted: string, options: TreeOptions): AsyncGenerator<FolderEntry> {
   const { ignored, skip = () => false, inside, signal } = options
   const ends = signal ? { signal } : {}
@@ -96,7 +96,7 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
   for await (const entry of paths.walk(wanted, how)) if (!isIgnored(entry)) yield entry
 }
 
-/** From the outermost folder that may be read to the one above. */
+/** From the outermost readable folder down to the parent. */
 async function rulesAbove(paths: Paths, folder: string): Promise<readonly Rule[]> {
   const rules: Rule[] = []
   for (let at = folder; at !== dirname(at); ) {
@@ -111,7 +111,7 @@ async function rulesIn(paths: Paths, folder: string): Promise<Rule[]> {
     const text = await paths.readFile(`${folder}/.gitignore`, (file) => textOf(file, MAX_BYTES))
     return ignoreRules(text ?? '', folder)
   } catch (error) {
-    // None, or not ours to read.
+    // Missing or not readable.
     if (isPegboardError(error)) return []
     throw error
   }

@@ -13,7 +13,7 @@ const { write, edit, insert, undo } = createEdits()
 
 export default defineModule({
   name: 'filesystem',
-  description: 'Reads, lists, searches and writes files in the folders the operator allows; nothing leads out of them.',
+  description: 'Read, list, search and write files in the folders the operator allows.',
   config: Config,
   tools: {
     read,

@@ -6,12 +6,15 @@ import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 
 const List = z.object({
-  path: folder.describe('The folder.'),
-  recursive: z.boolean().default(false).describe('Also what is in its folders.'),
-  show_hidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
-  details: z.boolean().default(false).describe('Sizes and times, too.'),
-  sort: z.enum(['name', 'size', 'time']).default('name').describe('Largest or newest first, or by name.'),
-  limit: z.int().min(1).max(5000).default(500).describe('Entries to give at most.'),
+  path: folder.describe('Folder path.'),
+  recursive: z.boolean().default(false).describe('Include what is in its folders.'),
+  show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
+  details: z.boolean().default(false).describe('Include sizes and times.'),
+  sort: z
+    .enum(['name', 'size', 'time'])
+    .default('name')
+    .describe('Sort by size (largest first), time (newest first) or name.'),
+  limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
 })
 
 interface Entry {
@@ -26,14 +29,14 @@ const ORDERS = {
   time: (a: Entry, b: Entry) => ((b.mtime ?? '') < (a.mtime ?? '') ? -1 : 1),
 }
 
-/** Of more entries only so many are put in another order than that of their names. */
+/** Maximum number of entries sorted by anything but name. */
 const MOST_SORTED = 50_000
 const LOOKED_TOGETHER = 64
 
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
   description:
-    'Lists what is in a folder: names and kinds (file, dir, link), with details sizes and times. Use find to look for files by name, grep to look for text in them.',
+    'List what is in a folder: names and kinds (file, dir, link), with details sizes and times. Use find to look for files by name, grep to look for text in them.',
   aliases: ['list files', 'list directory', 'dir', 'lister', 'lister fichiers', 'contenu du dossier'],
   tags: ['files', 'folders'],
   input: List,
@@ -49,7 +52,7 @@ export const ls: ToolDef<Settings, typeof List> = {
     const facts = new Map<string, Omit<Entry, 'path' | 'kind'>>()
     const looks = details || sort !== 'name'
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
-      // By name only those that are shown are looked at.
+      // Sorted by name, only the shown entries need their details.
       const looked = sort === 'name' ? entries.filter((entry) => !hidden(entry)).slice(0, limit) : entries
       for (let at = 0; at < looked.length; at += LOOKED_TOGETHER) {
         signal.throwIfAborted()
@@ -77,7 +80,7 @@ export const ls: ToolDef<Settings, typeof List> = {
         }
         for await (const entry of paths.walk(wanted, how)) {
           if (!hidden(entry)) found.push(entry)
-          // By another order the first may come last.
+          // With another order the last entry may come first.
           if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
         }
         return
@@ -97,18 +100,18 @@ export const ls: ToolDef<Settings, typeof List> = {
 }
 
 const Tree = z.object({
-  path: folder.describe('The folder.'),
-  depth: z.int().min(1).max(20).default(3).describe('Levels to show.'),
-  show_hidden: z.boolean().default(false).describe('Also names that begin with a dot.'),
-  ignored: z.boolean().default(false).describe('Also what .gitignore leaves out, and node_modules.'),
+  path: folder.describe('Folder path.'),
+  depth: z.int().min(1).max(20).default(3).describe('Number of levels to show.'),
+  show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
+  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
   exclude,
-  limit: z.int().min(1).max(5000).default(500).describe('Entries to show at most.'),
+  limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
 })
 
 export const tree: ToolDef<Settings, typeof Tree> = {
   title: 'Show a folder as a tree',
   description:
-    'Shows folders and files below a folder as an indented text, to get an overview of a project. Folders end with a slash; one with … is not shown further. Use ls for entries with their kinds.',
+    'Show files and folders below a folder as an indented tree, for an overview of a project. Folders end with a slash; one with … is not expanded. Use ls for entries with their kinds.',
   aliases: ['directory tree', 'project structure', 'folder overview', 'arborescence', 'structure du projet'],
   tags: ['files', 'folders'],
   input: Tree,
@@ -153,12 +156,12 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   },
 }
 
-const Stat = z.object({ path: path.describe('The file or folder.') })
+const Stat = z.object({ path: path.describe('File or folder path.') })
 
 export const stat: ToolDef<Settings, typeof Stat> = {
-  title: 'Facts about a file',
+  title: 'File information',
   description:
-    'Tells kind, size, times and permissions of a file or folder, without reading it. Links are followed. Fails if there is nothing; exists says whether there is.',
+    'Show kind, size, times and permissions of a file or folder, without reading it. Follows links. Fails if it does not exist; exists checks that.',
   aliases: [
     'how big',
     'when changed',
@@ -194,9 +197,9 @@ export const stat: ToolDef<Settings, typeof Stat> = {
 }
 
 export const exists: ToolDef<Settings, typeof Stat> = {
-  title: 'Whether a file exists',
+  title: 'Check whether a file exists',
   description:
-    'Says whether there is a file or folder at a path, and of which kind. What is protected or outside the folders is an error, not an answer.',
+    'Check whether there is a file or folder at a path, and its kind. A protected path or one outside the folders is an error.',
   aliases: [
     'is there a file',
     'check file is there',

@@ -1,7 +1,7 @@
 const at = (bytes: Uint8Array, start: number, text: string): boolean =>
   [...text].every((char, index) => bytes[start + index] === char.charCodeAt(0))
 
-/** Pictures and sounds that clients show, by their first bytes, whatever the file is called. */
+/** Image and audio types that clients can show, by the first bytes, whatever the file name. */
 export function mediaType(head: Uint8Array): string | undefined {
   if (at(head, 0, '\x89PNG\r\n\x1a\n')) return 'image/png'
   if (at(head, 0, '\xff\xd8\xff')) return 'image/jpeg'

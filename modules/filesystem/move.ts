@@ -4,14 +4,14 @@ import { path, type Settings, under, writable } from './config.ts'
 import { pathsFor } from './places.ts'
 
 const Rm = z.object({
-  path: path.describe('The file or folder.'),
-  recursive: z.boolean().default(false).describe('A folder with all that is in it.'),
+  path: path.describe('File or folder path.'),
+  recursive: z.boolean().default(false).describe('Remove a folder with everything in it.'),
 })
 
 export const rm: ToolDef<Settings, typeof Rm> = {
   title: 'Remove a file or folder',
   description:
-    'Removes a file, a link or an empty folder, for good; with recursive a folder with all in it. A folder that holds something protected stays as it is.',
+    'Remove (delete) a file, a link or an empty folder permanently; with recursive a folder with all in it. A folder that holds something protected is not removed.',
   aliases: [
     'get rid of',
     'delete folder for good',
@@ -38,15 +38,15 @@ export const rm: ToolDef<Settings, typeof Rm> = {
 }
 
 const Move = z.object({
-  from: path.describe('What is there.'),
-  to: path.describe('Where it goes: the new path itself, not the folder for it.'),
-  overwrite: z.boolean().default(false).describe('Replace the file that is there.'),
+  from: path.describe('Current path.'),
+  to: path.describe('New path of the file itself, not the folder for it.'),
+  overwrite: z.boolean().default(false).describe('Overwrite an existing file.'),
 })
 
 export const mv: ToolDef<Settings, typeof Move> = {
   title: 'Move or rename',
   description:
-    'Moves or renames a file or folder; missing folders are made. Nothing is replaced, but for a file with overwrite. To keep the old one use cp.',
+    'Move or rename a file or folder; missing folders are created. Never overwrites, except a file with overwrite. To keep the old one use cp.',
   aliases: [
     'put into folder',
     'call differently',
@@ -80,7 +80,7 @@ export const mv: ToolDef<Settings, typeof Move> = {
 export const cp: ToolDef<Settings, typeof Move> = {
   title: 'Copy a file or folder',
   description:
-    'Copies a file, or a folder with all in it; missing folders are made. Nothing is replaced, but for files with overwrite. Links and what is protected are not copied.',
+    'Copy a file, or a folder with all in it; missing folders are created. Never overwrites, except files with overwrite. Links and protected files are not copied.',
   aliases: [
     'backup copy',
     'make a backup',
@@ -111,12 +111,15 @@ export const cp: ToolDef<Settings, typeof Move> = {
     }
     const itself = (shown: string): boolean => base === '.' || `${normalize(shown)}/`.startsWith(`${base}/`)
     const refusal = (): ToolError =>
-      new ToolError(`'${to}' is '${from}' itself, or in it.`, { code: 'E_VALIDATION', hint: 'Name another place.' })
+      new ToolError(`'${to}' is the same as '${from}', or inside it.`, {
+        code: 'E_VALIDATION',
+        hint: 'Choose another path.',
+      })
     if (itself(to)) throw refusal()
     const target = await paths.makeFolder(to)
     if (itself(target.path)) throw refusal()
     if (!target.created && !overwrite)
-      throw new ToolError(`'${to}' exists already.`, { hint: 'Use another name, or overwrite: true.' })
+      throw new ToolError(`'${to}' already exists.`, { hint: 'Choose another name, or set overwrite: true.' })
     let files = 0
     const skipped: string[] = []
     for await (const entry of paths.walk(from)) {

@@ -4,16 +4,16 @@ import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, 
 import { isInside } from '../_folders.ts'
 import { isReadonly, type Settings } from './config.ts'
 
-/** Folders of their own, which paths name by their first part. */
+/** Folder aliases that paths may begin with. */
 export const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
 export type Alias = (typeof ALIASES)[number]
 
 const SETTING = 'modules.filesystem.config'
 
-/** Rules take longer to compile than most files to read; a configuration has the same ones for ever. */
+/** Cached per configuration, because compiling rules takes longer than reading most files. */
 const pathsOf = new WeakMap<Settings, Paths>()
 
-/** The guarded way to files under one configuration: the folders the operator named, and those of the aliases. */
+/** Guarded access to the configured folders and those of the aliases. */
 export function pathsFor(settings: Settings): Paths {
   const paths = pathsOf.get(settings) ?? allPaths(settings)
   pathsOf.set(settings, paths)
@@ -29,7 +29,7 @@ function allPaths(settings: Settings): Paths {
     made.set(alias, paths)
     return paths
   }
-  /** `what`: the alias alone is a folder, and no place for a file. */
+  /** `what`: the alias alone is a folder and cannot be used as a file. */
   const at = (path: string, what: 'read' | 'write' | 'list') => {
     const place = placeOf(settings, path, what)
     if (!place) return { paths: main, path, alias: undefined, named: (shown: string) => shown }
@@ -104,7 +104,8 @@ function allPaths(settings: Settings): Paths {
         const written = await source.paths.move(source.path, target.path, how)
         return { ...written, path: target.named(written.path) }
       }
-      // Between two places nothing can be renamed; the old one goes when the new one is there.
+      // Files cannot be renamed across folders with different access; the original is removed after the copy is
+      // complete.
       const written = await source.paths.readFile(source.path, ({ handle, mode }) =>
         target.paths.writeFile(target.path, handle.createReadStream({ autoClose: false }), {
           mode,
@@ -125,17 +126,17 @@ function mainPaths(settings: Settings): Paths {
     roots: [...named.map(absolute), ...allowed],
     ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
     allowed,
-    // What Pegboard keeps for itself, tokens among it, is nobody's business; nor is what its configuration holds.
+    // Pegboard's own files, which include tokens, and its configuration.
     denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
     denyNames: settings.deny_names,
     fixed: [settings.state_dir, settings.config_file],
-    // Whoever writes these decides what Pegboard runs.
+    // These files decide what Pegboard runs.
     protected: [settings.modules_dir],
     readonly: isReadonly(settings),
   })
 }
 
-/** A folder of the workspace that tools may write to need not be there before. */
+/** Creates a missing workspace folder that tools may write to. */
 function makeRoot(settings: Settings): void {
   const [first] = settings.roots ?? (settings.root === undefined ? [] : [settings.root])
   if (first === undefined || isReadonly(settings)) return
@@ -144,7 +145,7 @@ function makeRoot(settings: Settings): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
   } catch {
-    // What cannot be made is reported by whoever uses it.
+    // The caller that uses the folder reports the error.
   }
 }
 
@@ -152,7 +153,7 @@ function aliasPaths(settings: Settings, alias: Alias): Paths {
   const base = resolve(settings[alias])
   return createPaths({
     roots: [base],
-    // A part of the state folder may be given away; the whole of it never.
+    // A part of the state folder may be given away, never the whole.
     denied: [
       ...settings.denied_paths,
       settings.config_file,
@@ -165,7 +166,7 @@ function aliasPaths(settings: Settings, alias: Alias): Paths {
   })
 }
 
-/** The alias a path begins with, or whose folder it lies in, and what follows. */
+/** The alias that a path begins with, or whose folder contains it, and the rest of the path. */
 export function placeOf(
   settings: Settings,
   path: string,
@@ -200,7 +201,7 @@ export function placeOf(
   return undefined
 }
 
-/** Made when it is first written to, for its owner alone. */
+/** Created on first write, private to its owner. */
 async function makeBase(alias: Alias, base: string): Promise<void> {
   await fs.mkdir(base, { recursive: true, mode: 0o700 })
   if ((await fs.lstat(base)).isSymbolicLink())

@@ -7,11 +7,11 @@ import { HEAD, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text
 
 const Read = z.object({
   path: path.describe('The file.'),
-  offset: z.int().min(0).default(0).describe('Lines to leave out at the start.'),
-  limit: z.int().min(1).max(2000).default(2000).describe('Lines to give at most.'),
-  tail: z.int().min(1).max(2000).optional().describe('Only this many lines, the last ones. Not with offset.'),
-  numbered: z.boolean().default(false).describe('Put the line number before each line.'),
-  encoding: z.enum(['utf8', 'utf16le', 'latin1', 'base64']).default('utf8').describe('How bytes become text.'),
+  offset: z.int().min(0).default(0).describe('Number of lines to skip.'),
+  limit: z.int().min(1).max(2000).default(2000).describe('Maximum number of lines.'),
+  tail: z.int().min(1).max(2000).optional().describe('Number of last lines to read. Not with offset.'),
+  numbered: z.boolean().default(false).describe('Add line numbers.'),
+  encoding: z.enum(['utf8', 'utf16le', 'latin1', 'base64']).default('utf8').describe('Text encoding.'),
 })
 
 type Wanted = z.infer<typeof Read>
@@ -19,7 +19,7 @@ type Wanted = z.infer<typeof Read>
 export const read: ToolDef<Settings, typeof Read> = {
   title: 'Read a file',
   description:
-    'Reads a text file, whole or by lines (offset, limit, tail); shows a picture. A long file comes in parts: go on at next_offset. Not for folders (ls), nor to search in files (grep).',
+    'Read the content of a text file, whole or by lines (offset, limit, tail); show an image. A long file comes in parts: continue at next_offset. Not for folders (ls), nor to search in files (grep).',
   aliases: [
     'read file',
     'read a file',
@@ -44,7 +44,7 @@ export const read: ToolDef<Settings, typeof Read> = {
   ],
   async run(input, ctx) {
     if (input.tail !== undefined && (input.offset > 0 || input.numbered || input.encoding === 'utf16le'))
-      throw new ToolError('tail goes with neither offset nor numbered.', {
+      throw new ToolError('tail cannot be combined with offset or numbered.', {
         code: 'E_VALIDATION',
         hint: 'Leave out one of them.',
       })
@@ -88,7 +88,7 @@ async function readBytes({ handle, size }: OpenFile, maxBytes: number): Promise<
   return { content: buffer.toString('base64', 0, bytesRead), lines: 0, truncated: size > bytesRead, encoding: 'base64' }
 }
 
-/** As read_many gives it. */
+/** One file of read_many. */
 interface OneFile {
   readonly path: string
   readonly content?: string
@@ -107,7 +107,7 @@ async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal):
   return { path, content: lines.join(''), size, truncated: more }
 }
 
-/** Whole lines of it, for as much as is left. */
+/** As many complete lines as fit. */
 function cutTo(file: OneFile, most: number): OneFile {
   const cut = file.content?.slice(0, most) ?? ''
   return { ...file, content: cut.slice(0, cut.lastIndexOf('\n') + 1), truncated: true }
@@ -118,9 +118,9 @@ const ReadMany = z.object({
 })
 
 export const read_many: ToolDef<Settings, typeof ReadMany> = {
-  title: 'Several files at once',
+  title: 'Read several files',
   description:
-    'Reads up to 50 text files at once, each whole. One that cannot be read has an error in its place; together they give at most 1 MiB of text. For parts of files, pictures or long files use read.',
+    'Read up to 50 text files at once, each whole. A file that cannot be read has an error in its place; together they return at most 1 MiB of text. For parts of files, images or long files use read.',
   aliases: [
     'read several files',
     'files together',

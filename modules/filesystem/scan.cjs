@@ -168,7 +168,7 @@ function addSpanning(text, finds, matcher) {
 function openIn(folder, name) {
   const path = `${folder}/${name}`
   const fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-  // Elsewhere the folder is only a path, and somebody may have put a link in its place.
+  // Elsewhere the folder is only a path, and another program may have put a link in its place.
   if (!LINUX && fs.realpathSync.native(path) !== fs.realpathSync.native(folder) + path.slice(folder.length)) {
     fs.closeSync(fd)
     throw new Error('the folder was replaced')

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { ToolError } from 'pegboard'
+import type { Turns } from '../_turns.ts'
 import { badPattern } from './config.ts'
-import type { Turns } from './turns.ts'
 
 export interface ScanOptions {
   readonly pattern: string
@@ -9,13 +9,13 @@ export interface ScanOptions {
   readonly ignoreCase: boolean
   readonly multiline: boolean
   readonly mode: 'content' | 'files_with_matches' | 'count'
-  /** Lines to show around each match. */
+  /** Context lines around each match. */
   readonly context: number
-  /** Larger files are left out, unless they are named. */
+  /** Larger files are skipped, unless named. */
   readonly maxBytes: number
 }
 
-/** Files of one folder, under a name that leads to no other; or one file that is open already. */
+/** Files of one folder under a path that cannot be redirected, or one file that is open already. */
 export type Batch = { readonly names: readonly string[]; readonly limit: number } & (
   | { readonly folder: string }
   | { readonly fd: number }
@@ -32,23 +32,23 @@ export interface Scanned {
       readonly after?: readonly string[]
     }[]
   }[]
-  /** Files that were not looked into: binary, or too large. */
+  /** Number of skipped files: binary, or too large. */
   readonly skipped: number
 }
 
-/** Looks for a pattern in files, in threads that read them themselves. */
+/** Searches files for a pattern in worker threads that read the files themselves. */
 export interface Scanner {
   scan(batch: Batch): Promise<Scanned>
-  /** Ends what is being scanned; it fails with the reason, and so does all that comes. */
+  /** Stops everything; running and later scans fail with the reason. */
   stop(reason: unknown): void
   close(): Promise<void>
 }
 
-/** How long a thread may be busy with one piece of a file. */
+/** Maximum time for one chunk of a file. */
 const PATIENCE_MS = 2_000
-/** Room for a file and its lines; a thread that needs more is ended, not the server. */
+/** Memory limit of a thread; exceeding it ends the thread, not the server. */
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
-/** Of one call. More are of use only where the disk is slow. */
+/** Threads per call. More help only if the disk is slow. */
 const MOST_THREADS = 2
 
 interface Work {
@@ -57,9 +57,13 @@ interface Work {
   readonly reject: (reason: unknown) => void
 }
 
-/** There are as many threads as there are turns: one waits here for its own, before anything is read. */
-export async function createScanner(options: ScanOptions, signal: AbortSignal, turns: Turns): Promise<Scanner> {
-  const endTurns = [await turns.take(signal)]
+/** Waits for a thread before anything is read; there are as many threads as slots. */
+export async function createScanner(
+  options: ScanOptions,
+  { who, signal }: { readonly who: string; readonly signal: AbortSignal },
+  turns: Turns,
+): Promise<Scanner> {
+  const endTurns = [await turns.take(who, signal)]
   const waiting: Work[] = []
   const threads: Thread[] = []
   let failure: { readonly reason: unknown } | undefined
@@ -81,7 +85,7 @@ export async function createScanner(options: ScanOptions, signal: AbortSignal, t
       if (failure) return Promise.reject(failure.reason)
       return new Promise((resolve, reject) => {
         waiting.push({ batch, resolve, reject })
-        const endTurn = threads.length > 0 && threads.length < MOST_THREADS && waiting.length > 1 && turns.takeFree()
+        const endTurn = threads.length > 0 && threads.length < MOST_THREADS && waiting.length > 1 && turns.takeFree(who)
         if (endTurn) endTurns.push(endTurn)
         if (threads.length === 0 || endTurn) start()
         for (const thread of threads) thread.wake()
@@ -99,11 +103,11 @@ export async function createScanner(options: ScanOptions, signal: AbortSignal, t
   }
 }
 
-/** A thread needs some files; its own script is one. */
+/** A thread needs descriptors, for example for its own script. */
 const NO_ROOM = new Set(['EMFILE', 'ENFILE', 'ERR_WORKER_INIT_FAILED'])
 
 interface Thread {
-  /** There may be work. */
+  /** Wakes an idle thread. */
   wake(): void
   end(reason?: unknown): Promise<void>
 }
@@ -135,7 +139,7 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
     else if (performance.now() - seen.at > PATIENCE_MS) {
       void worker.terminate()
       broke(
-        new ToolError(`The pattern took longer than ${PATIENCE_MS} ms on a part of '${nameNow()}'.`, {
+        new ToolError(`The pattern took longer than ${PATIENCE_MS} ms on part of '${nameNow()}'.`, {
           code: 'E_TIMEOUT',
           retryable: false,
           hint: 'Use a simpler pattern, or literal: true.',
@@ -152,7 +156,7 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
     worker.postMessage(current.batch)
   }
   worker.on('message', (message: Message) => {
-    if ('bad' in message) return broke(badPattern(`${message.bad}; it has no lookahead and no backreference`))
+    if ('bad' in message) return broke(badPattern(`${message.bad}; lookahead and backreferences are not supported`))
     if ('ready' in message) ready = true
     else {
       current?.resolve(message)
@@ -164,14 +168,14 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
   })
   worker.on('error', (error: NodeJS.ErrnoException) => {
     const tooMuch = (): ToolError =>
-      new ToolError(`The pattern took more memory than there is on '${nameNow()}'.`, {
+      new ToolError(`The pattern ran out of memory on '${nameNow()}'.`, {
         code: 'E_TOO_LARGE',
         retryable: false,
         cause: error,
         hint: 'Use a simpler pattern, or literal: true.',
       })
     const full = (): ToolError =>
-      new ToolError('Nothing can be searched now: too many files are open.', {
+      new ToolError('Search is not possible now: too many open files.', {
         code: 'E_OVERLOADED',
         cause: error,
         hint: 'Try again later.',

@@ -8,26 +8,26 @@ import {
   type ToolDef,
   z,
 } from 'pegboard'
+import { createTurns, type Turns } from '../_turns.ts'
 import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 import { createScanner, type Scanned, type Scanner } from './scan.ts'
-import { createTurns, type Turns } from './turns.ts'
 
 const Find = z.object({
   pattern: z.string().min(1).max(1024).describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
-  path: folder.describe('The folder to search.'),
-  type: z.enum(['file', 'dir', 'any']).default('any').describe('What to give.'),
-  ignored: z.boolean().default(false).describe('Also what .gitignore names, and node_modules.'),
+  path: folder.describe('Folder to search.'),
+  type: z.enum(['file', 'dir', 'any']).default('any').describe('Kind to return.'),
+  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
   exclude,
-  max_results: z.int().min(1).max(5000).default(500).describe('Paths to give at most.'),
+  max_results: z.int().min(1).max(5000).default(500).describe('Maximum number of paths.'),
 })
 
 export const find: ToolDef<Settings, typeof Find> = {
   title: 'Find files by name',
   description:
-    'Finds files and folders whose name or path fits a glob pattern. It does not look into files (grep does), and leaves out .git and node_modules.',
+    'Find files and folders by name or path with a glob pattern. It does not search in files (use grep), and skips .git and node_modules.',
   aliases: [
     'glob',
     'find file',
@@ -68,27 +68,27 @@ export const find: ToolDef<Settings, typeof Find> = {
 }
 
 const Grep = z.object({
-  pattern: z.string().min(1).max(1024).describe('Regular expression as RE2 knows them, or plain text with literal.'),
+  pattern: z.string().min(1).max(1024).describe('Regular expression (RE2 syntax), or plain text with literal.'),
   path: path.default('.').describe('Folder or file to search.'),
-  include: z.string().min(1).max(1024).optional().describe('Glob: only files that fit, such as "*.ts".'),
+  include: z.string().min(1).max(1024).optional().describe('Glob: only matching files, such as "*.ts".'),
   output_mode: z
     .enum(['content', 'files_with_matches', 'count'])
     .default('content')
-    .describe('Lines, paths, or numbers of lines.'),
-  context: z.int().min(0).max(20).default(0).describe('Lines to show around each match.'),
-  ignore_case: z.boolean().default(false).describe('Treat capitals as small letters.'),
-  literal: z.boolean().default(false).describe('The pattern is text, not an expression.'),
-  multiline: z.boolean().default(false).describe('Let a match span lines; the line it begins on counts.'),
-  ignored: z.boolean().default(false).describe('Also what .gitignore names, and node_modules.'),
-  max_results: z.int().min(1).max(2000).default(250).describe('Matches to give at most.'),
+    .describe('Return matching lines, paths, or counts.'),
+  context: z.int().min(0).max(20).default(0).describe('Lines of context around each match.'),
+  ignore_case: z.boolean().default(false).describe('Ignore case.'),
+  literal: z.boolean().default(false).describe('Treat the pattern as plain text.'),
+  multiline: z.boolean().default(false).describe('Let a match span lines; its first line counts.'),
+  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
+  max_results: z.int().min(1).max(2000).default(250).describe('Maximum number of matches.'),
 })
 
-/** At work at once, of all calls together. */
+/** Maximum number of threads for all calls together. */
 const MAX_THREADS = 3
-/** Files a thread is given at a time. */
+/** Files per batch. */
 const BATCH = 200
 
-/** Every instance of the module has its own turns; it is known by its configuration, which is made when it starts. */
+/** Each instance of the module has its own thread slots, known by its configuration. */
 export function createGrep(): ToolDef<Settings, typeof Grep> {
   const ofInstance = new WeakMap<Settings, Turns>()
   return {
@@ -104,7 +104,7 @@ export function createGrep(): ToolDef<Settings, typeof Grep> {
 const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
   title: 'Search in files',
   description:
-    'Searches the text of files for a regular expression or plain text and gives matching lines with their numbers. Use find for file names. It leaves out binary and very large files, .git and node_modules.',
+    'Search the text of files for a regular expression or plain text and return matching lines with their numbers. Use find for file names. Skips binary and very large files, .git and node_modules.',
   aliases: [
     'search in files',
     'search text',
@@ -127,11 +127,11 @@ const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
 
 async function search(
   input: z.infer<typeof Grep>,
-  { config, signal: caller }: CallContext<Settings>,
+  { config, caller: { principal }, signal: caller }: CallContext<Settings>,
   turns: Turns,
 ): Promise<object> {
   const paths = pathsFor(config)
-  // One more than wanted, to know whether there are more.
+  // One more than requested, to know whether there are more.
   const limit = input.max_results + 1
   const scanner = await createScanner(
     {
@@ -143,7 +143,7 @@ async function search(
       context: input.context,
       maxBytes: config.max_file_size,
     },
-    caller,
+    { who: principal, signal: caller },
     turns,
   )
   try {
@@ -153,12 +153,12 @@ async function search(
   }
 }
 
-/** What batches of files have given, in the order in which they were begun. */
+/** Results of file batches, in order. */
 interface Found {
   readonly batches: readonly (Scanned | undefined)[]
-  /** How a file of a batch is named. */
+  /** Name of a file in a batch. */
   readonly nameOf: (batch: number, name: string) => string
-  /** Not all of the tree was looked at. */
+  /** True if part of the tree was not searched. */
   readonly partial: boolean
 }
 
@@ -171,7 +171,7 @@ async function foundIn(
 ): Promise<Found> {
   const batches: (Scanned | undefined)[] = []
   const folder = await folderAt(paths, input.path)
-  // Not a folder: perhaps a file, which says so itself if not.
+  // Not a folder; if it is not a file either, reading it reports the error.
   if (folder === undefined) {
     const named = await paths.readFile(input.path, async ({ handle, path: shown }) => {
       batches.push(await scanner.scan({ fd: handle.fd, names: [shown], limit }))
@@ -248,7 +248,7 @@ function answerOf({ batches, nameOf, partial }: Found, input: z.infer<typeof Gre
   return { ...shown, total, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}) }
 }
 
-/** As a tree shows them: by name, each folder with what is in it. */
+/** Order of a tree view: by name, each folder followed by its content. */
 function inOrder(one: string, other: string): number {
   const [a, b] = [one.split('/'), other.split('/')]
   const at = a.findIndex((name, index) => name !== b[index])

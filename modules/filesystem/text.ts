@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import type { OpenFile } from 'pegboard'
 
 const CHUNK = 256 * 1024
-/** Of text in one answer: what a model can read, whatever the file holds. */
+/** Maximum text per answer, the most a model can read. */
 export const MAX_TEXT = 1024 * 1024
-/** Enough of a file to know what kind it is. */
+/** Enough bytes to detect the type of a file. */
 export const HEAD = 8192
 const LINE_FEED = 10
 
@@ -14,25 +14,25 @@ export interface LineRequest {
   readonly encoding: 'utf8' | 'utf16le' | 'latin1'
   readonly maxBytes: number
   readonly signal: AbortSignal
-  /** What was read already: it need not be read again. */
+  /** Bytes that were read already. */
   readonly start: Start
 }
 
 /** The beginning of a file. */
 export interface Start {
   readonly bytes: Buffer
-  /** That is all of it. */
+  /** True if this is the whole file. */
   readonly whole: boolean
 }
 
-/** Most files are small, and read at once. */
+/** Most files are small and read in one go. */
 export async function readStart({ handle, size }: OpenFile): Promise<Start> {
   const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
   return { bytes: buffer.subarray(0, bytesRead), whole: bytesRead < buffer.length }
 }
 
-/** Reads as far as needed, a chunk at a time, whatever the size of the file. Lines keep their ends. */
+/** Reads as far as needed in chunks, whatever the size of the file. Lines keep their line breaks. */
 export async function readLines(
   { handle }: OpenFile,
   { offset, limit, encoding, maxBytes, signal, start }: LineRequest,
@@ -53,7 +53,7 @@ export async function readLines(
     position += bytesRead
     return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK }
   }
-  // Where a line feed is one byte, what is left out need not become text.
+  // If a line feed is a single byte, skipped lines need not be decoded.
   const skipping = encoding === 'utf16le' ? offset : 0
   for (let left = skipping > 0 ? 0 : offset; left > 0; ) {
     signal.throwIfAborted()
@@ -65,7 +65,7 @@ export async function readLines(
   }
   const lines: string[] = []
   let [index, kept, partial] = [0, 0, '']
-  /** Takes one line; false when the answer is full. */
+  /** Adds a line; false if the answer is full. */
   const take = (line: string): boolean => {
     if (index++ < skipping) return true
     if (lines.length === limit || kept + line.length > maxBytes) return false
@@ -80,7 +80,7 @@ export async function readLines(
     partial = last ? '' : (parts.pop() ?? '')
     for (const line of parts) if (line !== '' && !take(line)) return { lines, more: true }
     if (last) return { lines, more: false }
-    // A line longer than an answer can be: its beginning is all there is to say.
+    // Of a line longer than any answer, only the beginning is returned.
     if (partial.length > maxBytes) {
       if (index >= skipping && lines.length === 0) lines.push(partial.slice(0, maxBytes))
       if (index >= skipping) return { lines, more: true }
@@ -89,7 +89,7 @@ export async function readLines(
   }
 }
 
-/** Lines with their ends; the last one may have none, or be empty. */
+/** Lines including their line breaks; the last may have none, or be empty. */
 function linesOf(text: string): string[] {
   const lines: string[] = []
   let at = 0
@@ -101,7 +101,7 @@ function linesOf(text: string): string[] {
   return lines
 }
 
-/** How many line ends there are, so many at most, and where the last of them is over. */
+/** Number of line breaks, up to a maximum, and the position after the last one. */
 function skipLines(bytes: Buffer, most: number): readonly [number, number] {
   let [count, end] = [0, 0]
   for (let at = bytes.indexOf(LINE_FEED); at >= 0 && count < most; at = bytes.indexOf(LINE_FEED, end)) {
@@ -129,30 +129,30 @@ export async function readTail(
     const length = Math.min(CHUNK, start)
     const buffer = Buffer.alloc(length)
     const { bytesRead } = await handle.read(buffer, 0, length, start - length)
-    // Shorter than it was: what can be read is all there is.
+    // The file was truncated; the readable part is all there is.
     start = bytesRead === length ? start - length : 0
     bytes = Buffer.concat([buffer.subarray(0, bytesRead), bytes])
   }
 }
 
-/** Where the last lines begin in bytes that end with the file; 0 if there are fewer. */
+/** Start of the last lines in bytes that end with the file; 0 if there are fewer. */
 function begin(bytes: Buffer, count: number): number {
   let at = bytes.length - (bytes[bytes.length - 1] === LINE_FEED ? 1 : 0)
   for (let left = count; left > 0 && at > 0; left--) at = bytes.lastIndexOf(LINE_FEED, at - 1)
   return at <= 0 ? 0 : at + 1
 }
 
-/** Without the rest of a character whose beginning was cut off. */
+/** Drops the rest of a character whose beginning was cut off. */
 function wholeCharacters(bytes: Buffer): Buffer {
   let at = 0
   while (at < 4 && at < bytes.length && ((bytes[at] as number) & 0xc0) === 0x80) at++
   return bytes.subarray(at)
 }
 
-/** As git does it: a zero byte near the start. */
+/** As in git: a NUL byte near the beginning. */
 export const isBinary = (head: Uint8Array): boolean => head.includes(0)
 
-/** The whole of a small text file; undefined for binary or larger ones. */
+/** The whole of a small text file; undefined for binary or larger files. */
 export async function textOf({ handle, size }: OpenFile, maxBytes: number): Promise<string | undefined> {
   if (size > maxBytes) return undefined
   const bytes = await handle.readFile()

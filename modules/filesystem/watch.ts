@@ -4,26 +4,31 @@ import { createBudget } from './budget.ts'
 import { folder, type Settings, SKIPPED } from './config.ts'
 import { pathsFor } from './places.ts'
 
-/** More than this would be looked at all the time. */
+/** More entries would be too many to poll. */
 const MAX_ENTRIES = 5_000
 const LOOK_MS = 250
-/** Looking takes no more than this share of the time. */
+/** Maximum share of time spent polling. */
 const SHARE = 0.1
 const MAX_SHOWN = 200
 
 const Watch = z.object({
-  path: folder.describe('The file or folder; of a folder all that is in it.'),
-  timeout: z.int().min(1).max(600).default(30).describe('Seconds to wait at most; execution.timeoutMs bounds it, too.'),
-  quiet_ms: z.int().min(0).max(60_000).default(300).describe('Tells when nothing more has changed for so long.'),
+  path: folder.describe('File path, or folder path for everything in it.'),
+  timeout: z.int().min(1).max(600).default(30).describe('Maximum seconds to wait; execution.timeoutMs limits it too.'),
+  quiet_ms: z
+    .int()
+    .min(0)
+    .max(60_000)
+    .default(300)
+    .describe('Report after this many milliseconds without further changes.'),
 })
 
-/** What there is, by path: kind, size, time and number tell one state from another. */
+/** Entries by path; kind, size, time and inode identify a state. */
 type State = ReadonlyMap<string, string>
 
 export const watch: ToolDef<Settings, typeof Watch> = {
   title: 'Wait for a change of files',
   description:
-    'Waits until a file, or anything in a folder, is created, modified or deleted on disk, and reports that change once. For waiting longer run it with background_run. Earlier changes are not reported.',
+    'Wait until a file, or anything in a folder, is created, modified or deleted on disk, and report that change once. To wait longer run it with background_run. Earlier changes are not reported.',
   aliases: ['wait for file change', 'file watcher', 'inotify', 'surveiller un dossier', 'attendre un changement'],
   tags: ['files', 'folders'],
   input: Watch,
@@ -56,7 +61,7 @@ export const watch: ToolDef<Settings, typeof Watch> = {
         now = next
         const changes = changesBetween(before, now)
         const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
-        // What is gone may be about to be replaced; what is as it was has not changed.
+        // A missing file may be about to be replaced, and an unchanged state is no event.
         if (isQuiet && changes.length > 0) return told(wanted, changes, false)
         const leftMs = until - performance.now()
         if (leftMs <= 0) return told(wanted, changes, changes.length === 0)
@@ -83,7 +88,7 @@ async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promi
         state.set(shown, kind === 'dir' ? kind : `${kind} ${size} ${mtime.getTime()}`)
       return kind
     } catch (error) {
-      // Gone between two looks, or a link that leads nowhere.
+      // Removed between two polls, or a broken link.
       if (isPegboardError(error) && ['E_NOT_FOUND', 'E_PATH_OUTSIDE_ROOT', 'E_PATH_DENIED'].includes(error.code))
         return undefined
       throw error
@@ -95,7 +100,7 @@ async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promi
     if (state.size >= MAX_ENTRIES)
       throw new ToolError(`There are more than ${MAX_ENTRIES} files and folders in "${wanted}".`, {
         code: 'E_WATCH_LIMIT',
-        hint: 'Watch a folder further down, or one file.',
+        hint: 'Watch a subfolder, or one file.',
       })
     await add(path)
   }

@@ -5,16 +5,16 @@ import { pathsFor } from './places.ts'
 
 const Write = z.object({
   path: path.describe('The file.'),
-  content: z.string().describe('The whole text, or what to add with append.'),
-  append: z.boolean().default(false).describe('Add at the end instead of replacing the file.'),
-  create_dirs: z.boolean().default(true).describe('Make missing folders.'),
+  content: z.string().describe('Full content, or the text to append.'),
+  append: z.boolean().default(false).describe('Append instead of replacing the file.'),
+  create_dirs: z.boolean().default(true).describe('Create missing folders.'),
 })
 
-/** @param historyOf where what was there before is kept */
+/** @param historyOf where previous contents are stored */
 export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Settings, typeof Write> => ({
   title: 'Write a file',
   description:
-    'Creates a text file or replaces it whole, at once or not at all; with append it adds at the end. What was there before is lost: read it first. Not for folders (mkdir).',
+    'Write a text file: create it or replace it whole, all or nothing; with append add at the end. The old content is lost: read it first. Not for folders (mkdir).',
   aliases: ['write file', 'create file', 'save file', 'écrire', 'écrire fichier', 'enregistrer', 'créer un fichier'],
   tags: ['files', 'text'],
   input: Write,
@@ -28,27 +28,27 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
   async run({ path: wanted, content, append, create_dirs }, { config, caller }) {
     const bytes = Buffer.byteLength(content)
     if (bytes > config.max_file_size)
-      throw new ToolError(`The content has ${bytes} bytes; ${config.max_file_size} are allowed.`, {
+      throw new ToolError(`The content has ${bytes} bytes; the limit is ${config.max_file_size}.`, {
         code: 'E_TOO_LARGE',
-        hint: 'Write less, or in parts with append; modules.filesystem.config.max_file_size decides.',
+        hint: 'Write less, or in parts with append. See modules.filesystem.config.max_file_size.',
       })
     const history = historyOf(config)
     const { path: shown, created } = await history.inTurn(wanted, () =>
-      history.write(pathsFor(config), caller.principal, wanted, content, { append, createFolders: create_dirs }),
+      history.write(pathsFor(config), caller, wanted, content, { append, createFolders: create_dirs }),
     )
     return { path: shown, bytes, created, appended: append && !created }
   },
 })
 
 const Mkdir = z.object({
-  path: path.describe('The folder.'),
-  parents: z.boolean().default(true).describe('Make missing folders above it, too.'),
+  path: path.describe('Folder path.'),
+  parents: z.boolean().default(true).describe('Create missing parent folders.'),
 })
 
 export const mkdir: ToolDef<Settings, typeof Mkdir> = {
   title: 'Make a folder',
   description:
-    'Makes a folder, by default with those above it. One that exists already is left as it is. Not needed before write, which makes folders itself.',
+    'Create a folder, by default with its parent folders. An existing folder is left unchanged. Not needed before write, which creates folders itself.',
   aliases: [
     'make directory',
     'create folder',

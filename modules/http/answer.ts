@@ -7,7 +7,7 @@ export interface Shown {
   readonly url: string
   readonly content_type: string
   readonly headers: Record<string, string>
-  /** The answer as text, unless it is JSON or no text at all. */
+  /** The body as text, unless it is JSON or binary. */
   readonly body?: string
   readonly json?: unknown
   readonly binary?: true
@@ -18,7 +18,7 @@ export interface Shown {
 
 const isJson = (type: string): boolean => /^(?:application|text)\/(?:[\w.-]+\+)?json\b/i.test(type)
 
-/** What a model is told of an answer, whatever its status. */
+/** The response as shown to a model, whatever its status. */
 export async function shown(answer: Response, startedAt: number, maxText: number): Promise<Shown> {
   const type = answer.headers.get('content-type') ?? ''
   const bytes = await bytesOf(answer)

@@ -1,7 +1,7 @@
 import { createFetch, type Fetch, type GuardedFetch, ToolError } from 'pegboard'
 import { isAmong, SETTING, type Settings } from './config.ts'
 
-/** One `fetch` for each configuration there is, since profiles may have their own. */
+/** One `fetch` per configuration, because profiles may have their own. */
 export interface Client {
   fetchFor(settings: Settings): Fetch
   close(): Promise<void>
@@ -38,9 +38,9 @@ const fetchUnder = (settings: Settings): GuardedFetch =>
 
 function checkHost(host: string, { allowed_hosts, blocked_hosts }: Settings): void {
   const refuse = (key: string): never => {
-    throw new ToolError(`The host "${host}" may not be reached.`, {
+    throw new ToolError(`The host "${host}" is not allowed.`, {
       code: 'E_SSRF_BLOCKED',
-      hint: `${SETTING}.${key} decides.`,
+      hint: `See ${SETTING}.${key}.`,
     })
   }
   if (isAmong(host, blocked_hosts)) refuse('blocked_hosts')

@@ -1,6 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
-import { createPaths, type Paths, z } from 'pegboard'
-import { ownFolders } from '../_folders.ts'
+import { type Paths, z } from 'pegboard'
+import { access, accessChecks, userAgent } from '../_access.ts'
+import { ownFolders, withoutOwnFiles } from '../_folders.ts'
 
 const hosts = z.array(z.string().min(1))
 
@@ -8,7 +9,7 @@ const common = {
   hosts: hosts
     .min(1)
     .describe(
-      'The only places it is sent to: "api.example.com", "*.example.com", "api.example.com:8443", "localhost:*". Without a port: the usual one of the scheme.',
+      'Hosts that get this login: "api.example.com", "*.example.com", "api.example.com:8443", "localhost:*". Without a port: the default port of the scheme.',
     ),
 }
 const Credential = z.discriminatedUnion('type', [
@@ -27,61 +28,51 @@ const Credential = z.discriminatedUnion('type', [
 
 const MIB = 1024 * 1024
 
-/** Unknown keys are refused: a misspelt limit must not leave something open. */
+/** Unknown keys are rejected, so that a misspelled limit does not leave something open. */
 export const Config = z.strictObject({
-  access: z
-    .enum(['none', 'read', 'write'])
-    .default('none')
-    .describe('Which tools are there: none, those that only ask for pages, or all.'),
+  access: access('Tools to enable: none, those that only read, or all.'),
   allow_private_hosts: z
     .boolean()
     .default(false)
-    .describe('Private networks and this machine may be reached. Where clouds keep credentials is never reached.'),
-  allowed_hosts: hosts.optional().describe('The only hosts that may be reached: "example.com", "*.example.com".'),
-  blocked_hosts: hosts.default([]).describe('Hosts that are never reached.'),
-  allowed_headers: z
-    .array(z.string().min(1))
-    .default([])
-    .describe('Headers that a model may set beside the usual ones.'),
-  default_headers: z.record(z.string(), z.string()).default({}).describe('Headers of every request.'),
+    .describe('Allow private networks and this machine. Link-local addresses and cloud metadata are never allowed.'),
+  allowed_hosts: hosts.optional().describe('Only these hosts are allowed: "example.com", "*.example.com".'),
+  blocked_hosts: hosts.default([]).describe('Hosts that are never allowed.'),
+  allowed_headers: z.array(z.string().min(1)).default([]).describe('More headers that a model can set.'),
+  default_headers: z.record(z.string(), z.string()).default({}).describe('Headers sent with every request.'),
   credentials: z
     .record(z.string().regex(/^[A-Za-z0-9_.-]+$/), Credential)
     .default({})
-    .describe('Logins by name; a model names them and never sees them.'),
-  user_agent: z
-    .string()
-    .min(1)
-    .default('{{user_agent}}')
-    .describe('What requests say they come from; default services.fetch.userAgent.'),
-  timeout: z.int().min(1).max(300).default(30).describe('Seconds a request may take, unless it asks for other.'),
-  max_redirects: z.int().min(0).max(10).default(5).describe('Redirects that are followed.'),
+    .describe('Logins by name; a model passes the name and never sees the secret.'),
+  user_agent: userAgent,
+  timeout: z.int().min(1).max(300).default(30).describe('Default timeout of a request (seconds).'),
+  max_redirects: z.int().min(0).max(10).default(5).describe('Maximum number of redirects.'),
   max_response: z
     .int()
     .min(1)
     .max(50 * MIB)
     .default(5 * MIB)
-    .describe('Bytes of an answer, unpacked.'),
-  max_text: z.int().min(1).default(200_000).describe('Characters of an answer that a model is shown.'),
+    .describe('Maximum bytes of a response, decompressed.'),
+  max_text: z.int().min(1).default(200_000).describe('Maximum characters of a response shown to a model.'),
   max_upload: z
     .int()
     .min(1)
     .default(100 * MIB)
-    .describe('Bytes of a file that is sent.'),
+    .describe('Maximum bytes of an upload.'),
   max_download: z
     .int()
     .min(1)
     .default(1024 * MIB)
-    .describe('Bytes of a file that is fetched.'),
-  max_downloads: z.int().min(1).max(64).default(4).describe('Downloads of one client at a time.'),
+    .describe('Maximum bytes of a download.'),
+  max_downloads: z.int().min(1).max(64).default(4).describe('Downloads of one client at once.'),
   roots: z
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe('Folders of uploads and downloads; default the workspace.'),
+    .describe('Folders for uploads and downloads; default the workspace.'),
   denied_paths: z
     .array(z.string().min(1))
     .default([])
-    .describe('What in them is never sent nor replaced: globs, folders or absolute paths.'),
+    .describe('Paths in them that are never sent or replaced: globs, folders or absolute paths.'),
   ...ownFolders,
 })
 
@@ -89,29 +80,19 @@ export type Settings = z.infer<typeof Config>
 
 export const SETTING = 'modules.http.config'
 
-interface View {
-  readonly config: Settings
-}
-export const reads = ({ config }: View): true | string =>
-  config.access !== 'none' || `set ${SETTING}.access to "read" or "write"`
-export const writes = ({ config }: View): true | string =>
-  config.access === 'write' || `set ${SETTING}.access to "write"`
+export const { reads, writes } = accessChecks(SETTING)
 
-/** The guarded way to the files that are sent and fetched. */
+/** Guarded access to the files that are uploaded and downloaded. */
 export function pathsFor(settings: Settings): Paths {
-  const { workspace, roots = [workspace], denied_paths, state_dir, config_file, modules_dir } = settings
-  return createPaths({
+  const { workspace, roots = [workspace], denied_paths, state_dir } = settings
+  return withoutOwnFiles(settings, {
     roots: roots.map((path) => (isAbsolute(path) ? path : resolve(workspace, path))),
-    denied: [...denied_paths, state_dir, config_file],
-    denyNames: ['config.yaml', 'mcp.config.json', '.env'],
-    fixed: [state_dir, config_file, '**/config.yaml', '**/mcp.config.json'],
-    // Whoever writes these decides what Pegboard runs.
-    protected: [modules_dir],
+    denied: [...denied_paths, state_dir],
     setting: SETTING,
   })
 }
 
-/** Whether a host is one of these, by name or below `*.`. */
+/** True if a host is in the list, by name or below `*.`. */
 export function isAmong(host: string, list: readonly string[]): boolean {
   const name = host.toLowerCase().replace(/\.$/, '')
   return list.some((entry) => {

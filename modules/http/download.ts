@@ -7,27 +7,27 @@ import { auth, headers, requestOf, url } from './parameters.ts'
 
 const Begin = z.object({
   url,
-  destination: z.string().min(1).max(4096).describe('The file to make, in the folders that may be used.'),
-  overwrite: z.boolean().default(false).describe('Replace the file if there is one.'),
+  destination: z.string().min(1).max(4096).describe('File to create, in the allowed folders.'),
+  overwrite: z.boolean().default(false).describe('Replace an existing file.'),
   headers,
   auth,
-  timeout: z.int().min(1).max(86_400).default(3600).describe('Seconds it may take.'),
+  timeout: z.int().min(1).max(86_400).default(3600).describe('Timeout in seconds.'),
 })
-const download_id = z.string().min(1).max(100).describe('What download answered with.')
+const download_id = z.string().min(1).max(100).describe('Id from download.')
 const One = z.object({ download_id })
 const Wait = z.object({
   download_id,
-  timeout: z.int().min(1).max(600).default(60).describe('Seconds to wait at most.'),
+  timeout: z.int().min(1).max(600).default(60).describe('Maximum seconds to wait.'),
 })
 
-/** How long a download may take to be over before its beginning is all that is told. */
+/** If a download takes longer, the answer reports that it has started. */
 const SOON_MS = 300
 const TICK_MS = 250
 const NEVER = new Promise<void>(() => undefined)
 
 const common = { tags: ['http', 'files', 'download'], available: writes }
 
-/** Resolves when the work is over, or after so long, or when the signal fires. */
+/** Resolves when the work is done, after `ms`, or when the signal fires. */
 async function settled(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   let leave: () => void = () => undefined
@@ -43,7 +43,7 @@ async function settled(done: Promise<void>, ms: number, signal: AbortSignal): Pr
   signal.removeEventListener('abort', leave)
 }
 
-/** What downloads are done with under one configuration. */
+/** What downloads need under one configuration. */
 export const meansOf = (
   client: Client,
   { config, services, log }: { readonly config: Settings; readonly services: Services; readonly log: Log },
@@ -55,6 +55,9 @@ export const meansOf = (
   most: config.max_downloads,
   headersOf: (order) => requestFor(order, config).init.headers,
   kept: services.kv === null ? undefined : createKept(services.kv),
+  by: services.tasks?.owner,
+  mayGoOn: (by) => services.tasks?.mayGoOn(by) ?? true,
+  mayResume: (by) => services.tasks?.mayResume(by, 'http.download') ?? true,
 })
 
 const requestFor = (
@@ -71,7 +74,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     ...common,
     title: 'Download a file',
     description:
-      'Saves what is at an address as a file, in the background: answers at once with an id for download_status, download_wait and download_cancel. The id is good for an hour after the end. The file is there whole or not at all. To read a page use fetch_page.',
+      'Download an address to a file in the background: returns at once with an id for download_status, download_wait and download_cancel. The id is valid for an hour after the end. The file appears only when complete. To read a page use fetch_page.',
     aliases: ['save url', 'fetch file', 'wget', 'télécharger'],
     input: Begin,
     effect: 'destructive',
@@ -82,7 +85,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
       const { url: address, destination, overwrite, headers: given, auth: login, timeout } = asked
       const endsAt = Date.now() + timeout * 1000
       const order = { url: address, destination, overwrite, headers: given, endsAt, ...(login ? { auth: login } : {}) }
-      // A bad header or login is told before anything is begun.
+      // An invalid header or login is reported before anything starts.
       requestFor(order, ctx.config)
       const job = await downloads.begin(ctx.caller, order, meansOf(client, ctx))
       await settled(job.done, SOON_MS, ctx.signal)
@@ -93,7 +96,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
   const download_status: ToolDef<Settings, typeof One> = {
     ...common,
     title: 'Download status',
-    description: 'Says how far a download is: running, completed, failed or cancelled, and its bytes so far.',
+    description: 'Show the status of a download: running, completed, failed or cancelled, and its bytes so far.',
     aliases: ['download progress', 'état du téléchargement'],
     input: One,
     effect: 'read',
@@ -104,8 +107,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
   const download_wait: ToolDef<Settings, typeof Wait> = {
     ...common,
     title: 'Wait for a download',
-    description:
-      'Waits until a download is over, or as long as said, and gives its status; tells its progress meanwhile.',
+    description: 'Wait until a download ends, or until the timeout, and return its status; reports progress.',
     aliases: ['wait download', 'attendre le téléchargement'],
     input: Wait,
     effect: 'read',
@@ -116,7 +118,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
       const means = meansOf(client, ctx)
       let shown = -1
       for (const end = performance.now() + timeout * 1000; ; ) {
-        // Asked each time: another process may do it, and may end.
+        // Read each time, because another process may run it and may end.
         const job = await downloads.get(caller, id, means)
         const { bytes, total, status } = job.state
         if (bytes !== shown) progress(bytes, total)
@@ -131,18 +133,18 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
   const download_cancel: ToolDef<Settings, typeof One> = {
     ...common,
     title: 'Cancel a download',
-    description: 'Ends a download that is running; what was saved of it is removed. One that is over stays as it is.',
+    description: 'Cancel a running download and remove its partial file. A finished one is left unchanged.',
     aliases: ['stop download', 'annuler le téléchargement'],
     input: One,
     effect: 'write',
     idempotent: true,
-    sideEffects: ['ends the download', 'removes what was saved of it'],
+    sideEffects: ['stops the download', 'removes its partial file'],
     examples: [{ input: { download_id: '4f0c' } }],
     async run({ download_id: id }, ctx) {
       const job = await downloads.get(ctx.caller, id, meansOf(client, ctx))
       if (job.isElsewhere && job.state.status === 'running')
-        throw new ToolError('Another Pegboard does this download.', {
-          hint: 'Cancel it there, or wait until that one has ended.',
+        throw new ToolError('Another Pegboard runs this download.', {
+          hint: 'Cancel it there, or wait until that Pegboard has stopped.',
         })
       job.abort.abort()
       await job.done
@@ -152,7 +154,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
   const download_list: ToolDef<Settings> = {
     ...common,
     title: 'List downloads',
-    description: 'Lists the downloads that run and those that were over in the last hour, with their status and bytes.',
+    description: 'List running downloads and those that ended in the last hour, with their status and bytes.',
     aliases: ['downloads', 'lister les téléchargements'],
     effect: 'read',
     sideEffects: ['none'],

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { type Caller, type Fetch, isPegboardError, type Log, type Paths, type PegboardError, ToolError } from 'pegboard'
+import { endWithoutAccess } from '../_while-allowed.ts'
 import { checkWritable } from '../_writable.ts'
 import { SETTING } from './config.ts'
 import { Anew, fetched, type Told } from './fetched.ts'
 import { CLAIM_S, type Kept, type KeptDownloads } from './kept.ts'
 
-/** What was asked for, as the caller put it: a login is a name in it. */
+/** The request as the caller made it; a login is stored by name. */
 export interface Order {
   readonly url: string
   readonly destination: string
@@ -22,52 +23,59 @@ export interface Download {
   readonly url: string
   readonly path: string
   readonly bytes: number
-  /** As the server says; absent when it does not. */
+  /** According to the server; absent if unknown. */
   readonly total?: number
-  /** How often it was taken up again where it had broken off. */
+  /** How often it was resumed. */
   readonly resumed: number
-  /** Why it failed. A text would make the whole answer a failure. */
+  /** Why it failed. A plain text would turn the whole answer into an error. */
   readonly error?: { readonly code: string; readonly message: string }
 }
 
-/** What a download is done with. */
+/** What a download needs. */
 export interface Means {
   readonly fetch: Fetch
   readonly paths: Paths
   readonly log: Log
   readonly maxBytes: number
-  /** Of one principal at a time. */
+  /** Per principal. */
   readonly most: number
-  /** The headers of its request, with the login that it names. @throws ToolError */
+  /** Headers of the request, with the login that it names. @throws ToolError */
   headersOf(order: Order): Readonly<Record<string, string>>
-  /** What outlives this process, if anything does. */
+  /** Storage that outlives this process, if there is one. */
   readonly kept: KeptDownloads | undefined
+  /** The caller, for `mayGoOn` and `mayResume`. */
+  readonly by: unknown
+  /** True while an owner still has access. */
+  mayGoOn(by: unknown): boolean
+  /** True if an owner still has access and may download. */
+  mayResume(by: unknown): boolean
 }
 
 interface Job {
   readonly owner: string
+  readonly by: unknown
   readonly order: Order
   readonly abort: AbortController
   state: Download
   mark?: string | undefined
-  /** Why it failed, for whoever still waits. */
+  /** Why it failed, for callers that still wait. */
   failure?: PegboardError
-  /** Its timeout ended it. */
+  /** Ended by its timeout. */
   late?: true
-  /** When it was over. */
+  /** When it ended. */
   endedAt?: number
-  /** Another process does it, or did: this is what it last said. */
+  /** Run by another process; this is its last known state. */
   readonly isElsewhere?: true
   done: Promise<void>
 }
 
 export interface Downloads {
   begin(owner: Caller, order: Order, means: Means): Promise<Job>
-  /** Goes on with those that a process left behind when it ended. */
+  /** Resumes downloads of a process that has ended. */
   takeUp(means: Means): Promise<void>
   get(owner: Caller, id: string, means: Means): Promise<Job>
   list(owner: Caller, means: Means): Promise<readonly Download[]>
-  /** Ends all that run. Those that are kept are gone on with by the next process; of the others nothing is left. */
+  /** Stops all running downloads. Stored ones are resumed by the next process; others are removed. */
   close(): Promise<void>
 }
 
@@ -75,17 +83,17 @@ const FORGOTTEN_MS = 60 * 60_000
 const MOST_KEPT = 200
 const ownerOf = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
 const principalOf = (owner: string): unknown => JSON.parse(owner)[0]
-/** Of all principals together. */
+/** For all principals together. */
 const MOST_RUNNING = 64
 const partOf = ({ download_id }: Download, { destination }: Order): string =>
   `${destination}.${download_id.slice(0, 8)}.part`
 
-/** Files that are fetched while others go on. They are seen by whoever began them, and forgotten an hour after their end. */
+/** Files downloaded in the background. Only their owner sees them; they are forgotten an hour after they end. */
 export function createDownloads(now: () => number = () => Date.now()): Downloads {
   const jobs = new Map<string, Job>()
   const adopting = new Map<string, Promise<Job | undefined>>()
   let closing = false
-  // A clock that was set meanwhile may say anything; timers take no more.
+  // Bounded, because the clock may have been set and timers have a maximum.
   const leftOf = ({ endsAt }: Order): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
 
   function forget(): void {
@@ -95,7 +103,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
   const running = (): readonly Job[] =>
     [...jobs.values()].filter(({ endedAt, order }) => endedAt === undefined && order.endsAt > now())
-  /** Whoever has many downloads keeps nobody else from theirs, unless they are very many. */
+  /** A principal with many downloads does not block others, up to the global limit. */
   const isFull = (owner: string, most: number): boolean => {
     const all = running()
     return (
@@ -104,15 +112,16 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   function start(kept: Kept, means: Means): Job {
-    const { owner, order, mark, state } = kept
-    const job: Job = { owner, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
+    const { owner, by, order, mark, state } = kept
+    const job: Job = { owner, by, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
     jobs.set(state.download_id, job)
     job.done = work(job, means)
     return job
   }
 
-  const asKept = ({ owner, order, mark, state }: Job): Kept => ({
+  const asKept = ({ owner, by, order, mark, state }: Job): Kept => ({
     owner,
+    by,
     order,
     state,
     ...(mark === undefined ? {} : { mark }),
@@ -124,8 +133,12 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const part = partOf(state, order)
     const id = state.download_id
     const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
+    const stopChecking = endWithoutAccess(
+      () => means.mayGoOn(job.by),
+      () => job.abort.abort(),
+    )
     let leave = false
-    // Whatever it is that takes long.
+    // Whatever it is that takes too long.
     const late = setTimeout(() => {
       job.late = true
       job.abort.abort()
@@ -140,21 +153,22 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       leave = closing && kept !== undefined
       if (job.abort.signal.aborted && !job.late) job.state = { ...job.state, status: 'cancelled' }
       else {
-        if (!job.late && !isPegboardError(error)) log.error('a download broke', { error: String(error) })
+        if (!job.late && !isPegboardError(error)) log.error('a download failed', { error: String(error) })
         job.failure = job.late
-          ? new ToolError('The download took longer than its timeout; nothing was saved.', {
+          ? new ToolError('The download timed out; nothing was saved.', {
               code: 'E_TIMEOUT',
-              hint: 'Allow more time.',
+              hint: 'Set a longer timeout.',
             })
           : isPegboardError(error)
             ? error
-            : new ToolError('The download broke; the details are in the log.', { code: 'E_INTERNAL' })
+            : new ToolError('The download failed; see the log.', { code: 'E_INTERNAL' })
         const { code, message, hint } = job.failure
         job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
       if (!leave) await paths.remove(part).catch(unlessGone(log))
     } finally {
       clearInterval(renewing)
+      stopChecking()
       clearTimeout(late)
       job.endedAt = now()
       if (!leave) await kept?.save(asKept(job)).catch(unlessGone(log))
@@ -162,7 +176,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     }
   }
 
-  /** Writes what is missing of the file into its part. */
+  /** Downloads the missing part of a file. */
   async function fill(part: string, job: Job, { paths, fetch, kept, log, maxBytes, headersOf }: Means): Promise<void> {
     const { order } = job
     const there = await paths.stat(part).catch(() => undefined)
@@ -199,7 +213,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     }
   }
 
-  /** All who want one that was left behind get the same: what we have claimed is nobody else's. */
+  /** Concurrent callers share the same resumed download; the claim prevents another process from running it. */
   function adopt(id: string, means: Means): Promise<Job | undefined> {
     const begun = adopting.get(id) ?? takeOver(id, means).finally(() => adopting.delete(id))
     adopting.set(id, begun)
@@ -211,8 +225,18 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const found = await kept?.get(id)
     if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || isFull(found.owner, most))
       return undefined
-    if (!(await kept.claim(id))) return undefined
-    return start(found, means)
+    if (means.mayResume(found.by)) return (await kept.claim(id)) ? start(found, means) : undefined
+    const isOver = !means.mayGoOn(found.by) || found.order.endsAt <= now()
+    if (isOver && (await kept.claim(id))) await drop(found, means, kept)
+    return undefined
+  }
+
+  /** Ends a download that nobody can resume, and removes its file. */
+  async function drop(found: Kept, { paths, log }: Means, kept: KeptDownloads): Promise<void> {
+    const { state, order } = found
+    await paths.remove(partOf(state, order)).catch(unlessGone(log))
+    await kept.save({ ...found, state: { ...state, status: 'cancelled' } })
+    await kept.release(state.download_id)
   }
 
   const downloads: Downloads = {
@@ -220,9 +244,9 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       forget()
       const { kept, most } = means
       if (isFull(ownerOf(owner), most))
-        throw new ToolError(`${Math.min(most, running().length)} downloads are running already.`, {
+        throw new ToolError(`${Math.min(most, running().length)} downloads are already running.`, {
           code: 'E_OVERLOADED',
-          hint: `Wait for one or cancel it; ${SETTING}.max_downloads decides.`,
+          hint: `Wait for one or cancel it; see ${SETTING}.max_downloads.`,
         })
       const id = randomBytes(16).toString('hex')
       const state = {
@@ -233,7 +257,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         bytes: 0,
         resumed: 0,
       } as const
-      const begun = { owner: ownerOf(owner), order, state }
+      const begun = { owner: ownerOf(owner), by: means.by, order, state }
       const job = start(begun, means)
       await kept?.claim(id)
       if (job.endedAt === undefined) await kept?.save(asKept(job))
@@ -250,9 +274,9 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       const kept = job ? undefined : await means.kept?.get(id)
       if (kept?.owner === ownerOf(owner))
         return { ...kept, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
-      throw new ToolError(`There is no download "${id.slice(0, 60)}".`, {
+      throw new ToolError(`Unknown download: "${id.slice(0, 60)}".`, {
         code: 'E_NOT_FOUND',
-        hint: 'List the downloads; they are forgotten an hour after their end.',
+        hint: 'download_list lists them; they are removed an hour after their end.',
       })
     },
     async list(owner, means) {
@@ -269,7 +293,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       for (const { abort } of jobs.values()) abort.abort()
       await Promise.all([...jobs.values()].map(({ done }) => done))
       jobs.clear()
-      // The same module may be started again.
+      // The module may be started again.
       closing = false
     },
   }
@@ -280,5 +304,5 @@ const unlessGone =
   (log: Log) =>
   (error: unknown): void => {
     if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND')
-      log.warn('what is left of a download could not be tidied up', { error: String(error) })
+      log.warn('temporary files of a download could not be removed', { error: String(error) })
   }

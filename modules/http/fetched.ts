@@ -2,9 +2,9 @@ import { type Fetch, isPegboardError, ToolError } from 'pegboard'
 import { SETTING } from './config.ts'
 
 export interface Part {
-  /** Bytes that are there already. */
+  /** Number of bytes that exist already. */
   readonly from: number
-  /** By which the server knew the file they are of. */
+  /** The server's identifier (ETag or date) of the file they belong to. */
   readonly mark?: string | undefined
 }
 
@@ -24,12 +24,13 @@ export interface Request {
 
 const MOST_RESUMES = 5
 
-/** The server has another file, or knows no parts: what is there is of no use. */
+/** The server has another file, or does not support ranges, so the existing bytes are useless. */
 export class Anew extends Error {}
 
 /**
- * The bytes of a file, or those that a part of it lacks. Where it breaks off, the rest is asked for, if the server says that
- * the file is still the same. @throws Anew where that is not so from the start
+ * The bytes of a file, or its missing part. After an interruption the rest is requested, if the server confirms that
+ * the file is the same.
+ * @throws Anew if that is not so at the start
  */
 export async function* fetched(
   { url, headers, timeoutMs, maxBytes }: Request,
@@ -54,9 +55,9 @@ export async function* fetched(
         throw new Anew()
       }
       isFirst = false
-      if (!answer.ok) throw new ToolError(`The address answered with the status ${answer.status}; nothing was saved.`)
+      if (!answer.ok) throw new ToolError(`The server answered with status ${answer.status}; nothing was saved.`)
       if (bytes > 0 && !continues(answer, bytes))
-        throw new ToolError('The file changed while it was fetched; nothing was saved.', { hint: 'Begin again.' })
+        throw new ToolError('The file changed during the download; nothing was saved.', { hint: 'Start again.' })
       if (bytes === 0) {
         const etag = answer.headers.get('etag')
         mark = etag && !etag.startsWith('W/') ? etag : undefined
@@ -87,5 +88,5 @@ const continues = (answer: Response, from: number): boolean =>
 const tooLarge = (most: number): ToolError =>
   new ToolError(`The file is larger than ${most} bytes; nothing was saved.`, {
     code: 'E_TOO_LARGE',
-    hint: `${SETTING}.max_download decides.`,
+    hint: `See ${SETTING}.max_download.`,
   })

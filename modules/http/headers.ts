@@ -1,7 +1,7 @@
 import { ToolError } from 'pegboard'
 import { isAmong, SETTING, type Settings } from './config.ts'
 
-/** What any request may say of itself. */
+/** Headers that any request may set. */
 const USUAL = [
   'accept',
   'accept-language',
@@ -15,7 +15,7 @@ const USUAL = [
   'idempotency-key',
   'prefer',
 ]
-/** Whoever says these speaks for somebody else, or changes how the request is read: no setting lets a model do so. */
+/** Headers that impersonate others or change how a request is parsed; no setting allows them. */
 const NEVER =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|content-encoding|cookie|authorization|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip|sec-.*)$/
 
@@ -26,7 +26,7 @@ const denied = (message: string, hint: string): ToolError =>
 
 const ENTRY = /^(?:(https?):\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+|\*))?\/?$/i
 
-/** Whether an address is at a host where a login may go: `host`, `host:8443`, `host:*`, or one of them behind `https://` or `http://`. */
+/** True if the URL is at a host where a login may be used: `host`, `host:8443`, `host:*`, optionally with a scheme. */
 function isFor(url: URL, entry: string): boolean {
   const [, scheme, host, port = ''] = ENTRY.exec(entry) ?? []
   if (host === undefined || !isAmong(url.hostname, [host])) return false
@@ -35,7 +35,7 @@ function isFor(url: URL, entry: string): boolean {
   return port === '*' || (url.port || usual) === (port || usual)
 }
 
-/** The headers of one request: the operator's, the model's as far as it may set them, and the login it names. */
+/** The headers of a request: the operator's, the allowed ones of the model, and the login it names. */
 export function headersFor(
   url: URL | undefined,
   given: Readonly<Record<string, string>>,
@@ -51,11 +51,11 @@ export function headersFor(
     if (!allowed.includes(name.toLowerCase()))
       throw bad(
         `The header ${JSON.stringify(name.slice(0, 60))} is not allowed; allowed are ${allowed.join(', ')}.`,
-        `Leave it out; ${SETTING}.allowed_headers allows more, and ${SETTING}.credentials are for logins.`,
+        `Leave it out; ${SETTING}.allowed_headers allows more. For logins use ${SETTING}.credentials.`,
       )
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
       throw bad(
-        `The value of the header ${name} has characters that headers cannot have; allowed headers are ${allowed.join(', ')}.`,
+        `The value of the header ${name} has invalid characters; allowed headers are ${allowed.join(', ')}.`,
         'Send plain text on one line.',
       )
     headers[name.toLowerCase()] = value
@@ -74,17 +74,17 @@ function login(url: URL | undefined, name: string, { credentials, allow_private_
   }
   if (!url || !credential.hosts.some((entry) => isFor(url, entry)))
     throw denied(
-      `The credentials "${name}" are not for this scheme, host and port.`,
-      `${SETTING}.credentials.${name}.hosts decides. An entry without a port means the usual one: "api.example.com:8443" names another.`,
+      `The credentials "${name}" are for another scheme, host or port.`,
+      `See ${SETTING}.credentials.${name}.hosts. An entry without a port means the default port: "api.example.com:8443" names another.`,
     )
   if (url.protocol !== 'https:' && !allow_private_hosts)
-    throw denied(`The credentials "${name}" are only sent by https.`, 'Use the https address.')
+    throw denied(`The credentials "${name}" are only sent over https.`, 'Use the https address.')
   if (credential.type === 'api_key') return { [credential.header.toLowerCase()]: credential.token }
   if (credential.type === 'bearer') return { authorization: `Bearer ${credential.token}` }
   const pair = Buffer.from(`${credential.username}:${credential.password}`).toString('base64')
   return { authorization: `Basic ${pair}` }
 }
 
-/** Of an answer, without what only a browser may know. */
+/** Response headers, without those that only a browser may see. */
 export const shownHeaders = (headers: Headers): Record<string, string> =>
   Object.fromEntries([...headers].filter(([name]) => !/^(?:set-cookie2?|authorization|proxy-auth.*)$/.test(name)))

@@ -1,4 +1,5 @@
 import { defineModule, type ToolModule } from 'pegboard'
+import { createTurns, inTurns } from '../_turns.ts'
 import { createClient } from './client.ts'
 import { Config, type Settings } from './config.ts'
 import { createDownloadTools, meansOf } from './download.ts'
@@ -7,35 +8,40 @@ import { CLAIM_S } from './kept.ts'
 import { createFetchPage, createJsonApi, createSubmitForm, createVerbs } from './request.ts'
 import { createUploadFile } from './upload.ts'
 
-/** Connections and downloads live in here, so that a reloaded or second copy has its own. */
+/** Requests at once, of all principals and of one. Each may hold a body and an answer of several MiB. */
+const REQUESTS = { all: 256, each: 128 }
+
+/** State is created here, so that a reloaded or second instance has its own. */
 function http(): ToolModule<unknown> {
   const client = createClient()
   const downloads = createDownloads()
+  const turns = createTurns(REQUESTS.all, REQUESTS.each)
   return defineModule({
     name: 'http',
-    description: 'Asks for addresses, calls APIs, reads pages, and sends and saves files; only where it may reach.',
+    description: 'Send HTTP requests, call APIs, read pages, upload and download files, on allowed hosts.',
     config: Config,
     synonyms: [['url', 'address', 'link', 'adresse', 'lien', 'enlace']],
     async start({ config, services, log, signal }) {
       if ((config as Settings).access !== 'write' || services.kv === null) return
       const means = meansOf(client, { config: config as Settings, services, log })
-      // What a process left behind that ended a moment ago still counts as its own.
       const takeUp = (): void =>
-        void downloads.takeUp(means).catch((error) => log.warn('downloads are not taken up', { error: String(error) }))
-      takeUp()
-      const again = setTimeout(takeUp, (CLAIM_S + 1) * 1000).unref()
-      signal.addEventListener('abort', () => clearTimeout(again), { once: true })
+        void downloads.takeUp(means).catch((error) => log.warn('downloads cannot be resumed', { error: String(error) }))
+      // Clients can call the tools only after the start, and claims of a process that has just ended are still valid.
+      const timers = [1, CLAIM_S + 1].map((seconds) => setTimeout(takeUp, seconds * 1000).unref())
+      signal.addEventListener('abort', () => timers.forEach(clearTimeout), { once: true })
     },
     async stop() {
       await downloads.close()
       await client.close()
     },
     tools: {
-      ...createVerbs(client),
-      json_api: createJsonApi(client),
-      submit_form: createSubmitForm(client),
-      upload_file: createUploadFile(client),
-      fetch_page: createFetchPage(client),
+      ...inTurns(turns, {
+        ...createVerbs(client),
+        json_api: createJsonApi(client),
+        submit_form: createSubmitForm(client),
+        upload_file: createUploadFile(client),
+        fetch_page: createFetchPage(client),
+      }),
       ...createDownloadTools(client, downloads),
     },
   }) as ToolModule<unknown>

@@ -1,29 +1,31 @@
 import type { Kv } from 'pegboard'
 import type { Download, Order } from './downloads.ts'
 
-/** A download as it outlives the process that does it. Logins are kept by name alone. */
+/** A stored download, which outlives its process. Logins are stored by name only. */
 export interface Kept {
   readonly owner: string
+  /** The owner, to check its access. */
+  readonly by: unknown
   readonly order: Order
-  /** Says by which words the server knows the file; without them it is fetched from its beginning. */
+  /** The server's identifier of the file; without one the download restarts from the beginning. */
   readonly mark?: string
   readonly state: Download
 }
 
-/** What is known of downloads after a restart, in the store of the module. */
+/** Stored downloads, in the module's key-value store. */
 export interface KeptDownloads {
   save(kept: Kept): Promise<void>
   get(id: string): Promise<Kept | undefined>
   list(): Promise<readonly Kept[]>
-  /** False while another process works on it. The claim ends by itself soon after that process did. */
+  /** False while another process works on it. A claim expires soon after its process has ended. */
   claim(id: string): Promise<boolean>
   renew(id: string): Promise<void>
   release(id: string): Promise<void>
 }
 
-/** Seconds after the end for which a download is known. */
+/** Seconds for which a finished download is remembered. */
 const KEPT_S = 60 * 60
-/** Seconds after which a claim that nobody renews is over. */
+/** Seconds after which a claim expires unless renewed. */
 export const CLAIM_S = 6
 const PREFIX = 'download:'
 

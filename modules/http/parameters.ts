@@ -2,18 +2,15 @@ import { ToolError, z } from 'pegboard'
 import type { Settings } from './config.ts'
 import { headersFor } from './headers.ts'
 
-export const url = z.string().min(1).max(8192).describe('The whole address, with https:// or http://.')
-export const headers = z
-  .record(z.string(), z.string())
-  .default({})
-  .describe('Headers of the request; logins go by auth.')
+export const url = z.string().min(1).max(8192).describe('Full address, with https:// or http://.')
+export const headers = z.record(z.string(), z.string()).default({}).describe('Request headers; for logins use auth.')
 export const query = z
   .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
   .default({})
-  .describe('Parameters added to the address.')
-export const auth = z.string().max(100).optional().describe('Name of a login that the operator has set up.')
+  .describe('Query parameters to add to the address.')
+export const auth = z.string().max(100).optional().describe('Name of a login that the operator configured.')
 export const follow = z.boolean().default(true).describe('Follow redirects.')
-export const timeout = z.int().min(1).max(300).optional().describe('Seconds the request may take.')
+export const timeout = z.int().min(1).max(300).optional().describe('Timeout in seconds.')
 
 export const base = { url, headers, query_params: query, auth, follow_redirects: follow, timeout }
 
@@ -26,7 +23,7 @@ export interface Asked {
   readonly timeout?: number | undefined
 }
 
-/** The address with its parameters, or as it was given where it is none: whoever fetches it says so. */
+/** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
 export function addressOf({ url: given, query_params }: Pick<Asked, 'url' | 'query_params'>): string {
   if (!URL.canParse(given)) return given
   const made = new URL(given)
@@ -34,7 +31,7 @@ export function addressOf({ url: given, query_params }: Pick<Asked, 'url' | 'que
   return made.href
 }
 
-/** What all kinds of requests have in common. */
+/** The common parameters of all requests. */
 export function requestOf(asked: Asked, settings: Settings) {
   const address = addressOf(asked)
   const at = URL.canParse(address) ? new URL(address) : undefined
@@ -54,18 +51,18 @@ export interface Content {
 }
 
 export const content = {
-  body: z.string().optional().describe('What to send, as text.'),
+  body: z.string().optional().describe('Body as text.'),
   json: z
     .unknown()
     .meta({ type: ['object', 'array', 'string', 'number', 'boolean', 'null'] })
     .optional()
-    .describe('What to send as JSON, instead of body.'),
+    .describe('Body as JSON, instead of body.'),
 }
 
-/** What is sent, and as what, where the headers do not say. */
+/** Body and content type, unless the headers set one. */
 export function contentOf({ body, json }: Content, given: Readonly<Record<string, string>>) {
   if (body !== undefined && json !== undefined)
-    throw new ToolError('Either body or json can be sent, not both.', { code: 'E_VALIDATION', hint: 'Leave one out.' })
+    throw new ToolError('body and json cannot be combined.', { code: 'E_VALIDATION', hint: 'Leave one out.' })
   const typed = (type: string) => (given['content-type'] === undefined ? { ...given, 'content-type': type } : given)
   if (json !== undefined) return { body: JSON.stringify(json), headers: typed('application/json') }
   return body === undefined ? { headers: given } : { body, headers: typed('text/plain;charset=utf-8') }

@@ -9,15 +9,15 @@ import { base, requestOf } from './parameters.ts'
 const { follow_redirects: _follow, ...short } = base
 const Upload = z.object({
   ...short,
-  path: z.string().min(1).max(4096).describe('The file, in the folders that may be used.'),
-  field: z.string().min(1).max(200).default('file').describe('The field of the form that takes the file.'),
-  fields: z.record(z.string(), z.string()).default({}).describe('Other fields of the form.'),
+  path: z.string().min(1).max(4096).describe('File in the allowed folders.'),
+  field: z.string().min(1).max(200).default('file').describe('Form field for the file.'),
+  fields: z.record(z.string(), z.string()).default({}).describe('Other form fields.'),
 })
 
 export const createUploadFile = (client: Client): ToolDef<Settings, typeof Upload> => ({
   title: 'Upload a file',
   description:
-    'Sends a file of this machine to an address as a form does (POST, multipart) and gives the answer. For text that is at hand use post.',
+    'Upload a file of this machine to an address as a form (POST, multipart) and return the response. For text use post.',
   aliases: ['upload', 'send file', 'téléverser', 'envoyer un fichier'],
   tags: ['http', 'files', 'forms'],
   input: Upload,
@@ -32,9 +32,9 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
     const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
     return await pathsFor(config).readFile(asked.path, async (file) => {
       if (file.size > config.max_upload)
-        throw new ToolError(`The file has ${file.size} bytes; ${config.max_upload} are allowed.`, {
+        throw new ToolError(`The file has ${file.size} bytes; the limit is ${config.max_upload}.`, {
           code: 'E_TOO_LARGE',
-          hint: `${SETTING}.max_upload decides.`,
+          hint: `See ${SETTING}.max_upload.`,
         })
       const form = multipart(file, asked.field, asked.fields)
       const answer = await client.fetchFor(config)(address, {
@@ -50,11 +50,11 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
 })
 
 const CHUNK = 64 * 1024
-/** As browsers write names into the headers of a form. */
+/** Escaped as browsers do in form headers. */
 const quoted = (name: string): string =>
   `"${name.replace(/["\r\n]/g, (one) => `%${one.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`)}"`
 
-/** A form with one file, which is read as it is sent. */
+/** A multipart form with one file, streamed. */
 function multipart(file: OpenFile, field: string, fields: Readonly<Record<string, string>>) {
   const boundary = `----pegboard${randomBytes(16).toString('hex')}`
   const part = (name: string): string => `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(name)}`
@@ -71,7 +71,7 @@ function multipart(file: OpenFile, field: string, fields: Readonly<Record<string
       for (let at = 0; at < file.size; ) {
         const buffer = Buffer.alloc(Math.min(CHUNK, file.size - at))
         const { bytesRead } = await file.handle.read(buffer, 0, buffer.length, at)
-        if (bytesRead === 0) throw new ToolError('The file became shorter while it was sent.')
+        if (bytesRead === 0) throw new ToolError('The file became shorter during the upload.')
         yield buffer.subarray(0, bytesRead)
         at += bytesRead
       }

@@ -4,10 +4,10 @@ import { available, oneServer, row, rowOf, server, serversOf } from './servers.t
 export const list_servers: ToolDef = {
   title: 'List servers',
   description:
-    'Lists the configured MCP servers: state, number of tools, and why one is failing and when it is tried again. For what their tools do, search instead.',
+    'List the configured MCP servers: state, number of tools, why one fails and when Pegboard retries. For what their tools do, search instead.',
   aliases: ['servers', 'upstreams', 'server status', 'lister les serveurs', 'état des serveurs'],
   tags: ['mcp', 'servers', 'health'],
-  output: z.object({ servers: z.array(row), total: z.int() }),
+  output: z.object({ servers: z.array(row), total: z.int(), warnings: z.array(z.string()).optional() }),
   effect: 'read',
   idempotent: true,
   sideEffects: ['none'],
@@ -15,13 +15,16 @@ export const list_servers: ToolDef = {
   available,
   run(_input, { services }) {
     const servers = (services.servers?.list() ?? []).map(rowOf)
-    return { servers, total: servers.length }
+    const warnings = services.servers?.unmatchedRules() ?? []
+    return { servers, total: servers.length, ...(warnings.length > 0 ? { warnings } : {}) }
   },
 }
 
-/** What would say how to start a server. Accepted, so that who tries it hears why not. */
+/**
+ * Parameters that would describe how to start a server. Accepted so that the error can explain why they are not used.
+ */
 const HOW = ['transport', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'timeout'] as const
-const how = z.unknown().optional().describe('Not taken: the configuration says how a server is started.')
+const how = z.unknown().optional().describe('Not accepted: servers are started as the configuration says.')
 
 const Connect = z.object({
   server_id: server,
@@ -31,7 +34,7 @@ const Connect = z.object({
 export const connect: ToolDef<unknown, typeof Connect> = {
   title: 'Connect a server',
   description:
-    'Connects a configured MCP server now and waits until its tools are known; also one that was disconnected. Calls connect servers by themselves: use this to have a look, or to see why one fails.',
+    'Connect a configured MCP server now and wait until its tools are known; also after disconnect. Calls connect servers automatically: use this to check one, or to see why it fails.',
   aliases: ['start server', 'open connection', 'connecter un serveur', 'Server verbinden'],
   tags: ['mcp', 'servers'],
   input: Connect,
@@ -47,7 +50,7 @@ export const connect: ToolDef<unknown, typeof Connect> = {
     if (given.length > 0)
       throw new ToolError('stdio upstreams are added in the config file only, and so are all others', {
         code: 'E_DENIED_BY_POLICY',
-        hint: `Leave out ${given.join(', ')}; list_servers shows the servers there are. The operator adds one under mcpServers.`,
+        hint: `Leave out ${given.join(', ')}; list_servers lists the servers. The operator adds one under mcpServers.`,
       })
     return rowOf(await serversOf(ctx).connect(server_id))
   },
@@ -58,13 +61,13 @@ const One = z.object({ server_id: server })
 export const disconnect: ToolDef<unknown, typeof One> = {
   title: 'Disconnect a server',
   description:
-    'Ends a configured MCP server, its process too, for everybody who uses it; its tools cannot be called until connect. Not for servers that only rest: those end by themselves.',
+    'Disconnect a configured MCP server and stop its process, for everybody who uses it; its tools cannot be called until connect. Idle servers stop automatically.',
   aliases: ['stop server', 'close connection', 'déconnecter un serveur', 'Server trennen'],
   tags: ['mcp', 'servers'],
   input: One,
   effect: 'write',
   idempotent: true,
-  sideEffects: ['ends calls of the server that are under way', 'ends its program'],
+  sideEffects: ['cancels running calls of the server', 'stops its process'],
   examples: [{ input: { server_id: 'github' } }],
   available,
   run: async ({ server_id }, ctx) => rowOf(await serversOf(ctx).disconnect(server_id)),
@@ -73,13 +76,13 @@ export const disconnect: ToolDef<unknown, typeof One> = {
 export const reconnect: ToolDef<unknown, typeof One> = {
   title: 'Reconnect a server',
   description:
-    'Ends a configured MCP server and starts it anew, with all it keeps in memory lost: for one that hangs or answers nonsense. One that failed is connected again by itself.',
+    'Restart a configured MCP server; everything it keeps in memory is lost. Use it if a server hangs or gives wrong answers. Failed servers reconnect automatically.',
   aliases: ['restart server', 'reconnecter un serveur', 'Server neu starten'],
   tags: ['mcp', 'servers'],
   input: One,
   effect: 'write',
   openWorld: true,
-  sideEffects: ['ends calls of the server that are under way', 'starts its program anew'],
+  sideEffects: ['cancels running calls of the server', 'restarts its process'],
   examples: [{ input: { server_id: 'github' } }],
   available,
   run: async ({ server_id }, ctx) => rowOf(await serversOf(ctx).reconnect(server_id)),
@@ -90,7 +93,7 @@ const Health = z.object({ server_id: oneServer })
 export const health: ToolDef<unknown, typeof Health> = {
   title: 'Check servers',
   description:
-    'Asks connected MCP servers whether they answer, and how fast; the others are not started for it, and their state is told. For states alone use list_servers.',
+    'Check whether connected MCP servers answer, and how fast; other servers are not started, only their state is shown. For states alone use list_servers.',
   aliases: ['health_check', 'ping servers', 'is it up', 'vérifier les serveurs', 'Server prüfen'],
   tags: ['mcp', 'servers', 'health'],
   input: Health,
@@ -103,7 +106,7 @@ export const health: ToolDef<unknown, typeof Health> = {
   async run({ server_id }, ctx) {
     const servers = serversOf(ctx)
     const wanted = servers.list().filter(({ id, category }) => [undefined, id, category].includes(server_id))
-    // Says which there are.
+    // Lists the existing servers.
     if (server_id !== undefined && wanted.length === 0) await servers.ping(server_id)
     const checked = await Promise.all(
       wanted.map(async (status) => {

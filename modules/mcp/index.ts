@@ -4,7 +4,7 @@ import { call_tool, get_prompt, list_prompts, list_resources, list_tools, read_r
 
 export default defineModule({
   name: 'mcp',
-  description: 'The MCP servers behind this one: which are configured, how they are doing, and what they offer.',
+  description: 'The MCP servers behind this one: which are configured, their state, and what they offer.',
   synonyms: [['server', 'upstream', 'serveur', 'servidor']],
   tools: {
     list_servers,

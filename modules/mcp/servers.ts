@@ -1,6 +1,6 @@
 import { type CallContext, type ServerStatus, type Servers, type ToolDef, ToolError, z } from 'pegboard'
 
-/** A server as clients are told of it. */
+/** A server as shown to clients. */
 export const row = z.object({
   id: z.string(),
   category: z.string(),
@@ -21,24 +21,24 @@ export const rowOf = ({ nextAttemptMs, ...status }: ServerStatus) => ({
   ...(nextAttemptMs === undefined ? {} : { next_attempt_ms: nextAttemptMs }),
 })
 
-/** @throws ToolError where the host has none */
+/** @throws ToolError if the host provides no servers */
 export function serversOf({ services }: Pick<CallContext, 'services'>): Servers {
   if (services.servers) return services.servers
-  throw new ToolError('There are no servers here.', { hint: 'Do it another way.' })
+  throw new ToolError('No servers are available.', { hint: 'Use another tool.' })
 }
 
 export const available: NonNullable<ToolDef['available']> = ({ services }) =>
   (services.servers?.list().length ?? 0) > 0 || 'no servers are configured; add some under mcpServers'
 
-export const server = z.string().min(1).max(200).describe('Its id or category, from list_servers.')
-export const oneServer = server.optional().describe('Only this one; default all.')
+export const server = z.string().min(1).max(200).describe('Id or category, from list_servers.')
+export const oneServer = server.optional().describe('Only this server; default all.')
 export const page = {
-  filter: z.string().max(200).default('').describe('Only those with this in their name or description.'),
-  limit: z.int().min(1).max(500).default(50).describe('How many at most.'),
-  offset: z.int().min(0).default(0).describe('How many to pass over.'),
+  filter: z.string().max(200).default('').describe('Only entries with this text in their name or description.'),
+  limit: z.int().min(1).max(500).default(50).describe('Maximum number of entries.'),
+  offset: z.int().min(0).default(0).describe('Number of entries to skip.'),
 }
 
-/** The part of a list that is wanted, and how long it is. */
+/** One page of a list, and the list's length. */
 export function paged<Row>(
   rows: readonly Row[],
   { filter, limit, offset }: { readonly filter: string; readonly limit: number; readonly offset: number },

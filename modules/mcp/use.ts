@@ -6,7 +6,7 @@ const List = z.object({ server_id: oneServer, ...page })
 export const list_tools: ToolDef<unknown, typeof List> = {
   title: 'List tools of servers',
   description:
-    'Lists the tools of MCP servers that you can call, with the names to call them by. To find a tool for a purpose, search: that knows all tools, and what they mean.',
+    'List the tools of MCP servers that you can call, with the names to call them by. To find a tool for a purpose, search: that covers all tools and their meaning.',
   aliases: ['server tools', 'tools of a server', "outils d'un serveur", 'Werkzeuge eines Servers'],
   tags: ['mcp', 'tools'],
   input: List,
@@ -29,7 +29,7 @@ export const list_tools: ToolDef<unknown, typeof List> = {
   },
 }
 
-/** The first sentence or line: the rest is for whoever means to call it. */
+/** The first sentence or line of a description. */
 const short = (text: string): string => {
   const [first = ''] = text.trim().split(/\n|(?<=[.!?])\s/, 1)
   return first.length > 200 ? `${first.slice(0, 199)}…` : first
@@ -37,20 +37,20 @@ const short = (text: string): string => {
 
 const Call = z.object({
   server,
-  tool: z.string().min(1).max(200).describe("The server's name for it, or the one to call it by."),
-  arguments: z.record(z.string(), z.unknown()).default({}).describe('As its own schema says.'),
+  tool: z.string().min(1).max(200).describe("The server's own name for the tool, or the name to call it by."),
+  arguments: z.record(z.string(), z.unknown()).default({}).describe("Arguments for the tool's own schema."),
 })
 
 export const call_tool: ToolDef<unknown, typeof Call> = {
   title: 'Call a tool of a server',
   description:
-    'Calls a tool of an MCP server by the names of both, exactly as if it were called itself: same permissions, same answer. For a tool that is listed or was found, call that directly.',
+    'Call a tool of an MCP server by server and tool name, with the same permissions and result as a direct call. If the tool is listed or was found, call it directly.',
   aliases: ['call server tool', 'invoke tool', "appeler un outil d'un serveur", 'Werkzeug eines Servers aufrufen'],
   tags: ['mcp', 'tools'],
   input: Call,
   effect: 'destructive',
   openWorld: true,
-  // Its own call has been looked over, as its server wants it.
+  // The inner call has been checked with its own server's settings.
   opaque: ['*'],
   allowRepeat: true,
   sideEffects: ['those of the tool'],
@@ -70,11 +70,11 @@ export const call_tool: ToolDef<unknown, typeof Call> = {
     const qualified = `${category}.${tool}`
     const near = registry?.get(qualified)
     const found = [near, registry?.get(tool)].find((one) => one?.category === category)
-    // A name that is near may be of another server. One that nobody knows is refused as a call of it would be.
+    // A similar name may belong to another server. An unknown name is refused as in a call.
     if (!found && near)
       throw new ToolError(`${server} has no tool ${tool}.`, {
         code: 'E_NOT_FOUND',
-        hint: 'list_tools shows those it has.',
+        hint: 'list_tools lists its tools.',
       })
     return await ctx.call(found?.name ?? qualified, given)
   },
@@ -99,7 +99,7 @@ const known = (fields: Json): Json =>
 export const list_resources: ToolDef<unknown, typeof List> = {
   title: 'List resources of servers',
   description:
-    'Lists the resources of MCP servers, and the patterns of addresses they answer to. read_resource reads one. A server that was never connected has none yet.',
+    'List the resources of MCP servers, and their templates. read_resource reads one. A server that was never connected has none yet.',
   aliases: ['server resources', "ressources d'un serveur", 'Ressourcen eines Servers'],
   tags: ['mcp', 'resources'],
   input: List,
@@ -127,20 +127,20 @@ export const list_resources: ToolDef<unknown, typeof List> = {
 
 const Read = z.object({
   server,
-  uri: z.string().min(1).max(4_000).describe('From list_resources, or after one of its patterns.'),
+  uri: z.string().min(1).max(4_000).describe('From list_resources, or from one of its templates.'),
 })
 
 export const read_resource: ToolDef<unknown, typeof Read> = {
   title: 'Read a resource of a server',
   description:
-    'Reads a resource of an MCP server: text as text, everything else as a picture, sound or file beside the answer. For web pages and files of this machine use the tools for those.',
+    'Read a resource of an MCP server: text as text, anything else as an image, sound or file. For web pages and files of this machine use the tools for those.',
   aliases: ['get resource', 'lire une ressource', 'Ressource lesen'],
   tags: ['mcp', 'resources'],
   input: Read,
   effect: 'read',
   openWorld: true,
   opaque: ['*'],
-  sideEffects: ['may start a program that the configuration names'],
+  sideEffects: ['can start a program that the configuration names'],
   examples: [{ input: { server: 'docs', uri: 'docs://start' } }],
   available,
   async run({ server, uri }, ctx) {
@@ -171,7 +171,7 @@ const nameOf = (uri: string): string =>
 
 export const list_prompts: ToolDef<unknown, typeof List> = {
   title: 'List prompts of servers',
-  description: 'Lists the prompts that MCP servers offer, with their arguments. get_prompt fills one in.',
+  description: 'List the prompts of MCP servers, with their arguments. get_prompt fills one in.',
   aliases: ['server prompts', "prompts d'un serveur", 'Vorlagen eines Servers'],
   tags: ['mcp', 'prompts'],
   input: List,
@@ -194,12 +194,12 @@ export const list_prompts: ToolDef<unknown, typeof List> = {
 const Prompt = z.object({
   server,
   name: z.string().min(1).max(200).describe('From list_prompts.'),
-  arguments: z.record(z.string(), z.string()).default({}).describe('Its arguments, all texts.'),
+  arguments: z.record(z.string(), z.string()).default({}).describe('Arguments of the prompt, all strings.'),
 })
 
 export const get_prompt: ToolDef<unknown, typeof Prompt> = {
   title: 'Get a prompt of a server',
-  description: 'Gives the messages of a prompt of an MCP server with its arguments filled in, for you to go by.',
+  description: 'Get the messages of a prompt of an MCP server with its arguments filled in, for you to follow.',
   aliases: ['fill prompt', 'obtenir un prompt', 'Vorlage ausfüllen'],
   tags: ['mcp', 'prompts'],
   input: Prompt,

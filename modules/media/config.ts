@@ -2,12 +2,12 @@ import { type Paths, z } from 'pegboard'
 import { own, cachePaths as pathsOf } from '../_folders.ts'
 
 const address = z.url({ protocol: /^https?$/ })
-const secret = z.string().min(1).optional().describe('Its key, best as "${NAME}".')
+const secret = z.string().min(1).optional().describe('API key; use "${NAME}".')
 
 export const MODES = ['txt2img', 'img2img', 'inpaint', 'outpaint'] as const
 export type Mode = (typeof MODES)[number]
 
-/** What the backend can do; `negative_prompt`: it takes words for what is not to be seen. */
+/** Features of the backend; `negative_prompt`: it accepts a description of what to avoid. */
 const supports = (negative: boolean) =>
   z
     .strictObject({
@@ -18,20 +18,20 @@ const supports = (negative: boolean) =>
       negative_prompt: z.boolean().default(negative),
     })
     .prefault({})
-    .describe('What it can do.')
+    .describe('What the backend supports.')
 
 const shared = {
-  default_positive_tags: z.string().default('').describe('Words for every picture; the model is told of them.'),
-  default_negative_tags: z.string().default('').describe('What no picture is to have, where it takes that.'),
+  default_positive_tags: z.string().default('').describe('Words added to every prompt; the model sees them.'),
+  default_negative_tags: z.string().default('').describe('Negative words for every image, if supported.'),
   saved_tags: z
     .record(z.string().min(1), z.string().min(1))
     .default({})
-    .describe('What people and personas look like, by name; used where the prompt names them or they ask.'),
-  timeout: z.int().min(1).max(3600).default(300).describe('Seconds a picture may take.'),
+    .describe('Appearance of people and personas by name; used if a prompt or caller names them.'),
+  timeout: z.int().min(1).max(3600).default(300).describe('Timeout for an image (seconds).'),
 }
 const program = {
-  command: z.string().min(1).describe('The program.'),
-  args: z.array(z.string()).default([]).describe('Its arguments, with %placeholders%.'),
+  command: z.string().min(1).describe('Program to run.'),
+  args: z.array(z.string()).default([]).describe('Arguments, with %placeholders%.'),
 }
 
 const Image = z.discriminatedUnion('type', [
@@ -54,7 +54,7 @@ const Image = z.discriminatedUnion('type', [
   }),
   z.strictObject({
     type: z.literal('custom'),
-    base_url: address.describe('Where a picture is asked for with POST and JSON.'),
+    base_url: address.describe('Address for the POST request with JSON.'),
     api_key: secret,
     workflow_supports: supports(false),
     ...shared,
@@ -64,10 +64,10 @@ const Image = z.discriminatedUnion('type', [
 
 export const MARKUPS = ['brackets', 'plain', 'emoji', 'voice_design'] as const
 const voice = {
-  persona_voice: z.string().min(1).optional().describe('The voice that speaks.'),
-  script_markup: z.enum(MARKUPS).default('plain').describe('How a script says in which tone.'),
-  voice_design: z.boolean().default(false).describe('The voice can be described with each call.'),
-  timeout: z.int().min(1).max(600).default(60).describe('Seconds a message may take.'),
+  persona_voice: z.string().min(1).optional().describe('Name of the voice.'),
+  script_markup: z.enum(MARKUPS).default('plain').describe('How a script marks its tone.'),
+  voice_design: z.boolean().default(false).describe('Let each call describe the voice.'),
+  timeout: z.int().min(1).max(600).default(60).describe('Timeout for a message (seconds).'),
 }
 const Speech = z.discriminatedUnion('type', [
   z.strictObject({
@@ -81,12 +81,12 @@ const Speech = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('command'), ...program, ...voice }),
 ])
 
-/** Unknown keys are refused: a misspelt limit must not leave something open. */
+/** Unknown keys are rejected, so that a misspelled limit does not leave something open. */
 export const Config = z.strictObject({
-  image: Image.optional().describe('What makes pictures.'),
-  speech: Speech.optional().describe('What speaks.'),
-  file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('The folder where pictures are kept.'),
-  denied_paths: z.array(z.string().min(1)).default([]).describe('What in it is never read or written.'),
+  image: Image.optional().describe('Image backend.'),
+  speech: Speech.optional().describe('Speech backend.'),
+  file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('Folder of the images.'),
+  denied_paths: z.array(z.string().min(1)).default([]).describe('Paths in it that are never read or written.'),
   config_file: own('config_file'),
   state_dir: own('state_dir'),
 })
@@ -101,7 +101,7 @@ export const MAX_IMAGE_BYTES = 32 * 1024 * 1024
 
 export const cachePaths = (settings: Settings): Paths => pathsOf(settings, SETTING)
 
-/** Modes that work: a workflow of its own is needed where there are workflows. */
+/** The available modes; with workflows, each mode needs its own. */
 export function modesOf({ image }: Pick<Settings, 'image'>): readonly Mode[] {
   if (!image) return []
   return MODES.filter(

@@ -10,14 +10,14 @@ import { checkKeeps, keep, type Reference, references } from './store.ts'
 
 type Context = CallContext<Settings>
 
-/** About a megapixel, in steps that every model takes. */
+/** About one megapixel, in steps that every model supports. */
 function sizeOf(ratio: unknown): { readonly width: number; readonly height: number } {
   const [wide = 1, high = 1] = typeof ratio === 'string' ? ratio.split(':').map(Number) : []
   const side = (share: number): number => Math.round((1024 * Math.sqrt(share)) / 64) * 64
   return { width: side(wide / high), height: side(high / wide) }
 }
 
-/** Tags saved for the person who asks, and for whom the prompt names. */
+/** Saved tags of the caller and of people named in the prompt. */
 function savedTags(prompt: string, { saved_tags }: ImageSettings, { origin }: Context) {
   const words = ` ${prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ')} `
   const asking = [origin.userId, origin.userName].filter((name) => name !== '')
@@ -33,7 +33,7 @@ function savedTags(prompt: string, { saved_tags }: ImageSettings, { origin }: Co
   )
 }
 
-/** What the person should know of how the picture is made. */
+/** Notes about how the image was made. */
 function noticesOf(
   image: ImageSettings,
   saved: readonly (readonly [string, string])[],
@@ -82,13 +82,13 @@ const Output = z.object({
   notices: z.array(z.string()),
 })
 
-/** @param fetchFor a `fetch` for one address and time */
+/** @param fetchFor creates a `fetch` for one address with a timeout */
 export const createGenerateImage = (
   fetchFor: (baseUrl: string, timeoutS: number) => Fetch,
 ): ToolDef<Settings, JsonSchema> => ({
-  title: 'Make a picture',
+  title: 'Generate an image',
   description:
-    'Makes a picture from words, or changes one: the whole, a part of it (inpaint), or what lies beyond its edges (outpaint).',
+    'Generate an image from text, or change one: all of it, a part (inpaint), or beyond its edges (outpaint).',
   aliases: ['draw', 'paint', 'create image', 'picture', 'dessiner', 'Bild malen', 'dibujar'],
   tags: ['image', 'generation'],
   input: everyMode,
@@ -96,7 +96,7 @@ export const createGenerateImage = (
   effect: 'write',
   openWorld: true,
   intent: 'image',
-  sideEffects: ['asks the image backend', 'keeps the picture', 'sends it to the user'],
+  sideEffects: ['asks the image backend', 'saves the image', 'sends it to the user'],
   examples: [{ input: { prompt: 'a lighthouse at dusk, oil painting', aspect_ratio: '3:2' } }],
   available: ({ config }) => modesOf(config).length > 0 || `set ${SETTING}.image`,
   assemble({ config }) {
@@ -109,11 +109,11 @@ export const createGenerateImage = (
     const mode = modeOf(input)
     const modes = modesOf(ctx.config)
     if (!modes.includes(mode))
-      throw new ToolError(`The image backend cannot do ${mode}.`, { hint: `It can do ${modes.join(', ')}.` })
+      throw new ToolError(`The image backend does not support ${mode}.`, { hint: `It supports ${modes.join(', ')}.` })
     const { prompt: said, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
     const used = await references(ctx, media_id as string | undefined)
     if (mode !== 'txt2img' && used.length === 0)
-      throw new ToolError(`For ${mode} name a picture.`, { code: 'E_VALIDATION', hint: 'Give media_id.' })
+      throw new ToolError(`${mode} needs an image.`, { code: 'E_VALIDATION', hint: 'Pass media_id.' })
     await checkKeeps(ctx)
     const saved = savedTags(String(said), image, ctx)
     const notices = noticesOf(image, saved, used)

@@ -5,7 +5,7 @@ import { createGenerateImage } from './image.ts'
 import { add_media, list_media } from './library.ts'
 import { createGenerateVoiceMessage } from './voice.ts'
 
-/** Connections live in here, so that a reloaded or second copy has its own. */
+/** Connections are created here, so that a reloaded or second instance has its own. */
 function media(): ToolModule<unknown> {
   const made = new Map<string, GuardedFetch>()
   const fetchFor = (baseUrl: string, timeoutS: number): GuardedFetch => {
@@ -18,7 +18,7 @@ function media(): ToolModule<unknown> {
   }
   return defineModule({
     name: 'media',
-    description: 'Makes and changes pictures and speaks voice messages by the backends that are configured.',
+    description: 'Generate and edit images and speak voice messages with the configured backends.',
     config: Config,
     synonyms: [
       ['image', 'picture', 'photo', 'Bild', 'imagen', 'dessin'],

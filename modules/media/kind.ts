@@ -1,4 +1,4 @@
-/** Kinds of pictures that models and chats take, by their first bytes: names and headers may say anything. */
+/** Image types that models and chats accept, by the first bytes, because names and headers can be wrong. */
 const KINDS: ReadonlyArray<readonly [mimetype: string, extension: string, is: (bytes: Buffer) => boolean]> = [
   ['image/png', 'png', (bytes) => bytes.subarray(0, 8).equals(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))],
   ['image/jpeg', 'jpg', (bytes) => bytes.subarray(0, 3).equals(Buffer.from([0xff, 0xd8, 0xff]))],

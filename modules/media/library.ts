@@ -2,10 +2,10 @@ import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { cachePaths, MAX_IMAGE_BYTES, modesOf, SETTING, type Settings } from './config.ts'
 import { keep, list, type Media } from './store.ts'
 
-/** Only where a picture can be changed is there a use for those that are kept. */
+/** Stored images are only useful if images can be changed. */
 const changes = ({ config }: { readonly config: Settings }): true | string =>
   modesOf(config).some((mode) => mode !== 'txt2img') ||
-  `set ${SETTING}.image with what it can change (workflow_supports)`
+  `set ${SETTING}.image to a backend that edits (workflow_supports)`
 
 const Entry = z.object({
   media_id: z.string(),
@@ -19,10 +19,10 @@ const Entry = z.object({
 
 const told = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
 
-const ListMedia = z.object({ limit: z.int().min(1).max(100).default(20).describe('How many, newest first.') })
+const ListMedia = z.object({ limit: z.int().min(1).max(100).default(20).describe('Maximum number, newest first.') })
 export const list_media: ToolDef<Settings, typeof ListMedia> = {
-  title: 'List your pictures',
-  description: 'Lists the pictures you made or took in within seven days, with the media_id that generate_image takes.',
+  title: 'List your images',
+  description: 'List the images you generated or added within seven days, with the media_id for generate_image.',
   aliases: ['my images', 'pictures so far', 'liste des images', 'meine Bilder'],
   tags: ['image'],
   input: ListMedia,
@@ -35,17 +35,14 @@ export const list_media: ToolDef<Settings, typeof ListMedia> = {
 }
 
 const AddMedia = z.object({
-  path: z.string().min(1).max(4096).optional().describe('A picture in file_cache_dir.'),
-  url: z.string().max(4096).optional().describe('Or its address.'),
-  kind: z
-    .enum(['message', 'avatar'])
-    .default('message')
-    .describe('Somebody sent it, or it shows what somebody looks like.'),
+  path: z.string().min(1).max(4096).optional().describe('Image file in file_cache_dir.'),
+  url: z.string().max(4096).optional().describe('Or the address of an image.'),
+  kind: z.enum(['message', 'avatar']).default('message').describe('Who sent it, or whose appearance it shows.'),
 })
 export const add_media: ToolDef<Settings, typeof AddMedia> = {
-  title: 'Take in a picture',
+  title: 'Add an image',
   description:
-    'Takes in a picture from a file or an address, so that generate_image can start from it. Give path or url.',
+    'Add an image (picture) from a file or an address, so that generate_image can start from it. Pass path or url.',
   aliases: ['use image', 'import picture', 'ajouter une image', 'Bild aufnehmen'],
   tags: ['image'],
   input: AddMedia,
@@ -53,11 +50,11 @@ export const add_media: ToolDef<Settings, typeof AddMedia> = {
   effect: 'write',
   openWorld: true,
   available: changes,
-  sideEffects: ['keeps a copy of the picture'],
+  sideEffects: ['saves a copy of the image'],
   examples: [{ input: { path: 'photo.png' } }, { input: { url: 'https://example.com/me.jpg', kind: 'avatar' } }],
   async run({ path, url, kind }, ctx) {
     if ((path === undefined) === (url === undefined))
-      throw new ToolError('Give either path or url.', { code: 'E_VALIDATION' })
+      throw new ToolError('Pass either path or url.', { code: 'E_VALIDATION' })
     const data = path === undefined ? await fetched(url ?? '', ctx) : await read(path, ctx)
     return told(await keep(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
   },
@@ -65,13 +62,14 @@ export const add_media: ToolDef<Settings, typeof AddMedia> = {
 
 async function fetched(url: string, { fetch, signal }: CallContext<Settings>): Promise<Uint8Array> {
   const response = await fetch(url, { signal, maxBytes: MAX_IMAGE_BYTES, maxWireBytes: MAX_IMAGE_BYTES })
-  if (!response.ok) throw new ToolError(`The address answered ${response.status}.`, { hint: 'Give another one.' })
+  if (!response.ok)
+    throw new ToolError(`The server answered with status ${response.status}.`, { hint: 'Use another address.' })
   return new Uint8Array(await response.arrayBuffer())
 }
 
 const read = (path: string, { config }: CallContext<Settings>): Promise<Uint8Array> =>
   cachePaths(config).readFile(path.replace(/^file_cache_dir\//, ''), ({ handle, size }) => {
     if (size > MAX_IMAGE_BYTES)
-      throw new ToolError(`The picture has ${size} bytes; ${MAX_IMAGE_BYTES} are allowed.`, { code: 'E_TOO_LARGE' })
+      throw new ToolError(`The image has ${size} bytes; the limit is ${MAX_IMAGE_BYTES}.`, { code: 'E_TOO_LARGE' })
     return handle.readFile()
   })

@@ -12,50 +12,53 @@ const one = (description: string, ...values: readonly string[]) => ({ type: 'str
 
 export const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'] as const
 
-/** Every parameter, with the modes it is for; none: all of them. */
+/** All parameters with their modes; none means all modes. */
 const PARAMETERS: Readonly<Record<string, { readonly modes?: readonly Mode[]; readonly schema: object }>> = {
   prompt: { schema: { type: 'string', minLength: 1, maxLength: 8000 } },
-  aspect_ratio: { schema: one('Width to height; default square.', ...RATIOS) },
-  media_id: { modes: REFERENCE, schema: text('The picture to start from, such as media_1; up to three, with commas.') },
-  target_identity: { modes: REFERENCE, schema: text('Whom in it the change is about.') },
-  denoise: { modes: REFERENCE, schema: share('How far it may leave that picture.') },
+  aspect_ratio: { schema: one('Aspect ratio (width:height); default square.', ...RATIOS) },
+  media_id: {
+    modes: REFERENCE,
+    schema: text('Image to start from, such as media_1; up to three, separated by commas.'),
+  },
+  target_identity: { modes: REFERENCE, schema: text('Person in it to change.') },
+  denoise: { modes: REFERENCE, schema: share('How far the result can differ from that image.') },
   inpaint: { modes: INPAINT, schema: { type: 'boolean', description: 'Change a part of it.' } },
-  mask_prompt: { modes: INPAINT, schema: text('Which part, in words.') },
-  mask_mode: { modes: INPAINT, schema: one('Change that part, or all but it.', 'target', 'background') },
-  mask_threshold: { modes: INPAINT, schema: share('How sure a pixel is part of it.') },
-  mask_grow: { modes: INPAINT, schema: pixels('Pixels more around it.', 256) },
+  mask_prompt: { modes: INPAINT, schema: text('The part, in words.') },
+  mask_mode: { modes: INPAINT, schema: one('Change that part, or everything else.', 'target', 'background') },
+  mask_threshold: { modes: INPAINT, schema: share('Confidence that a pixel belongs to it.') },
+  mask_grow: { modes: INPAINT, schema: pixels('Pixels to grow the mask.', 256) },
   mask_feather: { modes: INPAINT, schema: pixels('Pixels of soft edge.', 256) },
   clothing_segment_categories: {
     modes: INPAINT,
-    schema: { type: 'array', items: { type: 'string', minLength: 1 }, maxItems: 20, description: 'Which clothes.' },
+    schema: { type: 'array', items: { type: 'string', minLength: 1 }, maxItems: 20, description: 'Clothes to change.' },
   },
-  clothing_mode: { modes: INPAINT, schema: text('What becomes of them.') },
+  clothing_mode: { modes: INPAINT, schema: text('New look of the clothes.') },
   cfg: {
     modes: INPAINT,
-    schema: { type: 'number', minimum: 0, maximum: 30, description: 'How closely words are followed.' },
+    schema: { type: 'number', minimum: 0, maximum: 30, description: 'How closely to follow the prompt.' },
   },
-  inpaint_preset: { modes: INPAINT, schema: text('A preset of the server.') },
-  inpaint_mode: { modes: INPAINT, schema: text('A way of the server to do it.') },
-  outpaint: { modes: OUTPAINT, schema: { type: 'boolean', description: 'Show what lies beyond its edges.' } },
+  inpaint_preset: { modes: INPAINT, schema: text('Preset of the server.') },
+  inpaint_mode: { modes: INPAINT, schema: text('Method of the server.') },
+  outpaint: { modes: OUTPAINT, schema: { type: 'boolean', description: 'Extend the image beyond its edges.' } },
   outpaint_strategy: {
     modes: OUTPAINT,
-    schema: one('All around, at one edge, or by stepping back.', 'full_canvas', 'edge_extend', 'zoom_out'),
+    schema: one('All around, at one edge, or zoomed out.', 'full_canvas', 'edge_extend', 'zoom_out'),
   },
   outpaint_amount: { modes: OUTPAINT, schema: one('How much.', 'slight', 'moderate', 'large', 'dramatic') },
-  outpaint_left_prompt: { modes: OUTPAINT, schema: text('What is on the left.') },
-  outpaint_right_prompt: { modes: OUTPAINT, schema: text('What is on the right.') },
-  outpaint_top_prompt: { modes: OUTPAINT, schema: text('What is above.') },
-  outpaint_bottom_prompt: { modes: OUTPAINT, schema: text('What is below.') },
+  outpaint_left_prompt: { modes: OUTPAINT, schema: text('Content on the left.') },
+  outpaint_right_prompt: { modes: OUTPAINT, schema: text('Content on the right.') },
+  outpaint_top_prompt: { modes: OUTPAINT, schema: text('Content above.') },
+  outpaint_bottom_prompt: { modes: OUTPAINT, schema: text('Content below.') },
   extend_direction: { modes: OUTPAINT, schema: one('Which edge.', 'left', 'right', 'top', 'bottom') },
-  extend_pixels: { modes: OUTPAINT, schema: pixels('How many pixels.', 2048) },
-  outpaint_overlap: { modes: OUTPAINT, schema: pixels('Pixels of the old picture that are drawn anew.', 512) },
+  extend_pixels: { modes: OUTPAINT, schema: pixels('Number of pixels.', 2048) },
+  outpaint_overlap: { modes: OUTPAINT, schema: pixels('Pixels of the old image to repaint.', 512) },
   outpaint_zoom_scale: {
     modes: OUTPAINT,
-    schema: { type: 'number', minimum: 0.5, maximum: 0.95, description: 'Size of the old picture in the new one.' },
+    schema: { type: 'number', minimum: 0.5, maximum: 0.95, description: 'Size of the old image in the new one.' },
   },
 }
 
-/** What the words are for, by mode; a backend's own are joined. */
+/** Meaning of the prompt, by mode; the backend's own words are added. */
 const WORDS: Readonly<Record<Mode, string>> = {
   txt2img: 'What to show.',
   img2img: 'With media_id: how to change that picture.',
@@ -72,7 +75,7 @@ export function schemaFor(modes: readonly Mode[], positiveTags = ''): Record<str
       .filter(([, { modes: own }]) => fits(modes, own))
       .map(([name, { schema }]) => [name, schema]),
   )
-  const told = positiveTags === '' ? [] : [`Added to it: ${positiveTags}.`]
+  const told = positiveTags === '' ? [] : [`Added to the prompt: ${positiveTags}.`]
   const description = [...MODES.filter((mode) => modes.includes(mode)).map((mode) => WORDS[mode]), ...told].join(' ')
   return {
     type: 'object',
@@ -84,27 +87,27 @@ export function schemaFor(modes: readonly Mode[], positiveTags = ''): Record<str
 export const everyMode = schemaFor(MODES)
 
 const VERBS: ReadonlyArray<readonly [Mode, string]> = [
-  ['img2img', 'changes one'],
-  ['inpaint', 'repaints a part of one (inpaint)'],
-  ['outpaint', 'continues one beyond its edges (outpaint)'],
+  ['img2img', 'change one'],
+  ['inpaint', 'repaint a part of one (inpaint)'],
+  ['outpaint', 'extend one beyond its edges (outpaint)'],
 ]
 
 export const describe = (modes: readonly Mode[]): string =>
   [
-    modes.includes('txt2img') ? 'Makes a picture from words' : '',
+    modes.includes('txt2img') ? 'Generate an image (picture) from text' : '',
     ...VERBS.filter(([mode]) => modes.includes(mode)).map(([, verb]) => verb),
   ]
     .filter((part) => part !== '')
     .join(', or ')
     .replace(/^./, (first) => first.toUpperCase())
     .concat(
-      '. The picture goes to the user at once',
-      modes.some((mode) => mode !== 'txt2img') ? '; the answer names it for later changes.' : '.',
+      '. The image goes to the user at once',
+      modes.some((mode) => mode !== 'txt2img') ? '; the result has its id for later changes.' : '.',
     )
 
 const drafts = new Map<string, ToolDraft>()
 
-/** Made once for each combination: what is alike is compared by being the same. */
+/** Cached per combination, because identical drafts are recognized by identity. */
 export function draftFor(modes: readonly Mode[], positiveTags: string): ToolDraft {
   const key = JSON.stringify([modes, positiveTags])
   const made = drafts.get(key) ?? { description: describe(modes), input: schemaFor(modes, positiveTags) }
@@ -120,7 +123,7 @@ const groupOf = (prefix: Mode) =>
   )
 const [INPAINTS, OUTPAINTS] = [groupOf('inpaint'), groupOf('outpaint')]
 
-/** What a call wants: said by `inpaint` and `outpaint`, or by any parameter of theirs. */
+/** The mode of a call: from `inpaint` and `outpaint`, or from any parameter of theirs. */
 export function modeOf(input: Readonly<Record<string, unknown>>): Mode {
   const has = (names: ReadonlySet<string>): boolean =>
     Object.entries(input).some(([name, value]) => names.has(name) && value !== undefined && value !== false)

@@ -8,7 +8,7 @@ const KEPT_S = 7 * 24 * 60 * 60
 export const MAX_REFERENCES = 3
 export const MAX_REFERENCE_BYTES = 6 * 1024 * 1024
 
-/** Where a picture came from: it was made here, came with a message, or is somebody's own. */
+/** Origin of an image: generated here, received with a message, or uploaded by its owner. */
 export type Origin = 'generated' | 'message' | 'avatar'
 
 export interface Media {
@@ -31,18 +31,18 @@ type Context = CallContext<Settings>
 
 function kvOf({ services }: Context): Kv {
   if (services.kv) return services.kv
-  throw new ToolError('Pictures cannot be kept here.', {
+  throw new ToolError('Images cannot be stored here.', {
     code: 'E_BACKEND_UNAVAILABLE',
     hint: 'Set services.kv to true.',
   })
 }
 
-/** Of one principal: nobody names the pictures of another. */
+/** Images belong to a principal; others cannot name them. */
 const ownerOf = ({ caller }: Context): string => hash('sha256', caller.principal).slice(0, 16)
 
 /**
- * Where their pictures lie. Made by chance: other tools read paths below the same folder, and who somebody is can be guessed.
- * Profiles have stores of their own, and so folders of their own.
+ * The folder of a principal's images, with a random name: other tools can read below the same folder, and principals
+ * can be guessed. Profiles have separate stores, so separate folders.
  */
 const folderOf = (kv: Kv, owner: string): Promise<string> =>
   kv.update(`${owner}:folder`, (value) => {
@@ -51,20 +51,20 @@ const folderOf = (kv: Kv, owner: string): Promise<string> =>
     return { value: made, result: made }
   })
 
-/** Whether a picture can be kept, before one is paid for. @throws ToolError why it cannot */
+/** Checks that an image can be stored, before a paid request is made. @throws ToolError why it cannot */
 export async function checkKeeps(ctx: Context): Promise<void> {
   const folder = await folderOf(kvOf(ctx), ownerOf(ctx))
   await prepareCache(ctx.config, SETTING, `media/${folder}/media_0.png`)
 }
 
-/** @throws ToolError for what is no picture */
+/** @throws ToolError if the bytes are not an image */
 export async function keep(
   ctx: Context,
   data: Uint8Array,
   { origin, caption }: { readonly origin: Origin; readonly caption: string },
 ): Promise<Media> {
   const kind = kindOf(data)
-  if (!kind) throw new ToolError('That is no picture: PNG, JPEG, WebP and GIF are.', { hint: 'Give another one.' })
+  if (!kind) throw new ToolError('The file is not an image (PNG, JPEG, WebP or GIF).', { hint: 'Use another file.' })
   const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
   const media_id = `media_${await kv.incr(`${owner}:count`)}`
   const folder = `media/${await folderOf(kv, owner)}`
@@ -72,7 +72,7 @@ export async function keep(
   await prepareCache(ctx.config, SETTING, path)
   const paths = cachePaths(ctx.config)
   await paths.writeFile(path, data)
-  await sweep(paths, folder).catch((error: unknown) => ctx.log.warn('old pictures could not be removed', { error }))
+  await sweep(paths, folder).catch((error: unknown) => ctx.log.warn('old images could not be removed', { error }))
   const media: Media = {
     media_id,
     path: `file_cache_dir/${path}`,
@@ -86,7 +86,7 @@ export async function keep(
   return media
 }
 
-/** Removes what is older than the longest that anybody can name it. */
+/** Removes images that are too old to be named by anyone. */
 async function sweep(paths: Paths, folder: string): Promise<void> {
   const { entries } = await paths.listFolder(folder)
   for (const { path, kind } of entries) {
@@ -106,11 +106,11 @@ export async function list(ctx: Context, limit: number): Promise<readonly Media[
   return found.flatMap((media) => (media === null ? [] : [media as Media]))
 }
 
-/** The pictures a call names. @throws ToolError for one that is not there, too many or too large */
+/** The images named in a call. @throws ToolError for missing, too many or too large images */
 export async function references(ctx: Context, given: string | undefined): Promise<readonly Reference[]> {
   const ids = (given ?? '').split(',').flatMap((id) => id.trim() || [])
   if (ids.length > MAX_REFERENCES)
-    throw new ToolError(`At most ${MAX_REFERENCES} pictures can be named; these are ${ids.length}.`, {
+    throw new ToolError(`You passed ${ids.length} images; the limit is ${MAX_REFERENCES}.`, {
       code: 'E_VALIDATION',
     })
   if (ids.length === 0) return []
@@ -119,15 +119,15 @@ export async function references(ctx: Context, given: string | undefined): Promi
     ids.map(async (id) => {
       const media = (await kv.get(`${owner}:of:${id}`)) as Media | null
       const gone = () =>
-        new ToolError(`There is no picture ${id.slice(0, 80)}.`, {
+        new ToolError(`Unknown image: ${id.slice(0, 80)}.`, {
           code: 'E_NOT_FOUND',
-          hint: 'list_media has those there are; add_media takes another one in.',
+          hint: 'list_media lists the images; add_media adds one.',
         })
       if (!media) throw gone()
       const large = (size: number) =>
-        new ToolError(`${id} has ${size} bytes; ${MAX_REFERENCE_BYTES} can be sent.`, {
+        new ToolError(`${id} has ${size} bytes; the limit is ${MAX_REFERENCE_BYTES}.`, {
           code: 'E_TOO_LARGE',
-          hint: `${SETTING}.image says where to; give a smaller one.`,
+          hint: `Pass a smaller image for ${SETTING}.image.`,
         })
       const data = await cachePaths(ctx.config)
         .readFile(media.path.replace(/^file_cache_dir\//, ''), async ({ handle, size }) =>

@@ -10,17 +10,17 @@ type Context = CallContext<Settings>
 const MAX_TITLE = 40
 
 const Speech = z.object({
-  title: z.string().max(200).describe('What the message is called.'),
-  script: z.string().max(5000).describe('What is said.'),
+  title: z.string().max(200).describe('Title of the message.'),
+  script: z.string().max(5000).describe('Text to speak.'),
   voice_instructions: z.string().max(1000).optional().describe('How the voice sounds: age, mood, accent, pace.'),
 })
 const Plain = Speech.omit({ voice_instructions: true })
 
 const MARKUP: Readonly<Record<(typeof MARKUPS)[number], string>> = {
-  brackets: 'Tone goes into brackets in the script, such as [laughs] or [whispers].',
-  plain: 'The script is plain words: signs for tone would be read aloud.',
-  emoji: 'An emoji at the end of a sentence of the script sets its tone.',
-  voice_design: 'The script is plain words; the voice follows its sense.',
+  brackets: 'Put the tone into brackets in the script, such as [laughs] or [whispers].',
+  plain: 'Write the script as plain words: marks would be read aloud.',
+  emoji: 'End a sentence of the script with an emoji to set its tone.',
+  voice_design: 'Write the script as plain words; the voice follows its meaning.',
 }
 
 const titleOf = (title: string): string =>
@@ -32,15 +32,15 @@ const configured = ({ config: { speech } }: { readonly config: Settings }): true
   return speech.type === 'local' || speech.persona_voice !== undefined || `set ${SETTING}.speech.persona_voice`
 }
 
-/** The first bytes tell; a backend may answer in a form of its own choice. */
+/** Detected from the first bytes; a backend may return any format. */
 const soundKind = (bytes: Uint8Array): { readonly mimetype: string; readonly extension: string } => {
   const head = Buffer.from(bytes.subarray(0, 4)).toString('latin1')
   if (head === 'OggS') return { mimetype: 'audio/ogg', extension: 'ogg' }
   if (head === 'RIFF') return { mimetype: 'audio/wav', extension: 'wav' }
   if (head.startsWith('ID3') || ((bytes[0] ?? 0) === 0xff && ((bytes[1] ?? 0) & 0xe0) === 0xe0))
     return { mimetype: 'audio/mpeg', extension: 'mp3' }
-  throw new ToolError('The backend made no sound that is known: Ogg, WAV and MP3 are.', {
-    hint: 'That is for the operator.',
+  throw new ToolError('The backend returned an unknown sound format (not Ogg, WAV or MP3).', {
+    hint: 'Ask the operator.',
   })
 }
 
@@ -77,7 +77,7 @@ async function spoken(
       },
       { processes, cacheDir: config.file_cache_dir, ctx },
     )
-  if (!processes) throw new ToolError('Programs cannot be run here.', { code: 'E_BACKEND_UNAVAILABLE' })
+  if (!processes) throw new ToolError('Programs cannot run here.', { code: 'E_BACKEND_UNAVAILABLE' })
   return (await speak(script, { processes, cacheDir: config.file_cache_dir, signal })).bytes
 }
 
@@ -88,7 +88,7 @@ export const createGenerateVoiceMessage = (
 ): ToolDef<Settings, typeof Speech> => ({
   title: 'Speak a voice message',
   description:
-    'Speaks a script and sends it to the user as a voice message. Use it when sound is wanted, not to read answers aloud unasked.',
+    'Speak a script and send it to the user as a voice message. Use it when sound is wanted, not to read answers aloud unasked.',
   aliases: ['voice message', 'text to speech', 'say aloud', 'message vocal', 'Sprachnachricht', 'mensaje de voz'],
   tags: ['voice', 'speech', 'audio'],
   input: Speech,
@@ -97,7 +97,7 @@ export const createGenerateVoiceMessage = (
   openWorld: true,
   intent: 'voice',
   needs: { flags: ['voice'] },
-  sideEffects: ['asks the speech backend', 'keeps the sound', 'sends it to the user'],
+  sideEffects: ['asks the speech backend', 'saves the sound', 'sends it to the user'],
   examples: [{ input: { title: 'Good morning', script: 'Good morning! It will be sunny today.' } }],
   available: configured,
   assemble({ config }, draft) {
@@ -111,16 +111,16 @@ export const createGenerateVoiceMessage = (
     const { speech } = ctx.config
     const ready = configured(ctx)
     if (!speech || ready !== true)
-      throw new ToolError(speech ? 'There is no voice to speak with.' : 'Nothing can speak here.', {
+      throw new ToolError(speech ? 'No voice is configured.' : 'No speech backend is available.', {
         code: 'E_BACKEND_UNAVAILABLE',
         hint: ready === true ? '' : `The operator can: ${ready}.`,
       })
     const words = script.trim()
     if (words === '')
-      throw new ToolError('The script is empty.', { code: 'E_VALIDATION', hint: 'Give what is to be said.' })
+      throw new ToolError('The script is empty.', { code: 'E_VALIDATION', hint: 'Pass the text to speak.' })
     const folder = `media/voice/${ctx.callId}`
     await prepareCache(ctx.config, SETTING, `${folder}/${titleOf(title)}.ogg`)
-    ctx.progress(0, 1, 'The message is being spoken.')
+    ctx.progress(0, 1, 'Speaking the message.')
     const fetch = 'base_url' in speech ? fetchFor(speech.base_url, speech.timeout) : ctx.fetch
     const data = await spoken({ script: words, voice_instructions }, speech, ctx, fetch)
     const { mimetype, extension } = soundKind(data)

@@ -4,11 +4,11 @@ export const PARTS = ['facts', 'tasks', 'graph', 'threadweave'] as const
 export type Part = (typeof PARTS)[number]
 
 export const Config = z.strictObject({
-  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
+  enabled: z.boolean().default(false).describe('Enable the tools.'),
   parts: z
     .array(z.enum(PARTS))
     .default(['facts', 'tasks', 'graph'])
-    .describe('Which of them: facts, goal and tasks, the knowledge graph, threadweave.'),
+    .describe('Parts to enable: facts, goal and tasks, the knowledge graph, threadweave.'),
 })
 
 export type Settings = z.infer<typeof Config>
@@ -16,7 +16,7 @@ export type Context = CallContext<Settings>
 
 export const SETTING = 'modules.memory.config'
 
-/** Why a part is not there, or that it is. */
+/** Why a part is unavailable, or true if it is available. */
 export const has =
   (part: Part) =>
   ({ config, services }: ToolView<Settings>): true | string => {
@@ -25,16 +25,16 @@ export const has =
     return services.kv !== null || 'set services.kv to true'
   }
 
-/** @throws ToolError where the host keeps nothing */
+/** @throws ToolError if the host provides no memory */
 export function memoryOf({ services }: Pick<Context, 'services'>): Memory {
   if (services.memory) return services.memory
-  throw new ToolError('Nothing can be kept here.', { hint: 'The operator sets services.memory to true.' })
+  throw new ToolError('Nothing can be stored here.', { hint: 'The operator sets services.memory to true.' })
 }
 
-/** @throws ToolError where the host keeps nothing */
+/** @throws ToolError if the host provides no key-value store */
 export function kvOf({ services }: Pick<Context, 'services'>): Kv {
   if (services.kv) return services.kv
-  throw new ToolError('Nothing can be kept here.', { hint: 'The operator sets services.kv to true.' })
+  throw new ToolError('Nothing can be stored here.', { hint: 'The operator sets services.kv to true.' })
 }
 
 export const words = (text: string): readonly string[] => [

@@ -9,19 +9,19 @@ const told = ({ id, content, since }: RememberedFact) => ({
 })
 
 const Remember = z.object({
-  content: z.string().trim().min(1).max(2_000).describe('One fact, in a sentence that is understood without the rest.'),
+  content: z.string().trim().min(1).max(2_000).describe('One fact, as a sentence that is clear without context.'),
 })
 
 export const remember: ToolDef<Settings, typeof Remember> = {
   title: 'Remember a fact',
   description:
-    'Keeps a fact about the user or their work for later sessions. Use it when asked to remember, or for what will matter again. Not for secrets, nor for what is only true now (task_create).',
+    'Remember a fact about the user or their work for later sessions. Use it when asked to remember, or for what will matter again. Not for secrets, nor for what is only true now (task_create).',
   aliases: ['keep in mind', 'save a fact', 'note for later', 'retenir', 'recordar', 'merken'],
   tags: ['memory', 'facts'],
   input: Remember,
   effect: 'write',
   intent: 'memory',
-  sideEffects: ['keeps a fact'],
+  sideEffects: ['stores a fact'],
   examples: [{ input: { content: 'Ada prefers answers in French.' } }],
   available,
   async run({ content }, ctx) {
@@ -32,14 +32,14 @@ export const remember: ToolDef<Settings, typeof Remember> = {
 }
 
 const Recall = z.object({
-  query: z.string().max(500).optional().describe('Words of what is looked for; without them the newest.'),
-  limit: z.int().min(1).max(50).default(10).describe('Most facts to give.'),
+  query: z.string().max(500).optional().describe('Words to search for; default the newest facts.'),
+  limit: z.int().min(1).max(50).default(10).describe('Maximum number of facts.'),
 })
 
 export const recall: ToolDef<Settings, typeof Recall> = {
   title: 'Recall',
   description:
-    'Gives remembered facts that have words of the query, best first, with the goal and open tasks. Use it before asking the user what they may have told before. Not for what was said in this conversation, nor for files.',
+    'Recall facts by words, best first, with the goal and open tasks. Use it before asking the user what they may have told before. Not for what was said in this conversation, nor for files.',
   aliases: ['what do you know about me', 'look up memory', 'se souvenir', 'qué sabes de mí', 'erinnern'],
   tags: ['memory', 'facts', 'tasks'],
   input: Recall,
@@ -71,7 +71,7 @@ export const recall: ToolDef<Settings, typeof Recall> = {
   },
 }
 
-/** How many of the words a text has; a word it only begins with counts half. */
+/** Number of the words that a text contains; a prefix match counts half. */
 function shared(wanted: readonly string[], text: string): number {
   const own = words(text)
   return wanted.reduce(
@@ -81,12 +81,12 @@ function shared(wanted: readonly string[], text: string): number {
   )
 }
 
-const Forget = z.object({ fact_id: z.string().min(1).max(100).describe('As recall or get_facts gave it.') })
+const Forget = z.object({ fact_id: z.string().min(1).max(100).describe('From recall or get_facts.') })
 
 export const forget: ToolDef<Settings, typeof Forget> = {
   title: 'Forget a fact',
   description:
-    'Takes a remembered fact out for good. Use it when the user asks, or when a fact turned out wrong; then remember the right one. Not for tasks (task_update).',
+    'Delete a remembered fact permanently. Use it when the user asks, or when a fact turned out wrong; then remember the right one. Not for tasks (task_update).',
   aliases: ['delete fact', 'unremember', 'oublier', 'olvidar', 'vergessen'],
   tags: ['memory', 'facts'],
   input: Forget,
@@ -97,13 +97,13 @@ export const forget: ToolDef<Settings, typeof Forget> = {
   available,
   async run({ fact_id }, ctx) {
     if (await memoryOf(ctx).facts.forget(fact_id)) return { fact_id, forgotten: true }
-    throw new ToolError(`There is no fact "${fact_id}".`, { code: 'E_NOT_FOUND', hint: 'get_facts shows them all.' })
+    throw new ToolError(`Unknown fact: "${fact_id}".`, { code: 'E_NOT_FOUND', hint: 'get_facts lists all facts.' })
   },
 }
 
 export const get_facts: ToolDef<Settings> = {
   title: 'All facts',
-  description: 'Gives every remembered fact, the oldest first. For a few of them recall is shorter. Not for tasks.',
+  description: 'List every remembered fact, oldest first. For a few of them use recall. Not for tasks.',
   aliases: ['list facts', 'everything remembered', 'tous les faits', 'todos los recuerdos'],
   tags: ['memory', 'facts'],
   effect: 'read',

@@ -5,19 +5,19 @@ const available = has('graph')
 const name = (what: string) => z.string().trim().min(1).max(200).describe(what)
 
 const Thing = z.object({
-  name: name('What it is called. One of that name gets what is added.'),
-  type: z.string().max(200).optional().describe('What it is: person, project, place …'),
+  name: name('Name. An existing entity of that name is extended.'),
+  type: z.string().max(200).optional().describe('Type: person, project, place …'),
   observations: z
     .array(z.string().trim().min(1).max(2_000))
     .max(50)
     .default([])
-    .describe('What is known of it, a sentence each.'),
+    .describe('Known facts, one sentence each.'),
 })
 
 export const kg_add_entity: ToolDef<Settings, typeof Thing> = {
   title: 'Add to the graph',
   description:
-    'Keeps a person, project or thing in the knowledge graph with what is known of it, or adds to one that is there. For single facts about the user use remember.',
+    'Add a person, project or thing to the knowledge graph with facts about it, or extend an existing one. For single facts about the user use remember.',
   aliases: ['add entity', 'create node', 'ajouter une entité', 'añadir entidad'],
   tags: ['memory', 'graph', 'knowledge'],
   input: Thing,
@@ -32,15 +32,15 @@ export const kg_add_entity: ToolDef<Settings, typeof Thing> = {
 }
 
 const Tie = z.object({
-  from: name('Whose relation it is.'),
-  relation: name('In the active voice: works_on, lives_in, depends_on.'),
-  to: name('To whom or what.'),
+  from: name('Source of the relation.'),
+  relation: name('Relation in the active voice: works_on, lives_in, depends_on.'),
+  to: name('Target of the relation.'),
 })
 
 export const kg_add_relation: ToolDef<Settings, typeof Tie> = {
-  title: 'Relate in the graph',
+  title: 'Add a relation',
   description:
-    'Ties two things of the knowledge graph together; those that are not there yet are made. Not for what is known of one thing alone (kg_add_entity).',
+    'Relate two things in the knowledge graph; missing ones are created. Not for facts about one thing (kg_add_entity).',
   aliases: ['add relation', 'link entities', 'relier', 'relacionar'],
   tags: ['memory', 'graph', 'knowledge'],
   input: Tie,
@@ -54,16 +54,16 @@ export const kg_add_relation: ToolDef<Settings, typeof Tie> = {
 }
 
 const Query = z.object({
-  query: z.string().max(500).default('').describe('Words of what is looked for; without them the newest.'),
-  entity: z.string().max(200).optional().describe('Instead: what this one is tied to.'),
-  depth: z.int().min(1).max(5).default(1).describe('With entity: how many steps away.'),
-  limit: z.int().min(1).max(50).default(10).describe('Without entity: most things to give.'),
+  query: z.string().max(500).default('').describe('Words to search for; default the newest.'),
+  entity: z.string().max(200).optional().describe('Instead: an entity, to get its relations.'),
+  depth: z.int().min(1).max(5).default(1).describe('With entity: maximum number of steps.'),
+  limit: z.int().min(1).max(50).default(10).describe('Without entity: maximum number of results.'),
 })
 
 export const kg_query: ToolDef<Settings, typeof Query> = {
-  title: 'Ask the graph',
+  title: 'Query the graph',
   description:
-    'Finds things of the knowledge graph by words, or what one of them is tied to. Use it before answering about people or projects the user spoke of in earlier sessions. Not for documents.',
+    'Search the knowledge graph by words, or show what an entity is related to. Use it before answering about people or projects the user spoke of in earlier sessions. Not for documents.',
   aliases: ['search the graph', 'knowledge graph', 'chercher dans le graphe', 'consultar grafo'],
   tags: ['memory', 'graph', 'knowledge'],
   input: Query,

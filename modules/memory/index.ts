@@ -7,8 +7,7 @@ import { set_goal, task_create, task_update } from './work.ts'
 
 export default defineModule({
   name: 'memory',
-  description:
-    'What is to be known in later sessions: facts, a goal and tasks, a graph of things, knowledge of places.',
+  description: 'Memory across sessions: facts, a goal and tasks, a knowledge graph, texts for channels.',
   config: Config,
   enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['memory', 'remember', 'recall', 'mémoire', 'memoria', 'Gedächtnis']],

@@ -13,11 +13,11 @@ export interface Task {
   readonly at: number
 }
 
-/** What one principal is about, in a store of the profile. */
+/** Key of a principal's data in the profile's store. */
 const keyOf = (what: 'tasks' | 'goal', principal: string): string => `${what} ${principal.slice(0, 400)}`
 const tasksIn = (value: unknown): readonly Task[] => (value ?? []) as readonly Task[]
 const MAX_TASKS = 200
-/** Of one principal: the store is one for all of them. */
+/** Per principal, because the store is shared by all. */
 const MAX_BYTES = 256 * 1024
 
 const isOver = ({ status }: Task): boolean => status === 'done' || status === 'cancelled'
@@ -33,13 +33,13 @@ export async function setGoal(kv: Kv, principal: string, goal: string): Promise<
   else await kv.set(keyOf('goal', principal), goal)
 }
 
-/** Of two hundred the oldest that is over goes. @throws ToolError where none is over */
+/** Adds a task; of two hundred, the oldest finished one is removed. @throws ToolError if none is finished */
 export const addTask = (kv: Kv, principal: string, subject: string, description: string, now: number): Promise<Task> =>
   kv.update(keyOf('tasks', principal), (value) => {
     const all = tasksIn(value)
     const over = all.length < MAX_TASKS ? undefined : all.find(isOver)
     if (all.length >= MAX_TASKS && !over)
-      throw new ToolError(`There are ${MAX_TASKS} open tasks, which is the most.`, {
+      throw new ToolError(`There are ${MAX_TASKS} open tasks, the maximum.`, {
         code: 'E_TOO_LARGE',
         hint: 'Set some to done or cancelled.',
       })
@@ -47,17 +47,17 @@ export const addTask = (kv: Kv, principal: string, subject: string, description:
     return { value: fitting([...all.filter((one) => one !== over), task]), result: task }
   })
 
-/** @throws ToolError where they are too long together */
+/** @throws ToolError if they are too long together */
 function fitting(tasks: readonly Task[]): readonly Task[] {
   const bytes = Buffer.byteLength(JSON.stringify(tasks))
   if (bytes <= MAX_BYTES) return tasks
-  throw new ToolError(`The tasks would have ${bytes} bytes; ${MAX_BYTES} are kept.`, {
+  throw new ToolError(`The tasks would have ${bytes} bytes; the limit is ${MAX_BYTES}.`, {
     code: 'E_TOO_LARGE',
-    hint: 'Shorten descriptions of others.',
+    hint: 'Shorten other descriptions.',
   })
 }
 
-/** `undefined`: there is none. */
+/** `undefined` if there is no such task. */
 export const updateTask = (
   kv: Kv,
   principal: string,

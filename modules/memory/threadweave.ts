@@ -13,7 +13,7 @@ const SCOPES = ['channel', 'category', 'guild'] as const
 const strand = z.string().trim().min(1).max(200).describe('Id or title of the text.')
 const told = ({ id, title, content, at }: Strand) => ({ dna_id: id, title, content, since: new Date(at).toISOString() })
 
-/** Where the request comes from, from near to far. */
+/** Places of the request, from near to far. */
 function here({ origin: { channelId, categoryId = '', guildId } }: Context): readonly Place[] {
   const all: readonly Place[] = [
     { scope: 'channel', id: channelId },
@@ -23,39 +23,39 @@ function here({ origin: { channelId, categoryId = '', guildId } }: Context): rea
   return all.filter(({ id }) => id !== '')
 }
 
-/** @throws ToolError where the request comes from no such place */
+/** @throws ToolError if the request does not come from such a place */
 function placeOf(ctx: Context, scope: WeaveScope, given: string | undefined): Place {
   const id = given?.trim() || here(ctx).find((place) => place.scope === scope)?.id
   if (id) return { scope, id }
-  throw new ToolError(`It is not known which ${scope} is meant.`, { code: 'E_VALIDATION', hint: 'Give scope_id.' })
+  throw new ToolError(`The ${scope} is unknown.`, { code: 'E_VALIDATION', hint: 'Pass scope_id.' })
 }
 
 const Dna = z.object({
-  title: z.string().trim().min(1).max(200).describe('What it is called. One of that title is replaced.'),
+  title: z.string().trim().min(1).max(200).describe('Title. A text with the same title is replaced.'),
   content: z.string().min(1).max(8_000).describe('The text.'),
 })
 
 export const vault_dna: ToolDef<Settings, typeof Dna> = {
-  title: 'Keep a text',
+  title: 'Store a text',
   description:
-    'Keeps a text in the vault, from where weave makes it known in channels. For admins; use it for rules and background of a community. Not for facts about one user (remember).',
+    'Store a text in the vault; weave then assigns it to channels. For admins; use it for rules and background of a community. Not for facts about one user (remember).',
   aliases: ['store dna', 'vault', 'conserver', 'guardar texto'],
   tags: ['memory', 'threadweave', 'admin'],
   input: Dna,
   effect: 'write',
   idempotent: true,
-  sideEffects: ['keeps or replaces a text'],
+  sideEffects: ['stores or replaces a text'],
   examples: [{ input: { title: 'House rules', content: 'Be kind.' } }],
   available: forAdmins,
   run: async ({ title, content }, ctx) => told(await memoryOf(ctx).threadweave.vaultDna(title, content)),
 }
 
-const Read = z.object({ dna_id: strand.optional().describe('Id or title; without it all that is known here.') })
+const Read = z.object({ dna_id: strand.optional().describe('Id or title; default all texts of this place.') })
 
 export const read_dna: ToolDef<Settings, typeof Read> = {
-  title: 'What is known here',
+  title: 'Texts of this place',
   description:
-    'Gives texts that are woven into this channel, its category or its guild. Use it for rules and background of the place you are in. Not for facts about a user (recall).',
+    'Read the texts assigned to this channel, its category or its guild. Use it for rules and background of the place you are in. Not for facts about a user (recall).',
   aliases: ['channel knowledge', 'read weave', 'règles du salon', 'reglas del canal'],
   tags: ['memory', 'threadweave'],
   input: Read,
@@ -66,9 +66,9 @@ export const read_dna: ToolDef<Settings, typeof Read> = {
   async run({ dna_id }, ctx) {
     const strands = await memoryOf(ctx).threadweave.readDna(here(ctx), dna_id)
     if (dna_id !== undefined && strands.length === 0)
-      throw new ToolError(`Nothing called "${dna_id}" is known here.`, {
+      throw new ToolError(`No text "${dna_id}" is assigned here.`, {
         code: 'E_NOT_FOUND',
-        hint: 'Without dna_id there is a list.',
+        hint: 'Call it without dna_id to list them.',
       })
     return { strands: strands.map(told), total: strands.length }
   },
@@ -76,19 +76,19 @@ export const read_dna: ToolDef<Settings, typeof Read> = {
 
 const Thread = z.object({
   dna_id: strand,
-  scope: z.enum(SCOPES).default('channel').describe('Where: this channel, its category, or the whole guild.'),
-  scope_id: z.string().max(200).optional().describe('Another one than the request comes from.'),
+  scope: z.enum(SCOPES).default('channel').describe('Place: this channel, its category, or the whole guild.'),
+  scope_id: z.string().max(200).optional().describe('Another place than that of the request.'),
 })
 
 export const weave: ToolDef<Settings, typeof Thread> = {
-  title: 'Make a text known',
-  description: 'Makes a text of the vault known in a channel, a category or a guild. For admins. Not for sending it.',
+  title: 'Assign a text',
+  description: 'Assign a text of the vault to a channel, a category or a guild. For admins. Does not send it.',
   aliases: ['pin knowledge', 'attach dna', 'tisser', 'tejer'],
   tags: ['memory', 'threadweave', 'admin'],
   input: Thread,
   effect: 'write',
   idempotent: true,
-  sideEffects: ['a text is known in more channels'],
+  sideEffects: ['more channels see the text'],
   examples: [{ input: { dna_id: 'House rules', scope: 'guild' } }],
   available: forAdmins,
   async run({ dna_id, scope, scope_id }, ctx) {
@@ -98,14 +98,14 @@ export const weave: ToolDef<Settings, typeof Thread> = {
 }
 
 export const unweave: ToolDef<Settings, typeof Thread> = {
-  title: 'Make a text unknown',
-  description: 'Takes back what weave did in one place; the text stays in the vault. For admins. Not for other places.',
+  title: 'Unassign a text',
+  description: 'Undo weave in one place; the text stays in the vault. For admins. Not for other places.',
   aliases: ['unpin knowledge', 'detach dna', 'détisser', 'destejer'],
   tags: ['memory', 'threadweave', 'admin'],
   input: Thread,
   effect: 'write',
   idempotent: true,
-  sideEffects: ['a text is known in fewer channels'],
+  sideEffects: ['fewer channels see the text'],
   examples: [{ input: { dna_id: 'House rules', scope: 'guild' } }],
   available: forAdmins,
   async run({ dna_id, scope, scope_id }, ctx) {
@@ -116,12 +116,12 @@ export const unweave: ToolDef<Settings, typeof Thread> = {
 
 const userOf = ({ origin, caller }: Context, given: string | undefined): string =>
   given?.trim() || origin.userId || caller.principal
-const user = z.string().max(200).optional().describe('Id of the user; default who asks.')
+const user = z.string().max(200).optional().describe('Id of the user; default the caller.')
 const Shadow = z.object({ user_id: user })
 
 export const shadow_get: ToolDef<Settings, typeof Shadow> = {
   title: 'Notes on a user',
-  description: 'Gives the notes kept on a user: your own, or for admins those of anyone. Not for facts (recall).',
+  description: 'Read the notes on a user: your own, or for admins those of anyone. Not for facts (recall).',
   aliases: ['user notes', 'shadow memory', 'notes sur un utilisateur', 'notas de usuario'],
   tags: ['memory', 'threadweave'],
   input: Shadow,
@@ -137,12 +137,12 @@ export const shadow_get: ToolDef<Settings, typeof Shadow> = {
 
 const Note = z.object({
   user_id: user,
-  content: z.string().max(8_000).describe('The notes, instead of those there are; empty: none.'),
+  content: z.string().max(8_000).describe('New notes, replacing the old ones; empty deletes them.'),
 })
 
 export const shadow_set: ToolDef<Settings, typeof Note> = {
   title: 'Write notes on a user',
-  description: 'Replaces the notes kept on a user. For admins; the user can read them. Not for facts (remember).',
+  description: 'Replace the notes on a user. For admins; the user can read them. Not for facts (remember).',
   aliases: ['set user notes', 'write shadow', 'écrire des notes', 'escribir notas'],
   tags: ['memory', 'threadweave', 'admin'],
   input: Note,

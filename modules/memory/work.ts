@@ -4,12 +4,12 @@ import { STATUSES } from './tasks.ts'
 
 const available = has('tasks')
 
-const Goal = z.object({ goal: z.string().max(2_000).describe('What all of it is for; empty: none any more.') })
+const Goal = z.object({ goal: z.string().max(2_000).describe('The goal; empty removes it.') })
 
 export const set_goal: ToolDef<Settings, typeof Goal> = {
   title: 'Set the goal',
   description:
-    'Keeps what the user is after, over sessions; recall shows it. Use it when a larger aim is agreed or changes. Not for single steps (task_create).',
+    'Set the goal of the user across sessions; recall shows it. Use it when a larger aim is agreed or changes. Not for single steps (task_create).',
   aliases: ['objective', 'aim', 'définir le but', 'fijar objetivo', 'Ziel setzen'],
   tags: ['memory', 'goal'],
   input: Goal,
@@ -28,19 +28,19 @@ export const set_goal: ToolDef<Settings, typeof Goal> = {
 }
 
 const Create = z.object({
-  subject: z.string().trim().min(1).max(200).describe('What is to be done, in a few words.'),
-  description: z.string().max(4_000).default('').describe('What belongs to it.'),
+  subject: z.string().trim().min(1).max(200).describe('The task, in a few words.'),
+  description: z.string().max(4_000).default('').describe('Details.'),
 })
 
 export const task_create: ToolDef<Settings, typeof Create> = {
   title: 'Create a task',
   description:
-    'Keeps something that is to be done, over sessions; recall shows what is open. Use it for steps of larger work. Not for reminders at a time, nor for what runs in the background.',
+    'Create a task that is kept across sessions; recall shows open ones. Use it for steps of larger work. Not for reminders at a time, nor for what runs in the background.',
   aliases: ['new task', 'add to my list', 'nouvelle tâche', 'nueva tarea', 'Aufgabe anlegen'],
   tags: ['memory', 'tasks'],
   input: Create,
   effect: 'write',
-  sideEffects: ['keeps a task'],
+  sideEffects: ['stores a task'],
   examples: [{ input: { subject: 'Write the changelog', description: 'Since 1.4.' } }],
   available,
   async run({ subject, description }, ctx) {
@@ -50,15 +50,15 @@ export const task_create: ToolDef<Settings, typeof Create> = {
 }
 
 const Update = z.object({
-  task_id: z.string().min(1).max(100).describe('As task_create or recall gave it.'),
-  status: z.enum(STATUSES).optional().describe('What becomes of it; without it the task is only shown.'),
-  description: z.string().max(4_000).optional().describe('Instead of what it said.'),
+  task_id: z.string().min(1).max(100).describe('From task_create or recall.'),
+  status: z.enum(STATUSES).optional().describe('New status; without it the task is only shown.'),
+  description: z.string().max(4_000).optional().describe('New description.'),
 })
 
 export const task_update: ToolDef<Settings, typeof Update> = {
   title: 'Update a task',
   description:
-    'Changes the status or description of a kept task, or shows it. Use it when work on it begins, ends or is given up. Not for tasks that run in the background (background_status).',
+    'Update the status or description of a task, or show it. Use it when work on it begins, ends or is given up. Not for tasks that run in the background (background_status).',
   aliases: ['finish task', 'mark done', 'terminer la tâche', 'completar tarea', 'Aufgabe erledigen'],
   tags: ['memory', 'tasks'],
   input: Update,
@@ -71,6 +71,6 @@ export const task_update: ToolDef<Settings, typeof Update> = {
     const { shown, updateTask } = await import('./tasks.ts')
     const task = await updateTask(kvOf(ctx), ctx.caller.principal, task_id, { status, description })
     if (task) return shown(task)
-    throw new ToolError(`There is no task "${task_id}".`, { code: 'E_NOT_FOUND', hint: 'recall shows what is open.' })
+    throw new ToolError(`Unknown task: "${task_id}".`, { code: 'E_NOT_FOUND', hint: 'recall lists open tasks.' })
   },
 }

@@ -5,14 +5,14 @@ export const HOUR_MS = 60 * 60_000
 
 const isSame = (one: Block, other: Block): boolean => one.guild_id === other.guild_id && one.user_id === other.user_id
 
-/** In place of one of the same user; those that lapsed are forgotten. */
+/** Replaces a block of the same user; expired ones are removed. */
 export const put = (kv: Kv, block: Block, now: number): Promise<void> =>
   kv.shared.update(BLOCKS, (value) => {
     const others = blocksIn(value).filter((one) => one.expires_at > now && !isSame(one, block))
     return { value: [...others, block], result: undefined }
   })
 
-/** What was lifted. */
+/** Returns the removed blocks. */
 export const lift = (kv: Kv, guild: string, user: string, now: number): Promise<Block | undefined> =>
   kv.shared.update(BLOCKS, (value) => {
     const living = blocksIn(value).filter(({ expires_at }) => expires_at > now)
@@ -21,6 +21,6 @@ export const lift = (kv: Kv, guild: string, user: string, now: number): Promise<
     return { value: living.filter((one) => one !== found), result: found }
   })
 
-/** As people count: the hour that has begun is one. */
+/** Rounded up. */
 export const hoursLeft = ({ expires_at }: Block, now: number): number =>
   Math.max(1, Math.ceil((expires_at - now) / HOUR_MS))

@@ -1,7 +1,7 @@
 import { type Block, blockOf } from '../_blocks.ts'
 import { hoursLeft } from './blocks.ts'
 
-/** A message of a conversation, in whatever shape its owner keeps it. */
+/** A message of a conversation, in any shape. */
 export type Entry = Readonly<Record<string, unknown>>
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
@@ -9,8 +9,8 @@ const fieldsOf = (value: unknown): Entry => (typeof value === 'object' && value 
 const authorOf = (entry: Entry) => ({ id: textOf(entry['user_id']), name: textOf(entry['user_name']) })
 
 /**
- * A history without what blocked users wrote and sent: a notice stands where their messages were, one for those in a row. What
- * others wrote of them stays; what they quote of them does not. Muted users stay: they are heard, and start nothing.
+ * Removes what blocked users wrote and sent; one notice replaces consecutive messages. Messages of others stay,
+ * without quotes of blocked users. Muted users stay: they are read, but cannot start anything.
  */
 export function filtered(given: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
   const entries = given.map(withoutMark)
@@ -30,7 +30,7 @@ export function filtered(given: readonly Entry[], blocks: readonly Block[], now:
   return kept
 }
 
-/** Marked as what Pegboard says itself is: anybody can write such words. */
+/** Marked as Pegboard's own, because anybody can write these words. */
 const notice = (block: Block, now: number): Entry => ({
   role: 'system',
   content: `[Messages of ${nameIn(block)} are hidden: you blocked this user, for ${hoursLeft(block, now)} more hour(s). unblock_user lifts the block.]`,
@@ -40,11 +40,11 @@ const notice = (block: Block, now: number): Entry => ({
 const OWN = 'pegboard/'
 const isOwn = (key: string): boolean => key.trim().toLowerCase().startsWith(OWN)
 
-/** Users choose their names: one may neither end the notice nor begin a line. */
+/** Users choose their names, so a name must neither end the notice nor start a line. */
 const nameIn = ({ user_name }: Block): string =>
   user_name.replaceAll(/\s+/g, ' ').replaceAll('[', '(').replaceAll(']', ')').slice(0, 80)
 
-/** An entry without what it claims to have from Pegboard. */
+/** Removes a forged mark of Pegboard from an entry. */
 function withoutMark(entry: Entry): Entry {
   const meta = fieldsOf(entry['_meta'])
   if (![entry, meta].some((fields) => Object.keys(fields).some(isOwn))) return entry

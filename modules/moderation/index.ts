@@ -2,13 +2,10 @@ import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type 
 import { blockOf, blocksOf } from '../_blocks.ts'
 
 const User = z.strictObject({
-  id: z.string().min(1).describe('As the platform knows the user.'),
-  name: z.string().min(1).describe('As people call the user.'),
-  bot: z.boolean().default(false).describe('A program: it cannot be blocked.'),
-  bridged: z
-    .boolean()
-    .default(false)
-    .describe('Speaks through a bridge, whose messages are all of one user: cannot be blocked.'),
+  id: z.string().min(1).describe('User id on the platform.'),
+  name: z.string().min(1).describe('Name of the user.'),
+  bot: z.boolean().default(false).describe('A bot: it cannot be blocked.'),
+  bridged: z.boolean().default(false).describe('A bridge that speaks for many users: it cannot be blocked.'),
 })
 
 const Config = z.strictObject({
@@ -37,7 +34,7 @@ function store({ services }: Pick<Context, 'services'>): Kv {
   if (services.kv) return services.kv
   throw failed(
     'internal_error',
-    'Blocks cannot be kept here.',
+    'Blocks cannot be stored here.',
     'E_BACKEND_UNAVAILABLE',
     'The operator sets services.kv to true.',
   )
@@ -53,20 +50,20 @@ const Wanted = z
       .string()
       .optional()
       .meta({ enum: TYPES })
-      .describe('mute: cannot start you. block: is not heard either.'),
+      .describe('mute: cannot start you. block: messages are hidden too.'),
     block_duration_hours: z
       .number()
       .optional()
       .meta({ type: 'integer', minimum: 1, maximum: MAX_HOURS })
-      .describe('For how long; a week at most.'),
-    block_reason: needed('Why, in a sentence.'),
+      .describe('Hours, at most a week.'),
+    block_reason: needed('Reason, in a sentence.'),
   })
   .meta({ required: ['blocked_user', 'block_type', 'block_duration_hours', 'block_reason'] })
 
 const block_user: ToolDef<Settings, typeof Wanted> = {
   title: 'Block a user',
   description:
-    'Stops listening to a user for some hours. mute: their messages start nothing, but stay in view. block: their messages are hidden from you, too. Only for this persona. Use it on harassment, or when asked by somebody who may; not over a mere disagreement, and not for people of other channels. Calling it again changes type and time.',
+    'Mute or block a user for some hours. mute: their messages start nothing, but stay visible. block: their messages are hidden from you, too. Only for this persona. Use it on harassment, or when a person with the authority asks; not for a mere disagreement, and not for people of other channels. Calling it again changes type and time.',
   aliases: [
     'mute user',
     'ignore user',
@@ -83,7 +80,7 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
   effect: 'write',
   intent: 'moderation',
   needs,
-  sideEffects: ['messages of that user are not listened to for a time'],
+  sideEffects: ['the user is ignored for some time'],
   examples: [
     {
       input: { blocked_user: 'Bob', block_type: 'mute', block_duration_hours: 1, block_reason: 'Keeps insulting Ada.' },
@@ -104,7 +101,7 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
     if (reason === '') throw failed('invalid_reason', 'block_reason is missing.')
     const found = meant(await people(ctx, ctx.config.users), wanted)
     const [user] = found
-    if (!user) throw failed('user_not_found', `Nobody called "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
+    if (!user) throw failed('user_not_found', `No user "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
     if (found.length > 1)
       throw failed(
         'ambiguous_user',
@@ -113,10 +110,10 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
           .map(({ id, name }) => `${name} (${id})`)
           .join(', ')}.`,
         'E_VALIDATION',
-        'Use the id.',
+        'Pass the id.',
       )
-    if (user.bot) throw failed('bot_target', `${user.name} is no person.`, 'E_DENIED_BY_POLICY')
-    if (user.bridged) throw failed('bridge_user', `${user.name} speaks through a bridge.`, 'E_DENIED_BY_POLICY')
+    if (user.bot) throw failed('bot_target', `${user.name} is a bot.`, 'E_DENIED_BY_POLICY')
+    if (user.bridged) throw failed('bridge_user', `${user.name} is a bridge.`, 'E_DENIED_BY_POLICY')
     const kv = store(ctx)
     const now = Date.now()
     const expires_at = now + hours * HOUR_MS
@@ -125,8 +122,8 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
       const guild_id = ctx.origin.guildId
       await put(kv, { guild_id, user_id, user_name, block_type: type, reason, duration_hours: hours, expires_at }, now)
     } catch (error) {
-      ctx.log.error('a block could not be kept', { error: String(error) })
-      throw failed('db_error', 'The block could not be kept.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
+      ctx.log.error('a block could not be stored', { error: String(error) })
+      throw failed('db_error', 'The block could not be stored.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
     }
     return {
       status: 'user_block_created_successfully',
@@ -145,14 +142,14 @@ const One = z.object({ user: z.string().min(1).max(200).describe('The user, by n
 const unblock_user: ToolDef<Settings, typeof One> = {
   title: 'Unblock a user',
   description:
-    'Lifts a mute or block of a user before it lapses by itself. Use it when the matter is settled, or when asked by somebody who may. Not needed for one that is over.',
+    'Remove a mute or block of a user before it expires. Use it when the matter is settled, or when a person with the authority asks. Not needed after it expired.',
   aliases: ['unmute user', 'lift block', 'débloquer', 'desbloquear', 'Blockierung aufheben'],
   tags: ['moderation', 'safety', 'chat'],
   input: One,
   effect: 'write',
   intent: 'moderation',
   needs,
-  sideEffects: ['messages of that user are listened to again'],
+  sideEffects: ['the user is no longer ignored'],
   examples: [{ input: { user: 'Bob' } }],
   available,
   async run({ user }, ctx) {
@@ -161,7 +158,7 @@ const unblock_user: ToolDef<Settings, typeof One> = {
     if (!lifted)
       throw new ToolError(`user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`, {
         code: 'E_NOT_FOUND',
-        hint: 'list_blocks says who is.',
+        hint: 'list_blocks lists them.',
       })
     return { status: 'user_unblocked_successfully', target_user: lifted.user_name, persona_id: ctx.profile.id }
   },
@@ -169,8 +166,7 @@ const unblock_user: ToolDef<Settings, typeof One> = {
 
 const list_blocks: ToolDef<Settings> = {
   title: 'Blocked users',
-  description:
-    'Lists who is muted or blocked now, why, and for how long. Not for the history of blocks: those that lapsed are gone.',
+  description: 'List muted and blocked users, the reasons and the remaining time. Expired blocks are not listed.',
   aliases: ['blocked users', 'who is muted', 'utilisateurs bloqués', 'usuarios bloqueados'],
   tags: ['moderation', 'chat'],
   effect: 'read',
@@ -198,9 +194,9 @@ const list_blocks: ToolDef<Settings> = {
 }
 
 const check_trigger: ToolDef<Settings, typeof One> = {
-  title: 'May this user start me',
+  title: 'Check a user',
   description:
-    'Says whether a message of a user may start this persona, or why not. For programs that watch a chat, before they hand on a message. Not for who is blocked (list_blocks).',
+    'Check whether a message of a user may start this persona, or why not. For programs that watch a chat, before they pass on a message. To see who is blocked use list_blocks.',
   aliases: ['is user muted', 'trigger eligibility', 'peut-il parler', 'puede hablar'],
   tags: ['moderation', 'adapter'],
   input: One,
@@ -221,13 +217,13 @@ const History = z.object({
   messages: z
     .array(z.record(z.string(), z.unknown()))
     .max(1_000)
-    .describe('Messages, the oldest first: role, content, user_id, user_name, message_id, reply_to.'),
+    .describe('Messages, oldest first: role, content, user_id, user_name, message_id, reply_to.'),
 })
 
 const filter_history: ToolDef<Settings, typeof History> = {
   title: 'Hide blocked messages',
   description:
-    'Gives a chat history without what blocked users wrote: a notice stands in its place. For programs that show a model a history they keep themselves; conversations of Pegboard are filtered already. Muted users stay.',
+    'Remove messages of blocked users from a chat history: a notice replaces them. For programs that show a model their own history; conversations of Pegboard are already filtered. Muted users stay.',
   aliases: ['filter messages', 'remove blocked', 'filtrer l’historique', 'filtrar historial'],
   tags: ['moderation', 'adapter', 'history'],
   input: History,
@@ -246,7 +242,7 @@ const filter_history: ToolDef<Settings, typeof History> = {
 
 export default defineModule({
   name: 'moderation',
-  description: 'Users of a chat whom this persona does not listen to for a time: muted, or blocked and hidden.',
+  description: 'Users of a chat that this persona ignores for a time: muted, or blocked and hidden.',
   config: Config,
   synonyms: [['block', 'ban', 'mute', 'ignore', 'bloquer', 'bloquear', 'blockieren']],
   tools: { block_user, unblock_user, list_blocks, check_trigger, filter_history },

@@ -10,7 +10,7 @@ export interface Person {
 
 const MESSAGES = 500
 
-/** Everybody who can be meant: those the operator names, who wrote in the channel, and who is in it. */
+/** Everyone who can be meant: people configured by the operator, recent authors, and members of the channel. */
 export async function people(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly Person[],
@@ -35,17 +35,17 @@ export async function people(
   for (const { user_id, user_name } of said) add(person(user_id, user_name))
   for (const { user_id, user_name, role } of entries)
     if (role === 'user' || role === 'assistant') add(person(user_id, user_name, role === 'assistant'))
-  // Of these the name alone is known: it adds nobody who is known by more.
+  // For these only the name is known, so they do not duplicate people known in more detail.
   for (const name of [...channelMembers, ...seenMembers]) if (!named.has(sameName(name))) add(person('', name))
   return [...known.values()]
 }
 
-/** Who is meant: by id, by name, by a part of the name. Several where that is not clear. */
+/** Finds people by id, name, or part of the name; several if ambiguous. */
 export function meant(all: readonly Person[], wanted: string): readonly Person[] {
   const text = sameName(wanted.replace(/^<?@!?/, '').replace(/>$/, ''))
   const byId = all.filter(({ id }) => id === text || id === wanted)
   if (byId.length > 0) return byId
-  // A part of every name is no name.
+  // An empty text is part of every name.
   if (text === '') return []
   const byName = all.filter(({ name }) => sameName(name) === text)
   return byName.length > 0 ? byName : all.filter(({ name }) => sameName(name).includes(text))

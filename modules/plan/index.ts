@@ -3,11 +3,11 @@ import { llmOf, missingLlm } from '../_llm.ts'
 import { planOf } from './plan.ts'
 
 const NAME = 'plan_create'
-/** Names a model is shown; more would say less. */
+/** Maximum number of tool names shown to a model. */
 const MAX_NAMES = 200
 
 const Config = z.strictObject({
-  max_steps: z.int().min(1).max(50).default(6).describe('Steps of a plan, where nobody asks for another number.'),
+  max_steps: z.int().min(1).max(50).default(6).describe('Default maximum number of steps.'),
 })
 interface Settings {
   readonly max_steps: number
@@ -19,10 +19,10 @@ const Input = z.object({
     .trim()
     .min(1, 'missing required param: task')
     .max(20_000)
-    .describe('What is to be done, with all that matters for it.'),
-  max_steps: z.number().max(50).optional().describe('Steps at most; 6 unless set otherwise.'),
-  style: z.string().max(200).optional().describe('How it is to be written, such as "terse".'),
-  model: z.string().max(200).optional().describe('Another language model to ask, by its name.'),
+    .describe('The task, with all relevant details.'),
+  max_steps: z.number().max(50).optional().describe('Maximum number of steps; default 6 unless configured.'),
+  style: z.string().max(200).optional().describe('Writing style, such as "terse".'),
+  model: z.string().max(200).optional().describe('Name of another language model.'),
 })
 
 const SYSTEM = `You plan work for an agent that works with tools. You get JSON: "task", "max_steps", "tools" (the names it may use), perhaps "style".
@@ -32,7 +32,7 @@ Answer {"plan": {"thought": "<how you go about it, in a sentence>", "summary": "
 const plan_create: ToolDef<Settings, typeof Input> = {
   title: 'Make a plan',
   description:
-    'Has a plan made for a task of several steps by a language model that knows which tools you have. Gives steps with a status, risks, open questions, and how it is known to be done. Use it before long work; not for what takes one or two calls, nor to keep a to-do list for the person.',
+    'Plan a task of several steps with a language model that knows your tools. Returns steps with a status, risks, open questions, and a completion check. Use it before long work; not for what takes one or two calls, nor to keep a to-do list for the user.',
   aliases: ['create plan', 'plan steps', 'planifier', 'crear plan', 'planen'],
   tags: ['planning'],
   input: Input,
@@ -61,13 +61,13 @@ const plan_create: ToolDef<Settings, typeof Input> = {
 
 const invalid = (cause?: unknown): ToolError =>
   new ToolError('invalid plan_create response', {
-    hint: 'The language model did not answer with a plan. Try again, or use a stronger one (model, or services.llm).',
+    hint: 'The language model did not return a plan. Try again, or use a stronger one (model, or services.llm).',
     ...(cause === undefined ? {} : { cause }),
   })
 
 export default defineModule({
   name: 'plan',
-  description: 'Plans for tasks of several steps, made by a language model that knows which tools there are.',
+  description: 'Plans for tasks of several steps, made by a language model that knows the available tools.',
   config: Config,
   synonyms: [['plan', 'steps', 'roadmap', 'planung', '计划']],
   tools: { plan_create },

@@ -15,7 +15,7 @@ export interface Plan {
   readonly completion: string
 }
 
-/** What a model answered as a plan of at most so many steps; nothing where it is none. */
+/** A model's answer as a plan with a maximum number of steps; undefined if it is not a plan. */
 export function planOf(answer: unknown, maxSteps: number): Plan | undefined {
   const given = isRecord(answer) && isRecord(answer['plan']) ? answer['plan'] : answer
   if (!isRecord(given) || !Array.isArray(given['steps']) || given['steps'].length === 0) return undefined

@@ -2,7 +2,10 @@ import type { IncomingMessage, Log, Services } from 'pegboard'
 import { blockOf, blocksOf } from '../_blocks.ts'
 import { giveBack, take, told } from './queue.ts'
 
-/** Tells whoever just wrote what waits for them, in the channel they wrote in. Who is muted or blocked there starts nothing. */
+/**
+ * Delivers waiting messages to the author of a new message, in the same channel. Muted and blocked users get none
+ * there.
+ */
 export async function greet(
   { platform, channel_id, guild_id, user_id, user_name }: IncomingMessage,
   { kv, adapters }: Services,
@@ -17,7 +20,7 @@ export async function greet(
     try {
       await adapter.send(channel_id, told(message, now))
     } catch (error) {
-      log.warn('messages could not be delivered, and wait on', { platform, error })
+      log.warn('messages could not be delivered and stay queued', { platform, error })
       await giveBack(kv, waiting.slice(index))
       return
     }

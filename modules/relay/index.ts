@@ -14,24 +14,23 @@ import { nameOfCaller, sameName } from '../_names.ts'
 const SETTING = 'modules.relay.config'
 
 const Config = z.strictObject({
-  enabled: z.boolean().default(false).describe('Whether the tools are there.'),
-  users: z
-    .array(z.string().min(1))
-    .default([])
-    .describe('Names a message can be left for although nobody saw them yet.'),
-  max_pending: z.int().min(1).max(100).default(5).describe('Messages that may wait for one, and of one.'),
-  notices: z
-    .boolean()
-    .default(true)
-    .describe('Whoever has messages waiting is told them beside the result of the next call.'),
-  rewrite: z.boolean().default(false).describe('A language model puts messages into the words they are told in.'),
+  enabled: z.boolean().default(false).describe('Enable the tools.'),
+  users: z.array(z.string().min(1)).default([]).describe('Names that can get messages before they were seen.'),
+  max_pending: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(5)
+    .describe('Messages that can wait for one recipient, and from one sender.'),
+  notices: z.boolean().default(true).describe("Deliver waiting messages with the result of the recipient's next call."),
+  rewrite: z.boolean().default(false).describe('Let a language model rewrite messages for the recipient.'),
 })
 
 type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
 
 const MAX_CHARS = 1_000
-/** What turns a text round or hides a part of it; what ties emoji together stays. */
+/** Characters that reverse or hide text; the joiners of emoji stay. */
 const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
 
 const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
@@ -40,16 +39,16 @@ const one = (what: string, message: string) =>
     .string({ error: () => message })
     .max(MAX_CHARS)
     .describe(what)
-const nick = z.string().max(100).optional().describe('Whom; default yourself.')
+const nick = z.string().max(100).optional().describe('Name; default yourself.')
 
 const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
 
 const store = ({ services }: Pick<Context, 'services'>): Kv => {
   if (services.kv) return services.kv
-  throw new ToolError('Messages cannot be kept here.', { hint: 'The operator sets services.kv to true.' })
+  throw new ToolError('Messages cannot be stored here.', { hint: 'The operator sets services.kv to true.' })
 }
 
-/** Messages for others are for them, and for who runs the place: on stdio that is whoever asks. @throws ToolError */
+/** Messages for others are visible to their recipient and to admins; on stdio that is the caller. @throws ToolError */
 function actingFor(ctx: Context, wanted: string | undefined): string {
   const self = nameOfCaller(ctx)
   const name = wanted?.trim() || self
@@ -57,7 +56,7 @@ function actingFor(ctx: Context, wanted: string | undefined): string {
   throw new ToolError(`Only ${name} can do that.`, { code: 'E_DENIED_BY_POLICY', hint: 'Leave the name out.' })
 }
 
-/** Who is muted here starts nothing, and leaves no messages either. Where the moderation is off, nobody is. */
+/** Muted users can neither start anything nor leave messages. Without the moderation module nobody is muted. */
 async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
   try {
     const result = await ctx.call('moderation.check_trigger', { user: sender })
@@ -69,14 +68,14 @@ async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
 }
 
 const Message = z.object({
-  recipient: one('Whom it is for.', 'relay_message needs a "recipient": the name of whom it is for'),
-  text: one('What to tell, in the words of the sender.', 'relay_message needs a "text": what to tell'),
+  recipient: one('Name of the recipient.', 'relay_message needs a "recipient": the name of whom it is for'),
+  text: one('The message, in the words of the sender.', 'relay_message needs a "text": what to tell'),
 })
 
 const relay_message: ToolDef<Settings, typeof Message> = {
   title: 'Leave a message',
   description:
-    'Leaves a message for another person, who is told when they next come by. Call it when somebody asks you to tell, ask or remind another. Do not use it for who asks, nor for a person who is talking with you now, nor claim to have told it: it is told later.',
+    'Leave a message for another person, who gets it when they next appear. Call it when a user asks you to tell, ask or remind another. Not for the sender, nor for a person who is talking with you now. Do not claim to have told it: it is told later.',
   aliases: [
     'tell someone',
     'pass on a message',
@@ -88,7 +87,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
   tags: ['message', 'chat', 'later'],
   input: Message,
   effect: 'write',
-  sideEffects: ['keeps a message until it is told'],
+  sideEffects: ['stores a message until it is delivered'],
   examples: [{ input: { recipient: 'Bob', text: 'the meeting is at five' } }],
   available,
   async run(given, ctx) {
@@ -97,14 +96,15 @@ const relay_message: ToolDef<Settings, typeof Message> = {
     const { hasOptedOut, put } = await import('./queue.ts')
     const wanted = given.recipient.trim()
     const text = given.text.replaceAll(/\s+/g, ' ').replaceAll(UNSEEN, '').trim()
-    if (wanted === '') throw wrong('relay_message needs a "recipient": the name of whom it is for', 'Ask who is meant.')
-    if (text === '') throw wrong('relay_message needs a "text": what to tell', 'Ask what is to be told.')
+    if (wanted === '')
+      throw wrong('relay_message needs a "recipient": the name of whom it is for', 'Ask for the recipient.')
+    if (text === '') throw wrong('relay_message needs a "text": what to tell', 'Ask for the message.')
     const sender = nameOfCaller(ctx)
     if (sameName(wanted) === sameName(sender))
-      throw wrong('A message to oneself is not relayed.', 'Ask whom it is for.')
+      throw wrong('A message to oneself is not relayed.', 'Ask for the recipient.')
     const kv = store(ctx)
     if (!(await mayAsk(ctx, sender)))
-      throw new ToolError('No message can be left for now.', {
+      throw new ToolError('You cannot leave messages now.', {
         code: 'E_DENIED_BY_POLICY',
         hint: 'Do not try again for this person.',
       })
@@ -114,7 +114,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
       const others = near(all, wanted)
       throw new ToolError(
         `Nobody called "${wanted.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
-        { code: 'E_NOT_FOUND', hint: 'Ask who is meant.' },
+        { code: 'E_NOT_FOUND', hint: 'Ask for the recipient.' },
       )
     }
     const recipient = known.name
@@ -132,7 +132,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
       recipient,
       source: known.source,
       queued,
-      note: `${recipient} is told when they next come by. It has not been told yet.`,
+      note: `${recipient} gets the message when they next appear. It has not been delivered yet.`,
     }
   },
 }
@@ -142,7 +142,7 @@ const Pending = z.object({ user: nick })
 const relay_pending: ToolDef<Settings, typeof Pending> = {
   title: 'Waiting messages',
   description:
-    'Shows messages that wait for you, or those you left for another person. It leaves them waiting. Not for chat history.',
+    'Show messages that wait for you, or those you left for another person. They stay queued. Not for chat history.',
   aliases: ['my messages', 'messages for me', 'messages en attente', 'mensajes pendientes'],
   tags: ['message', 'chat'],
   input: Pending,
@@ -164,19 +164,19 @@ const relay_pending: ToolDef<Settings, typeof Pending> = {
 }
 
 const Deliver = z.object({
-  nick: z.string().min(1).max(100).describe('Who came by.'),
+  nick: z.string().min(1).max(100).describe('Name of the person.'),
   event: z.enum(['speak', 'join']).default('speak').describe('What they did.'),
 })
 
 const relay_deliver: ToolDef<Settings, typeof Deliver> = {
   title: 'Deliver messages',
   description:
-    'Takes out what waits for a person who just spoke or joined, as lines to say in the channel. For programs that watch a chat; say every line, as each is given once. Not for looking what waits (relay_pending).',
+    'Deliver the messages for a person who just spoke or joined, as lines to say in the channel, and remove them. For programs that watch a chat; say every line, as each is returned once. To only look, use relay_pending.',
   aliases: ['deliver relay', 'take messages', 'remettre les messages', 'entregar mensajes'],
   tags: ['message', 'chat', 'adapter'],
   input: Deliver,
   effect: 'write',
-  sideEffects: ['takes messages out of the line'],
+  sideEffects: ['removes messages from the queue'],
   examples: [{ input: { nick: 'Bob', event: 'join' } }],
   available,
   async run({ nick: wanted, event }, ctx) {
@@ -205,9 +205,9 @@ const opt = (
 })
 
 const relay_opt_out: ToolDef<Settings, typeof Opt> = {
-  title: 'Want no messages',
+  title: 'Refuse messages',
   description:
-    'Nobody can leave messages for you from now on, and what waits is dropped unread. Call it when somebody says that they want no relayed messages. Not for blocking one person.',
+    'Refuse messages from others from now on, and drop waiting ones unread. Call it when a user says that they want no relayed messages. Not for blocking one person.',
   aliases: ['no more messages', 'stop relaying', 'plus de messages', 'no más mensajes'],
   tags: ['message', 'privacy'],
   sideEffects: ['messages for that person are refused and dropped'],
@@ -216,18 +216,18 @@ const relay_opt_out: ToolDef<Settings, typeof Opt> = {
 }
 
 const relay_opt_in: ToolDef<Settings, typeof Opt> = {
-  title: 'Want messages again',
-  description: 'Messages can be left for you again after relay_opt_out. Not needed by who never opted out.',
+  title: 'Accept messages again',
+  description: 'Accept messages again after relay_opt_out. Not needed for those who never opted out.',
   aliases: ['messages again', 'allow relaying', 'recevoir des messages', 'recibir mensajes'],
   tags: ['message', 'privacy'],
-  sideEffects: ['messages for that person are taken again'],
+  sideEffects: ['messages for that person are accepted again'],
   examples: [{ input: {} }],
   ...opt(false),
 }
 
 export default defineModule({
   name: 'relay',
-  description: 'Messages that people leave for each other, told when the recipient next comes by.',
+  description: 'Messages that people leave for each other, delivered when the recipient next appears.',
   config: Config,
   enabled: ({ config }) => config.enabled || `set ${SETTING}.enabled to true`,
   synonyms: [['relay', 'pass on', 'tell', 'transmettre', 'avisar', 'ausrichten']],
@@ -235,10 +235,10 @@ export default defineModule({
     const { incoming, kv } = services
     if (!config.enabled || !incoming || !kv) return
     const stop = incoming.hear((message) => {
-      // Nobody who writes waits for that.
+      // Not awaited, so that senders do not wait for it.
       import('./incoming.ts')
         .then(({ greet }) => greet(message, services, log))
-        .catch((error: unknown) => log.error('a message was not looked at for delivery', { error }))
+        .catch((error: unknown) => log.error('a message was not checked for delivery', { error }))
       return undefined
     })
     signal.addEventListener('abort', stop, { once: true })

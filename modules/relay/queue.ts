@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Kv, ToolError } from 'pegboard'
 import { sameName } from '../_names.ts'
 
-/** A message that waits for somebody to come by. */
+/** A message waiting for its recipient. */
 export interface Waiting {
   readonly id: string
   readonly from: string
@@ -16,7 +16,7 @@ const QUEUE = 'queue'
 const OPTED_OUT = 'opted_out'
 const DAY_MS = 24 * 60 * 60_000
 const KEPT_MS = 90 * DAY_MS
-/** Of all senders together. */
+/** For all senders together. */
 const MAX_ALL = 1_000
 
 const fresh = (value: unknown, now: number): readonly Waiting[] =>
@@ -29,7 +29,7 @@ const isFor = (nick: string) => {
 
 const full = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_OVERLOADED', hint })
 
-/** Puts it in the line. How many wait for the recipient now. @throws ToolError when a line is full */
+/** Adds a message. @returns the number of messages waiting for the recipient @throws ToolError if a queue is full */
 export async function put(
   kv: Kv,
   message: Pick<Waiting, 'from' | 'to' | 'text'>,
@@ -42,7 +42,7 @@ export async function put(
     const all = fresh(value, now)
     const before = all.filter(isFor(to)).length
     if (before >= most)
-      throw full(`${to} has ${before} messages waiting already, which is the most.`, 'Try again when they were read.')
+      throw full(`${to} has ${before} messages waiting already, which is the most.`, 'Try again after they were read.')
     const sent = all.filter((one) => sameName(one.from) === ours).length
     if (sent >= most)
       throw full(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
@@ -52,13 +52,16 @@ export async function put(
   })
 }
 
-/** What waits for somebody, the oldest first. */
+/** Waiting messages of a recipient, oldest first. */
 export const waitingFor = async (kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> =>
   fresh(await kv.get(QUEUE), now).filter(isFor(nick))
 
-/** Takes out what waits for somebody: each message goes to one taker. Who wants no more messages gets none, and loses them. */
+/**
+ * Removes and returns the waiting messages of a recipient, so that each is delivered once. A recipient who has opted
+ * out gets none, and they are dropped.
+ */
 export async function take(kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> {
-  // Most have nothing waiting, and reading needs no lock.
+  // Most recipients have none, and reading needs no lock.
   if ((await waitingFor(kv, nick, now)).length === 0) return []
   const out = await hasOptedOut(kv, nick)
   return await kv.update(QUEUE, (value) => {
@@ -68,14 +71,14 @@ export async function take(kv: Kv, nick: string, now: number): Promise<readonly 
   })
 }
 
-/** Puts messages back that could not be told. */
+/** Puts back messages that could not be delivered. */
 export const giveBack = (kv: Kv, messages: readonly Waiting[]): Promise<void> =>
   kv.update(QUEUE, (value) => ({ value: [...messages, ...((value ?? []) as readonly Waiting[])], result: undefined }))
 
 export const hasOptedOut = async (kv: Kv, nick: string): Promise<boolean> =>
   outsIn(await kv.get(OPTED_OUT)).includes(sameName(nick))
 
-/** Whether that changed anything. */
+/** Returns whether that changed anything. */
 export const setOptedOut = (kv: Kv, nick: string, out: boolean): Promise<boolean> =>
   kv.update(OPTED_OUT, (value) => {
     const wanted = sameName(nick)
@@ -98,6 +101,6 @@ function age(ms: number): string {
   return 'just now'
 }
 
-/** As it is said to who it is for. No sign in the text ends it. */
+/** The message for its recipient. No character in the text can end the quotation. */
 export const told = ({ from, to, text, at }: Waiting, now: number): string =>
   `${to}: ${from} left you a message ${age(now - at)}: "${text.replaceAll('"', "'")}"`

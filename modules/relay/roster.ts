@@ -4,7 +4,7 @@ import { sameName } from '../_names.ts'
 export type Source = 'channel' | 'seen' | 'history' | 'local-user'
 
 export interface Known {
-  /** As they spell it themselves. */
+  /** In their own spelling. */
   readonly name: string
   readonly source: Source
 }
@@ -12,7 +12,7 @@ export interface Known {
 const MESSAGES = 500
 const MAX_NEAR = 3
 
-/** Everybody a message can be left for, the nearest source first. */
+/** Everyone who can receive a message, nearest source first. */
 export async function roster(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly string[],
@@ -36,7 +36,7 @@ export async function roster(
 export const find = (all: readonly Known[], wanted: string): Known | undefined =>
   all.find(({ name }) => sameName(name) === sameName(wanted))
 
-/** Names that have it in them, or are in it. */
+/** Names that contain the text, or are contained in it. */
 export function near(all: readonly Known[], wanted: string): readonly string[] {
   const text = sameName(wanted)
   return all

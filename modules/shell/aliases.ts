@@ -4,17 +4,20 @@ import { ToolError } from 'pegboard'
 import { isInside } from '../_folders.ts'
 import type { Settings } from './config.ts'
 
-/** Folders of their own, which command lines and `cwd` name by their first part; the same as in filesystem. */
+/** Folder aliases that command lines and `cwd` may begin with; the same as in filesystem. */
 const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
 type Alias = (typeof ALIASES)[number]
 
-/** Where a word begins and ends in a command line. A file of the workspace that is called so is `./file_cache_dir`. */
+/** Matches an alias as a whole word. A workspace file of that name is `./file_cache_dir`. */
 const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
 
-/** The folder behind a name, made when it is first meant, for its owner alone. @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT */
+/**
+ * The folder of an alias, created on first use, private to its owner.
+ * @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT
+ */
 async function baseOf(settings: Settings, alias: Alias): Promise<string> {
   const named = settings[alias]
-  // A part of the state folder may be given away; the whole of it never.
+  // A part of the state folder may be given away, never the whole.
   const whole = named !== '' && isInside(resolve(settings.state_dir), resolve(named))
   if (named === '' || whole)
     throw new ToolError(`base dir ${alias} is not configured`, {
@@ -31,7 +34,7 @@ async function baseOf(settings: Settings, alias: Alias): Promise<string> {
   return base
 }
 
-/** What a path that begins with one of them means. */
+/** Resolves a path that may begin with an alias. */
 export async function placeOf(
   settings: Settings,
   path: string,
@@ -40,7 +43,7 @@ export async function placeOf(
   return alias && { base: await baseOf(settings, alias), rest: path.slice(alias.length + 1) || '.' }
 }
 
-/** A command line with the folders in place of their names, and which those are. */
+/** Replaces aliases in a command line by their folders; also returns which. */
 export async function expanded(
   settings: Settings,
   line: string,
@@ -59,7 +62,7 @@ export async function expanded(
   return { line: replaced, folders: [...folders.values()] }
 }
 
-/** In which quotes a place is, from a place before it. */
+/** The quotes around a position, searched from an earlier position. */
 function quoteAt(line: string, from: number, to: number, before: string): string {
   let quote = before
   for (let at = from; at < to; at++) {
@@ -71,7 +74,7 @@ function quoteAt(line: string, from: number, to: number, before: string): string
   return quote
 }
 
-/** A path as it has to be written there to stay one word. */
+/** A path escaped so that it stays one word there. */
 function written(path: string, quote: string): string {
   if (quote === "'") return path.replaceAll("'", `'\\''`)
   return path.replaceAll(quote === '"' ? /["$`\\]/g : /[^\w./@%+:,=-]/g, '\\$&')

@@ -16,7 +16,7 @@ import {
 interface Rule {
   readonly words: readonly string[]
   readonly denied: readonly string[]
-  /** false: the operator trusts it outside the sandbox. */
+  /** False: the operator trusts it outside the sandbox. */
   readonly sandboxed: boolean | undefined
 }
 
@@ -29,13 +29,13 @@ const rulesOf = ({ allowed_commands }: Settings): Rule[] =>
 
 export const allowedNames = (settings: Settings): string[] => rulesOf(settings).map(({ words }) => words.join(' '))
 
-/** Allowed programs that start others: those that run whatever they are given, and those allowed with any argument. */
+/** Allowed programs that can start others: those that run anything, and those allowed with any argument. */
 export const thoseThatStartOthers = (settings: Settings): string[] =>
   rulesOf(settings)
     .filter(({ words: [program = '', ...first] }) => (first.length === 0 ? startsOthers : runsAnything)(program))
     .map(({ words }) => words[0] as string)
 
-/** Allowed commands that a repository makes run others, and that no sandbox holds. */
+/** Allowed commands that run programs named by a repository, outside a sandbox. */
 export const thoseThatObeyRepositories = (settings: Settings): string[] =>
   rulesOf(settings)
     .filter(({ words: [program = ''], sandboxed }) => {
@@ -45,10 +45,17 @@ export const thoseThatObeyRepositories = (settings: Settings): string[] =>
     .map(({ words }) => words.join(' '))
 
 /**
- * Checks a program and its arguments, and answers whether it may run only in a sandbox.
- * @throws ToolError E_DENIED_BY_POLICY, listing what is allowed
+ * `inside` runs only in a sandbox; `reader` in a sandbox if there is one; `outside` is trusted by the operator
+ * without one.
  */
-export function checkAllowed(settings: Settings, command: string, args: readonly string[]): boolean {
+export type Where = 'inside' | 'reader' | 'outside'
+
+/**
+ * Checks a program and its arguments.
+ * @returns where it runs
+ * @throws ToolError E_DENIED_BY_POLICY with the list of allowed commands
+ */
+export function checkAllowed(settings: Settings, command: string, args: readonly string[]): Where {
   const rules = rulesOf(settings)
   const fitting = rules.filter(
     ({ words: [program, ...first] }) => program === command && first.every((word, at) => args[at] === word),
@@ -62,10 +69,10 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
   if (fitting.length === 0)
     throw refuse(
       /\s/.test(command)
-        ? `'${shown(command)}' is a command line, and no shell reads it: put the program in command and each word after it in args.`
+        ? `'${shown(command)}' is a command line, but run starts no shell: put the program in command and each word after it in args.`
         : `'${shown([command, ...args].join(' '))}' is not an allowed command.`,
     )
-  // One rule that lets it pass is enough.
+  // One matching rule is enough.
   const wrong = (rule: Rule): string | undefined => {
     const end = READS_ON_AFTER_END.has(baseName(command)) ? -1 : args.indexOf('--')
     const options = end < 0 ? args : args.slice(0, end)
@@ -79,11 +86,12 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
   }
   const found = fitting.map(wrong)
   const allowing = fitting.filter((_, at) => found[at] === undefined)
-  if (allowing.length > 0) return needsSandbox(command) && !allowing.some(({ sandboxed }) => sandboxed === false)
-  throw refuse(`'${shown(String(found[0]))}' is an argument that ${command} may not have here.`)
+  if (allowing.some(({ sandboxed }) => sandboxed === false)) return 'outside'
+  if (allowing.length > 0) return needsSandbox(command) ? 'inside' : 'reader'
+  throw refuse(`The argument '${shown(String(found[0]))}' is not allowed for ${command}.`)
 }
 
-/** `first`: of all arguments, which tar reads as options even without a dash. */
+/** `first`: for all arguments, which tar treats as options even without a dash. */
 function riskyIn(program: string, args: readonly string[]): (arg: string, first: boolean) => boolean {
   const risky = [...(RISKY[program] ?? []), ...args.flatMap((word) => RISKY_OF[`${program} ${word}`] ?? [])]
   const known = risky.map(patternOf)
@@ -95,10 +103,10 @@ function riskyIn(program: string, args: readonly string[]): (arg: string, first:
     if (!option.startsWith('-')) return false
     if (known.some((fits) => fits.test(option))) return true
     const [name = ''] = option.split('=')
-    // A long name may be shortened as long as it is clear, down to one letter.
+    // Long options may be abbreviated while unambiguous, down to one letter.
     if (name.startsWith('--')) return name.length > 2 && names.some((one) => one.startsWith(name))
     if (valued === undefined) return false
-    // Without a dash, the values of all letters of tar follow as words of their own.
+    // In tar's form without a dash, the values of all letters follow as separate words.
     const all = option !== arg
     for (const letter of name.slice(1)) {
       if (letters.includes(letter)) return true
@@ -113,40 +121,44 @@ const riskyWord = (program: string, args: readonly string[]): string | undefined
   return word !== undefined && RISKY_WORDS[program]?.includes(word) ? word : undefined
 }
 
-/** Variables that a call wants set. @throws ToolError E_DENIED_BY_POLICY for those that the operator does not list */
+/**
+ * Checks the variables that a call sets.
+ * @throws ToolError E_DENIED_BY_POLICY for variables that the operator does not list
+ */
 export function checkVariables({ env_allowed }: Settings, variables: Readonly<Record<string, string>>): void {
   const allowed = env_allowed.map((name) =>
     name.endsWith('*') ? (one: string) => one.startsWith(name.slice(0, -1)) : (one: string) => one === name,
   )
   const wrong = Object.keys(variables).find((name) => !allowed.some((fits) => fits(name)))
   if (wrong === undefined) return
-  throw new ToolError(`The variable ${shown(wrong)} may not be set by a call.`, {
+  throw new ToolError(`A call cannot set the variable ${shown(wrong)}.`, {
     code: 'E_DENIED_BY_POLICY',
-    hint: `Those may: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
+    hint: `Allowed are: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
   })
 }
 
-/** `*` stands for any characters, `?` for one. Not the globs of paths, in which `*` stops at a slash. */
+/** `*` matches any characters, `?` one. Unlike path globs, `*` also matches slashes. */
 const patternOf = (pattern: string): RegExp =>
   new RegExp(`^${literal(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
 const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 /**
- * Words and paths that a command may not name. A hint for whoever means well: what enforces is the sandbox.
+ * Words and paths that commands must not name. Only a hint for well-meaning callers; the sandbox enforces it.
  * @throws ToolError E_DENIED_BY_POLICY
  */
 export function checkWords(settings: Settings, what: string, text: string): void {
   for (const [kind, words, setting] of [
-    ['path', settings.denied_paths, 'denied_paths'],
-    ['token', settings.deny_tokens, 'deny_tokens'],
-    ['token', settings.secrets_enabled ? ['curl'] : [], 'secrets_enabled'],
+    // Existing agents expect this sentence from bash.
+    ['path', settings.denied_paths, what === 'bash' ? 'tools.bash.deny_paths' : 'modules.shell.config.denied_paths'],
+    ['token', settings.deny_tokens, 'modules.shell.config.deny_tokens'],
+    ['token', settings.secrets_enabled ? ['curl'] : [], 'modules.shell.config.secrets_enabled'],
   ] as const)
     for (const word of words) {
       if (!new RegExp(`(?<![\\w-])${literal(word)}(?![\\w-])`).test(text)) continue
-      throw new ToolError(
-        `${what} command references denied ${kind} "${word}" (configure via modules.shell.config.${setting})`,
-        { code: 'E_DENIED_BY_POLICY', hint: 'Do it another way, or ask the operator.' },
-      )
+      throw new ToolError(`${what} command references denied ${kind} "${word}" (configure via ${setting})`, {
+        code: 'E_DENIED_BY_POLICY',
+        hint: 'Find another way, or ask the operator.',
+      })
     }
 }

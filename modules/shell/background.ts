@@ -1,4 +1,5 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { mayGoOnOf } from '../_while-allowed.ts'
 import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
@@ -26,7 +27,7 @@ const stateNow = ({ id, label, command, ended }: Job) => ({
     : {}),
 })
 
-/** What it wrote from a place on, and where to go on. */
+/** Output since a position, and the next position. */
 function writtenSince({ command }: Job, from: Place, stream: 'both' | 'stdout' | 'stderr', { config }: Context) {
   const { stdout, stderr } = command
   const now = placeOf(command)
@@ -41,27 +42,25 @@ const waitSeconds = z.number().min(0).max(120).default(0)
 const until = z.string().min(1).max(1_000).optional().describe('Wait for this text, such as a prompt.')
 
 const Begin = z.object({
-  command: line.describe('The program alone; with shell: true a whole command line.'),
-  args: args.default([]).describe('Its arguments, one each.'),
-  shell: z.boolean().default(false).describe('Let bash read the command, in a sandbox, as the tool bash does.'),
+  command: line.describe('Program; with shell: true a whole command line.'),
+  args: args.default([]).describe('Arguments, one per entry.'),
+  shell: z.boolean().default(false).describe('Run command with bash in a sandbox, like the tool bash.'),
   cwd,
   env: variables,
-  wait_seconds: waitSeconds.describe(
-    'Waits so long for first output or the end, and gives it; default answers at once.',
-  ),
+  wait_seconds: waitSeconds.describe('Seconds to wait for first output or the end; default returns at once.'),
   until,
-  label: z.string().max(200).default('').describe('What it is, for task_list.'),
+  label: z.string().max(200).default('').describe('Label for task_list.'),
 })
 
 export const background_run: ToolDef<Settings, typeof Begin> = {
   title: 'Start a background command',
   description:
-    'Starts a program, or with shell: true a command line, that goes on after the answer: servers, watchers, interpreters to talk to. task_output shows what it writes, task_stdin writes to it, task_kill ends it. It ends with this server; its task_id is known for an hour after its end. For what is over soon use run or bash.',
+    'Start a program, or with shell: true a command line, in the background: servers, watchers, interpreters to talk to. task_output reads its output, task_stdin writes to it, task_kill stops it. It ends with this server; its task_id is valid for an hour after its end. For short commands use run or bash.',
   aliases: ['start process', 'run in background', 'daemon', 'lancer en arrière-plan', 'im Hintergrund starten'],
   tags: ['shell', 'background', 'process'],
   input: Begin,
   effect: 'destructive',
-  sideEffects: ['runs programs', 'may change files of the workspace'],
+  sideEffects: ['runs programs', 'can change files of the workspace'],
   examples: [
     { input: { command: 'npm', args: ['run', 'dev'], label: 'web server' } },
     { input: { command: 'python3 -iq', shell: true, wait_seconds: 5, until: '>>> ' } },
@@ -74,8 +73,12 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
       : await program(what, { command, args: given, cwd: folder, env }, config)
     checkVariables(config, env)
     const { jobs, starter } = stateOf(ctx)
-    const job = await jobs.add(ownerOf(ctx), label, config.max_background, () =>
-      starter.start({ ...wanted, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
+    const job = await jobs.add(
+      ownerOf(ctx),
+      label,
+      config.max_background,
+      () => starter.start({ ...wanted, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
+      mayGoOnOf(ctx.services),
     )
     if (wait_seconds === 0) return stateNow(job)
     const from = { stdout: 0, stderr: 0 }
@@ -90,7 +93,7 @@ const example = 'd9b2d63da2334123847a7e1b0a3a7c1e'
 
 export const task_status: ToolDef<Settings, typeof Id> = {
   title: 'State of a background command',
-  description: 'Says whether a background command still runs, and how it ended. For what it wrote use task_output.',
+  description: 'Show whether a background command is running, and how it ended. For its output use task_output.',
   aliases: ['process status', 'is it running', 'état du processus', 'Prozessstatus'],
   tags: ['shell', 'background'],
   input: Id,
@@ -102,21 +105,21 @@ export const task_status: ToolDef<Settings, typeof Id> = {
 
 const Tail = z.object({
   task_id: id,
-  tail: z.int().min(1).max(2_000).default(50).describe('Lines from the end.'),
-  stream: z.enum(['both', 'stdout', 'stderr']).default('both').describe('Which of its outputs.'),
+  tail: z.int().min(1).max(2_000).default(50).describe('Number of last lines.'),
+  stream: z.enum(['both', 'stdout', 'stderr']).default('both').describe('Output stream.'),
   since: z
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/)
     .optional()
-    .describe('next of an earlier answer: only what was written after it, instead of the tail.'),
-  wait_seconds: waitSeconds.describe('Waits so long for something new, or the end; default answers at once.'),
+    .describe('next of an earlier result: return only later output, instead of the tail.'),
+  wait_seconds: waitSeconds.describe('Seconds to wait for new output or the end; default returns at once.'),
   until,
 })
 
 export const task_output: ToolDef<Settings, typeof Tail> = {
   title: 'Output of a background command',
   description:
-    'Gives the last lines that a background command wrote, or with since what is new; can wait for that. Works while it runs and for an hour after its end.',
+    'Read the last lines of output of a background command, or with since only new ones; can wait for output. Works until an hour after its end.',
   aliases: ['process output', 'tail output', 'show logs', 'sortie du processus', 'Prozessausgabe'],
   tags: ['shell', 'background', 'logs'],
   input: Tail,
@@ -151,12 +154,12 @@ export const task_output: ToolDef<Settings, typeof Tail> = {
 
 const Wait = z.object({
   task_id: id,
-  timeout_seconds: z.number().min(0).max(300).default(60).describe('Seconds to wait at most.'),
+  timeout_seconds: z.number().min(0).max(300).default(60).describe('Maximum seconds to wait.'),
 })
 
 export const task_wait: ToolDef<Settings, typeof Wait> = {
   title: 'Wait for a background command',
-  description: 'Waits until a background command has ended, or for the time given; either way says how it is doing.',
+  description: 'Wait until a background command ends, or until the timeout, and return its status.',
   aliases: ['wait for process', 'attendre le processus', 'auf Prozess warten'],
   tags: ['shell', 'background'],
   input: Wait,
@@ -183,7 +186,7 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
 
 export const task_list: ToolDef<Settings> = {
   title: 'List background commands',
-  description: 'Lists the background commands you have started, those that run and those that ended within the hour.',
+  description: 'List your background commands: running ones and those that ended within the hour.',
   aliases: ['list sessions', 'jobs', 'lister les tâches', 'Hintergrundbefehle auflisten'],
   tags: ['shell', 'background'],
   effect: 'read',
@@ -199,14 +202,14 @@ export const task_list: ToolDef<Settings> = {
 const KILL_GRACE_MS = 2_500
 
 export const task_kill: ToolDef<Settings, typeof Id> = {
-  title: 'End a background command',
-  description: 'Ends a background command and all that it started: it is asked to, and after a moment made to.',
+  title: 'Stop a background command',
+  description: 'Stop a background command and everything it started: first SIGTERM, soon after SIGKILL.',
   aliases: ['stop process', 'force terminate', 'terminate', 'arrêter le processus', 'Prozess beenden'],
   tags: ['shell', 'background'],
   input: Id,
   effect: 'destructive',
   idempotent: true,
-  sideEffects: ['ends programs'],
+  sideEffects: ['stops programs'],
   examples: [{ input: { task_id: example } }],
   async run({ task_id }, ctx) {
     const job = jobOf(task_id, ctx)
@@ -218,9 +221,9 @@ export const task_kill: ToolDef<Settings, typeof Id> = {
 
 const Stdin = z.object({
   task_id: id,
-  text: z.string().max(1_000_000).describe('What it reads; end a line with a line break.'),
-  close: z.boolean().default(false).describe('Nothing more will come.'),
-  wait_seconds: waitSeconds.describe('Waits so long for its answer, and gives it; default does not wait.'),
+  text: z.string().max(1_000_000).describe('Text to write; end a line with a line break.'),
+  close: z.boolean().default(false).describe('Close standard input afterwards.'),
+  wait_seconds: waitSeconds.describe('Seconds to wait for its response; default does not wait.'),
   until,
 })
 const MAX_UNREAD = 4 * 1024 * 1024
@@ -228,12 +231,12 @@ const MAX_UNREAD = 4 * 1024 * 1024
 export const task_stdin: ToolDef<Settings, typeof Stdin> = {
   title: 'Write to a background command',
   description:
-    'Writes text to the standard input of a background command that runs, such as an answer it waits for or a line for an interpreter, and with wait_seconds gives what it then writes.',
+    'Write text to the standard input of a running background command, such as an answer it waits for or a line for an interpreter; with wait_seconds also return its output.',
   aliases: ['send input', 'write stdin', 'interact with process', 'repl', "envoyer l'entrée", 'Eingabe senden'],
   tags: ['shell', 'background'],
   input: Stdin,
   effect: 'destructive',
-  sideEffects: ['what the program does with it'],
+  sideEffects: ['depends on the program'],
   examples: [
     { input: { task_id: example, text: 'yes\n' } },
     { input: { task_id: example, text: 'print(6 * 7)\n', wait_seconds: 5, until: '>>> ' } },
@@ -243,9 +246,9 @@ export const task_stdin: ToolDef<Settings, typeof Stdin> = {
     const job = jobOf(task_id, ctx)
     const { stdin } = job.command.program
     if (job.ended || !stdin.writable)
-      throw new ToolError('It reads nothing any more.', { hint: 'task_status says how it ended.' })
+      throw new ToolError('Its standard input is closed.', { hint: 'task_status shows how it ended.' })
     if (stdin.writableLength > MAX_UNREAD)
-      throw new ToolError('It does not read what it was sent.', { code: 'E_OVERLOADED', hint: 'Wait, or end it.' })
+      throw new ToolError('It does not read its standard input.', { code: 'E_OVERLOADED', hint: 'Wait, or stop it.' })
     const from = placeOf(job.command)
     stdin.write(text)
     if (close) stdin.end()

@@ -1,22 +1,22 @@
-/** The beginning and the end of what a program writes, in bounded memory. */
+/** The beginning and end of a program's output, in bounded memory. */
 export interface Capture {
   add(chunk: Buffer): void
-  /** Of all that was written. */
+  /** Total bytes written. */
   readonly bytes: number
   readonly truncated: boolean
   text(): string
-  /** The same from a place on, in bytes: what was written since `bytes` was that. */
+  /** The output since an earlier value of `bytes`. */
   since(at: number): string
-  /** The last lines of what is kept. */
+  /** The last lines of the kept output. */
   tail(lines: number): string
 }
 
-/** @param max bytes that are kept: half from the beginning, half from the end */
+/** @param max bytes to keep: half from the beginning, half from the end */
 export function createCapture(max: number): Capture {
   const half = Math.floor(max / 2)
   const head: Buffer[] = []
   let headBytes = 0
-  // A ring, made when it is needed.
+  // A ring buffer, created on demand.
   let ring: Buffer | undefined
   let written = 0
   let bytes = 0
@@ -24,7 +24,7 @@ export function createCapture(max: number): Capture {
   function add(chunk: Buffer): void {
     bytes += chunk.length
     const first = chunk.subarray(0, half - headBytes)
-    // Copied: a small piece would keep the whole chunk it is part of.
+    // Copied, because a slice would keep the whole chunk in memory.
     if (first.length > 0) head.push(Buffer.from(first))
     headBytes += first.length
     const rest = chunk.subarray(first.length)
@@ -50,7 +50,7 @@ export function createCapture(max: number): Capture {
     const start = Buffer.concat(head).subarray(at)
     const left = begins - Math.max(at, headBytes)
     if (left <= 0) return Buffer.concat([start, end().subarray(Math.max(0, at - begins))]).toString('utf8')
-    // A character that was cut is left out.
+    // Drops a character that was cut.
     const [first, last] = [
       start.toString('utf8').replace(/\uFFFD$/, ''),
       end()

@@ -3,10 +3,12 @@ import { type Log, type Processes, type Program, redact, ToolError } from 'pegbo
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
+import { checkGitPaths, checkReads } from './reads.ts'
+import { checkRepository, gitOutside } from './repository.ts'
 import { inside, madeSince, noSandbox, type Sandbox, trySandbox, wallsFor } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
-/** Why a command was ended before it ended by itself. */
+/** Why Pegboard ended a command. */
 export type Cut = 'timeout' | 'output' | 'memory' | 'processes' | 'disk' | 'stopped'
 
 export interface Ended {
@@ -16,7 +18,7 @@ export interface Ended {
   readonly cut?: Cut
 }
 
-/** A command that was started, held to its limits until it ends. */
+/** A running command, held to its limits. */
 export interface Command {
   readonly program: Program
   readonly stdout: Capture
@@ -24,45 +26,49 @@ export interface Command {
   readonly startedAt: number
   readonly ended: Promise<Ended>
   stop(why: Cut, graceMs?: number): Promise<void>
-  /** What other programs obey that was not there before; of commands in a sandbox. */
+  /** New files that affect other programs; only for commands in a sandbox. */
   made(): readonly string[]
+  /** True if its output says that it could not change a folder with Pegboard's files. */
+  metClosed(): boolean
 }
 
 export interface Wanted {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly what: string
   readonly command: string
   readonly args: readonly string[]
   readonly cwd: string
   readonly timeoutMs: number
   readonly sandboxed: boolean
-  /** In the sandbox; default false. */
+  /** Run without a sandbox if there is none, reading only workspace files; default false. */
+  readonly reader?: boolean
+  /** Allow network access in the sandbox; default false. */
   readonly network?: boolean
-  /** Folders beside the workspace that it may write to. */
+  /** Additional writable folders. */
   readonly given?: readonly string[]
-  /** Variables that the call sets. */
+  /** Variables set by the call. */
   readonly env?: Readonly<Record<string, string>>
-  /** Ended when it has written so much; default never. */
+  /** Maximum output in bytes; default unlimited. */
   readonly maxWritten?: number
-  /** Handed in at once; then its input is closed. `open` leaves it open. */
+  /** Written to its stdin, which is then closed. `open` keeps it open. */
   readonly stdin?: string | 'open'
 }
 
-/** Starts commands, and knows whether there is a sandbox. */
+/** Starts commands, in a sandbox where required. */
 export interface Starter {
   start(wanted: Wanted, settings: Settings): Promise<Command>
 }
 
-/** How often is looked what a command uses. */
+/** How often resource use is checked. */
 const LOOK_MS = 100
 const UNSEEN = { processes: 0, bytes: 0 }
 
-// Nobody is there to answer, and nobody turns pages.
+// Nobody can answer a prompt or page through output.
 const QUIET = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMPT: '0' }
 
 /**
- * What limits a process from inside, where the system can. The count is only that of a sandbox there: elsewhere it would be of all that
- * the user runs. A shell counts the size of files in blocks of 512 bytes.
+ * Limits enforced by the system. The process limit works only in a sandbox: elsewhere it would count all processes of
+ * the user. Shells count file sizes in blocks of 512 bytes.
  */
 const limited = ({ max_memory_bytes, max_processes, max_file_bytes }: Settings, sandboxed: boolean): string =>
   [
@@ -82,27 +88,34 @@ const limited = ({ max_memory_bytes, max_processes, max_file_bytes }: Settings, 
 export function createStarter(processes: Processes, log: Log): Starter {
   let tried: ReturnType<typeof trySandbox> | undefined
 
-  /** Tried once, when it is first needed. */
-  async function sandboxFor(what: string, settings: Settings): Promise<Sandbox> {
+  /** Tested on first use. @throws ToolError if there is no sandbox, unless it is only preferred */
+  async function sandboxFor(what: string, settings: Settings, preferred: boolean): Promise<Sandbox | undefined> {
     tried ??= trySandbox(processes, settings).then((found) => {
       if ('why' in found) log.warn(`no sandbox: ${found.why}`, { detail: found.detail })
       return found
     })
     const found = await tried
-    if ('why' in found) throw noSandbox(what, found.why)
-    return found
+    if (!('why' in found)) return found
+    if (preferred) return undefined
+    throw noSandbox(what, found.why)
   }
 
   return {
     async start(wanted, settings) {
-      const { what, cwd, sandboxed } = wanted
-      const sandbox = sandboxed ? await sandboxFor(what, settings) : undefined
+      const { what, cwd, reader = false } = wanted
+      const sandbox = wanted.sandboxed ? await sandboxFor(what, settings, reader) : undefined
+      const sandboxed = sandbox !== undefined
+      if (reader && !sandboxed) await checkReads(settings, wanted)
       const file = await findProgram(wanted.command, processes, rootsOf(settings))
       if (file === undefined)
-        throw new ToolError(`There is no program '${wanted.command}' in the folders of PATH.`, {
+        throw new ToolError(`Program '${wanted.command}' was not found on PATH.`, {
           code: 'E_NOT_FOUND',
           hint: 'Use another one.',
         })
+      if (!sandboxed) {
+        await checkGitPaths(settings, wanted)
+        await checkRepository(processes, settings, wanted)
+      }
       const bare = { command: file, args: wanted.args }
       const held =
         processes.platform === 'win32'
@@ -119,22 +132,36 @@ export function createStarter(processes: Processes, log: Log): Starter {
         command: counted.command,
         args: counted.args,
         cwd,
-        env: { ...QUIET, ...placed.env, ...settings.env, ...wanted.env },
+        env: {
+          ...QUIET,
+          ...(sandboxed ? {} : gitOutside(wanted.command)),
+          ...placed.env,
+          ...settings.env,
+          ...wanted.env,
+        },
         inherit: settings.env_passthrough,
       })
       const left = walls ? await freeBytes(walls.writable) : undefined
-      return { ...supervised(program, wanted, settings, { left, tasks }), made: () => (walls ? madeSince(walls) : []) }
+      const command = supervised(program, wanted, settings, { left, tasks })
+      return {
+        ...command,
+        made: () => (walls ? madeSince(walls) : []),
+        metClosed: () => walls?.closed !== undefined && UNCHANGEABLE.test(command.stderr.tail(20)),
+      }
     },
   }
 }
 
-/** Joins a control group before it becomes the program. */
+/** Error messages of programs that cannot change a read-only folder or a mounted file. */
+const UNCHANGEABLE = /Read-only file system|Device or resource busy|\bEROFS\b|\bEBUSY\b/
+
+/** Joins a control group before running the program. */
 const JOIN = 'echo 0 > "$1" && shift && exec "$@"'
 const REMOVE_MS = 1_000
-/** The process of bubblewrap that waits outside. */
+/** Number of bubblewrap processes outside the sandbox. */
 const AROUND = 1
 
-/** A disk that a command can write to, and how many bytes are free there. */
+/** Free bytes of a disk that a command can write to. */
 type Free = ReadonlyMap<string, number>
 
 async function freeBytes(folders: readonly string[]): Promise<Free> {
@@ -147,7 +174,10 @@ async function freeBytes(folders: readonly string[]): Promise<Free> {
   return new Map(found)
 }
 
-/** Whether a disk has less left than is to be kept: the operator's number, or half of what was free, where that is less. */
+/**
+ * True if a disk has less space left than required: the operator's setting, or half of what was free, whichever is
+ * less.
+ */
 async function isFilled(before: Free, keep: number): Promise<boolean> {
   const now = await freeBytes([...before.keys()])
   return [...before].some(([folder, free]) => (now.get(folder) ?? free) < Math.min(keep, free / 2))
@@ -158,7 +188,7 @@ function supervised(
   wanted: Wanted,
   settings: Settings,
   { left, tasks }: { readonly left: Free | undefined; readonly tasks: TaskLimit | undefined },
-): Omit<Command, 'made'> {
+): Omit<Command, 'made' | 'metClosed'> {
   const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]
@@ -171,7 +201,7 @@ function supervised(
   const take =
     (capture: Capture) =>
     (chunk: Buffer): void => {
-      // What it writes while it is being ended is not wanted.
+      // Output written while it is being ended is discarded.
       if (cut === 'output') return
       capture.add(chunk)
       if (stdout.bytes + stderr.bytes > (wanted.maxWritten ?? Number.POSITIVE_INFINITY)) void stop('output', 0)
@@ -185,7 +215,7 @@ function supervised(
   const looks = setInterval(async () => {
     if (looking) return
     looking = true
-    // What cannot be seen now is looked at again the next time.
+    // If usage cannot be read now, it is read next time.
     const { processes, bytes } = await program.usage().catch(() => UNSEEN)
     const filled = left ? await isFilled(left, keep_free_bytes).catch(() => false) : false
     looking = false
@@ -211,16 +241,16 @@ function supervised(
   return { program, stdout, stderr, startedAt, ended, stop }
 }
 
-/** How a shell and bubblewrap tell that SIGXFSZ ended a program. */
+/** Exit code of a shell or bubblewrap when SIGXFSZ ended the program. */
 const FILE_TOO_LARGE = 128 + 25
 
-/** As long as people would say it: `2s`, `1.5s`. */
+/** A duration in words: `2s`, `1.5s`. */
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
 
-/** What a command wrote, as a client may have it. */
+/** The output of a command, safe for clients. */
 export const shownAs = (text: string, settings: Settings): string => (settings.redact ? redact(text) : text)
 
-/** Waits for the end. @throws ToolError for every end but exit code 0, with the output all the same */
+/** Waits for the end. @throws ToolError for every end except exit code 0, including the output */
 export async function finished(command: Command, wanted: Wanted, settings: Settings, signal: AbortSignal) {
   const cancel = (): void => void command.stop('stopped')
   signal.addEventListener('abort', cancel, { once: true })
@@ -244,39 +274,39 @@ export async function finished(command: Command, wanted: Wanted, settings: Setti
     throw fail(
       `timed out after ${seconds(wanted.timeoutMs)}`,
       'E_TIMEOUT',
-      'Do less at once, or use background_run; modules.shell.config.timeout decides.',
+      'Do less at once, or use background_run; see modules.shell.config.timeout.',
     )
   if (cut === 'output')
     throw fail(
-      `was ended: it wrote more than ${wanted.maxWritten} bytes`,
+      `was stopped: it wrote more than ${wanted.maxWritten} bytes`,
       'E_TOO_LARGE',
-      'Write less, or into a file; modules.shell.config.max_written_bytes decides.',
+      'Write less, or into a file; see modules.shell.config.max_written_bytes.',
     )
   if (cut === 'memory')
     throw fail(
-      `was ended: it used more than ${settings.max_memory_bytes} bytes of memory`,
+      `was stopped: it used more than ${settings.max_memory_bytes} bytes of memory`,
       'E_TOO_LARGE',
-      'modules.shell.config.max_memory_bytes decides.',
+      'See modules.shell.config.max_memory_bytes.',
     )
   if (cut === 'processes')
     throw fail(
-      `was ended: it had more than ${settings.max_processes} processes`,
+      `was stopped: it had more than ${settings.max_processes} processes`,
       'E_TOO_LARGE',
-      'modules.shell.config.max_processes decides.',
+      'See modules.shell.config.max_processes.',
     )
   if (cut === 'disk')
     throw fail(
-      'was ended: it left too little of the disk free',
+      'was stopped: it left too little free disk space',
       'E_TOO_LARGE',
-      'Write less; modules.shell.config.keep_free_bytes decides.',
+      'Write less; see modules.shell.config.keep_free_bytes.',
     )
   if (wanted.sandboxed && (ended.signal === 'SIGXFSZ' || ended.exit_code === FILE_TOO_LARGE))
     throw fail(
-      `was ended: it made a file of more than ${settings.max_file_bytes} bytes`,
+      `was stopped: it created a file larger than ${settings.max_file_bytes} bytes`,
       'E_TOO_LARGE',
-      'Write less, or several files; modules.shell.config.max_file_bytes decides.',
+      'Write less, or several files; see modules.shell.config.max_file_bytes.',
     )
-  if (ended.signal !== undefined) throw fail(`was ended by ${ended.signal}`, 'E_TOOL_FAILED', 'Look at its output.')
-  if (ended.exit_code !== 0) throw fail(`exited with code ${ended.exit_code}`, 'E_TOOL_FAILED', 'Look at its output.')
+  if (ended.signal !== undefined) throw fail(`was stopped by ${ended.signal}`, 'E_TOOL_FAILED', 'Check its output.')
+  if (ended.exit_code !== 0) throw fail(`exited with code ${ended.exit_code}`, 'E_TOOL_FAILED', 'Check its output.')
   return data
 }

@@ -9,92 +9,89 @@ const list = (what: string) => z.array(z.string().min(1)).default([]).describe(w
 const Allowed = z.union([
   z.string().min(1),
   z.strictObject({
-    command: z.string().min(1).describe('A program, or a program and the words that must follow it: "git log".'),
-    deny_args: list('Arguments that are refused: globs such as "--output*".'),
-    sandbox: z
-      .boolean()
-      .optional()
-      .describe('false runs it without the sandbox, with all that its arguments and the files it reads make it do.'),
+    command: z.string().min(1).describe('A program, or a program with its first words: "git log".'),
+    deny_args: list('Arguments to refuse: globs such as "--output*".'),
+    sandbox: z.boolean().optional().describe('false runs the program outside the sandbox, with all your rights.'),
   }),
 ])
 
-/** Unknown keys are refused: a misspelt limit must not be none. */
+/** Unknown keys are rejected, so that a misspelled limit is not ignored. */
 export const Config = z.strictObject({
-  enabled: z.boolean().default(false).describe('Commands run only when this is true.'),
+  enabled: z.boolean().default(false).describe('Allow commands to run.'),
   allowed_commands: z
     .array(Allowed)
     .default([])
-    .describe('What run may start: programs, or programs with their first words, such as "git log".'),
+    .describe('Programs that run can start, or programs with their first words, such as "git log".'),
   sandbox: z
     .enum(['scripts', 'all', 'off'])
     .default('scripts')
     .describe(
-      'What runs only in a sandbox: bash, script and every program but a few that only read, or all; "off" lets them do all that you can do.',
+      'scripts: everything runs in a sandbox; without one, only a few programs that read. all: nothing runs without a sandbox. off: no sandbox; commands can do all that you can do.',
     ),
   roots: z
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe('Folders to work in, and all that a sandbox lets be written; default the workspace.'),
-  readable: list('More folders or files that can be read in the sandbox, such as that of a version manager.'),
+    .describe('Folders to work in. The sandbox can write only these; default the workspace.'),
+  readable: list('More paths that can be read in the sandbox, such as a version manager.'),
   file_cache_dir: z
     .string()
     .default('{{cache_dir}}/files')
-    .describe('The folder that file_cache_dir/… means in command lines and cwd; empty: there is none.'),
+    .describe('Folder behind file_cache_dir/… in command lines and cwd; empty disables it.'),
   file_state_dir: z
     .string()
     .default('{{state_dir}}/files')
-    .describe('The folder that file_state_dir/… means; empty: there is none.'),
-  denied_paths: list('Paths that no command may run in or name, and that are hidden in the sandbox.'),
-  deny_tokens: list('Words that no command may have. They help to say no early and stop nobody who means harm.'),
+    .describe('Folder behind file_state_dir/…; empty disables it.'),
+  denied_paths: list('Paths that are hidden in the sandbox and cannot be named in commands.'),
+  deny_tokens: list('Words that commands cannot contain. This is a hint for models, not protection.'),
   secrets_enabled: z
     .boolean()
     .default(false)
-    .describe('true denies the word curl, too: for commands that could send credentials elsewhere.'),
-  redact: z
-    .boolean()
-    .default(true)
-    .describe('Takes out of what commands write what looks like a key, a token or a password.'),
-  env: z.record(z.string(), z.string()).default({}).describe('Variables that commands get.'),
-  env_passthrough: list('Variables of Pegboard that commands get, too.'),
+    .describe(
+      'Also deny the word curl, for commands that could send credentials elsewhere. Default: true if url_fetch of the module web has secrets.enabled, else false.',
+    ),
+  redact: z.boolean().default(true).describe('Remove keys, tokens and passwords from output.'),
+  env: z.record(z.string(), z.string()).default({}).describe('Environment variables for commands.'),
+  env_passthrough: list("Names of Pegboard's variables to pass on."),
   env_allowed: z
     .array(z.string().min(1))
     .default(['CI', 'COLUMNS', 'FORCE_COLOR', 'LANG', 'LC_*', 'LINES', 'NODE_ENV', 'NO_COLOR', 'TZ'])
-    .describe(
-      'Variables that a call may set for a program: names, or their beginning and *. Others make programs run others.',
-    ),
-  timeout: z.number().min(1).max(300).default(30).describe('Seconds a command may take, unless a call asks for less.'),
+    .describe('Variables that a call can set: names, or a prefix and *. Others can make programs run others.'),
+  timeout: z.number().min(1).max(300).default(30).describe('Maximum seconds of a command.'),
   max_output_bytes: z
     .int()
     .min(1024)
     .max(512 * 1024)
     .default(256 * 1024)
-    .describe('Kept of each of stdout and stderr: the first half and the last.'),
+    .describe('Output kept of stdout and of stderr: the first and last half.'),
   max_written_bytes: z
     .int()
     .min(1024)
     .default(16 * 1024 * 1024)
-    .describe('A command that writes more is ended; one in the background is not.'),
-  max_processes: z.int().min(1).max(4096).default(64).describe('A command with more processes is ended.'),
+    .describe('A foreground command that writes more is stopped.'),
+  max_processes: z.int().min(1).max(4096).default(64).describe('A command with more processes is stopped.'),
   max_memory_bytes: z
     .int()
     .min(16 * 1024 * 1024)
     .default(1024 * 1024 * 1024)
-    .describe('A command that uses more, with all that it started, is ended.'),
+    .describe('A command that uses more, with its children, is stopped.'),
   max_file_bytes: z
     .int()
     .min(1024)
     .default(256 * 1024 * 1024)
-    .describe('A command in the sandbox can make no file larger than this.'),
+    .describe('Largest file that a sandboxed command can create.'),
   keep_free_bytes: z
     .int()
     .min(0)
     .default(1024 * 1024 * 1024)
-    .describe(
-      'A command in the sandbox is ended when it leaves less of the disk free, or half of what was free where that is less.',
-    ),
-  max_background: z.int().min(0).max(64).default(8).describe('Commands that run in the background at a time.'),
-  background_timeout: z.number().min(1).max(86_400).default(3_600).describe('Seconds one of them may take.'),
+    .describe('A sandboxed command that leaves less free disk space (or half of what was free, if less) is stopped.'),
+  max_background: z
+    .int()
+    .min(0)
+    .max(64)
+    .default(8)
+    .describe('Background commands of one principal at once. All together run up to four times as many.'),
+  background_timeout: z.number().min(1).max(86_400).default(3_600).describe('Maximum seconds of a background command.'),
   ...ownFolders,
 })
 
@@ -103,15 +100,15 @@ export type Settings = z.infer<typeof Config>
 export const rootsOf = ({ roots, workspace }: Settings): string[] =>
   roots?.map((root) => (isAbsolute(root) ? root : resolve(workspace, root))) ?? [workspace]
 
-const pathsFor = (settings: Settings): Paths =>
+export const pathsFor = (settings: Settings, more: readonly string[] = []): Paths =>
   createPaths({
-    roots: rootsOf(settings),
+    roots: [...rootsOf(settings), ...more],
     denied: [...settings.denied_paths, settings.state_dir, settings.config_file],
     fixed: [settings.state_dir, settings.config_file],
     setting: 'modules.shell.config',
   })
 
-/** The real place of the folder a command shall run in. @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_FOUND */
+/** The real path of a command's working folder. @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_FOUND */
 export async function folderFor(settings: Settings, cwd: string): Promise<string> {
   const place = await placeOf(settings, cwd)
   const paths = place
@@ -121,28 +118,24 @@ export async function folderFor(settings: Settings, cwd: string): Promise<string
   return await realpath(resolve(place ? place.base : (rootsOf(settings)[0] as string), path))
 }
 
-/** What a command is given as text. @throws ToolError E_VALIDATION for what no program can be given */
+/** Checks arguments and input. @throws ToolError E_VALIDATION for text that no program can receive */
 export function checkTexts(texts: readonly string[]): void {
   if (texts.some((text) => text.includes('\0')))
-    throw new ToolError('An argument holds a NUL character.', { code: 'E_VALIDATION', hint: 'Send plain text.' })
+    throw new ToolError('An argument contains a NUL character.', { code: 'E_VALIDATION', hint: 'Send plain text.' })
 }
 
-export const cwd = z.string().min(1).max(4096).default('.').describe('The folder to run in, inside the workspace.')
+export const cwd = z.string().min(1).max(4096).default('.').describe('Folder to run in, inside the workspace.')
 export const timeoutSeconds = z
   .number()
   .min(0.1)
   .max(300)
   .optional()
-  .describe('Seconds it may take; default and most are what the operator set.')
-export const stdin = z
-  .string()
-  .max(1_000_000)
-  .optional()
-  .describe('What it reads on its standard input; default nothing.')
-/** One argument may have 128 KiB on Linux. */
+  .describe('Timeout in seconds; default and maximum are set by the operator.')
+export const stdin = z.string().max(1_000_000).optional().describe('Standard input; default empty.')
+/** Linux limits one argument to 128 KiB. */
 export const line = z.string().min(1).max(100_000)
 export const variables = z
   .record(z.string().regex(/^[A-Za-z_]\w*$/), z.string().max(32_000))
   .default({})
-  .describe('Variables for it, of those that the operator lets be set.')
+  .describe('Environment variables, of those that the operator allows.')
 export const args = z.array(z.string().max(100_000)).max(1_000)

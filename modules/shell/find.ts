@@ -3,7 +3,7 @@ import { access, stat } from 'node:fs/promises'
 import { delimiter, isAbsolute, join, sep } from 'node:path'
 import type { Processes } from 'pegboard'
 
-/** Folders of PATH that nobody who may only write in the workspace can put a program into. */
+/** Folders of PATH that are not writable through the workspace. */
 export function programFolders(processes: Processes, roots: readonly string[]): string[] {
   const env = processes.environment()
   const path = env['PATH'] ?? Object.entries(env).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? ''
@@ -11,7 +11,7 @@ export function programFolders(processes: Processes, roots: readonly string[]): 
   return path.split(delimiter).filter((folder) => isAbsolute(folder) && !inside(folder))
 }
 
-/** Where a program is, absolute; undefined where there is none. One that is named by a path is what it is named. */
+/** Absolute path of a program; undefined if it is not found. A name with a slash is a path already. */
 export async function findProgram(
   name: string,
   processes: Processes,

@@ -1,4 +1,5 @@
 import { defineModule } from 'pegboard'
+import { createTurns, inTurns } from '../_turns.ts'
 import { thoseThatObeyRepositories, thoseThatStartOthers } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
@@ -7,10 +8,13 @@ import { kill, ps } from './processes.ts'
 import { bash, run, script } from './run.ts'
 import { begin } from './state.ts'
 
+/** Foreground commands at once, of all principals and of one. Each may use `max_memory_bytes` and `max_processes`. */
+const COMMANDS = { all: 64, each: 16 }
+
 export default defineModule({
   name: 'shell',
   description:
-    'Runs programs of a list, and command lines and scripts in a sandbox, in the foreground and the background.',
+    'Run allowed programs, and command lines and scripts in a sandbox, in the foreground and the background.',
   config: Config,
   enabled: ({ config }) => config.enabled || 'set modules.shell.config.enabled to true',
   synonyms: [['command', 'program', 'process', 'commande', 'comando', 'Befehl']],
@@ -18,14 +22,14 @@ export default defineModule({
     if (!services.processes) return
     const found = config.enabled ? thoseThatStartOthers(config) : []
     if (found.length > 0)
-      log.warn('allowed commands that can start other programs: to allow one is to allow everything', {
+      log.warn('allowed commands can start other programs: allowing one allows everything', {
         commands: found,
         setting: 'modules.shell.config.allowed_commands',
       })
     const obeying = config.enabled ? thoseThatObeyRepositories(config) : []
     if (obeying.length > 0)
       log.warn(
-        'allowed commands run outside the sandbox, and run programs that the .git/config and .gitattributes of a repository name: whoever may write those runs anything',
+        'allowed commands run outside the sandbox, and run programs named in .git/config and .gitattributes of a repository: anyone who can write those files can run anything',
         { commands: obeying, setting: 'modules.shell.config.allowed_commands' },
       )
     if (config.enabled && config.sandbox === 'off')
@@ -33,14 +37,12 @@ export default defineModule({
     const { jobs } = begin(services.processes, log)
     signal.addEventListener(
       'abort',
-      () => jobs.stop().catch((error: unknown) => log.error('a background command was not ended', { error })),
+      () => jobs.stop().catch((error: unknown) => log.error('a background command was not stopped', { error })),
       { once: true },
     )
   },
   tools: {
-    run,
-    bash,
-    script,
+    ...inTurns(createTurns(COMMANDS.all, COMMANDS.each), { run, bash, script }),
     which,
     env,
     background_run,

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ToolError } from 'pegboard'
+import { endWithoutAccess } from '../_while-allowed.ts'
 import type { Command, Ended } from './command.ts'
 
 export interface Job {
@@ -10,62 +11,80 @@ export interface Job {
   ended?: Ended & { readonly at: number }
 }
 
-/** Commands in the background. */
+/** Background commands. */
 export interface Jobs {
-  /** Keeps a place and starts. @throws ToolError E_OVERLOADED */
-  add(owner: string, label: string, max: number, start: () => Promise<Command>): Promise<Job>
-  /** @throws ToolError E_NOT_FOUND, for those of others too */
+  /**
+   * Reserves one of the owner's `max` slots and starts the command, which is ended when `mayGoOn` returns false. All
+   * owners together have four times as many slots.
+   * @throws ToolError E_OVERLOADED
+   */
+  add(owner: string, label: string, max: number, start: () => Promise<Command>, mayGoOn?: () => boolean): Promise<Job>
+  /** @throws ToolError E_NOT_FOUND, also for jobs of others */
   get(owner: string, id: string): Job
   list(owner: string): readonly Job[]
   stop(): Promise<void>
 }
 
-/** How long one that has ended is remembered. */
+/** How long a finished job is remembered, and how many of one owner. */
 const KEPT_MS = 3_600_000
 const MAX_KEPT = 64
+/** Owners that can use all of their slots at once. */
+const FULL_OWNERS = 4
 
 export function createJobs(now: () => number = Date.now): Jobs {
   const jobs = new Map<string, Job>()
-  let starting = 0
+  const starting: string[] = []
   let stopped = false
 
   function tidy(): void {
-    const over = [...jobs.values()].filter(({ ended }) => ended)
-    for (const [at, { id, ended }] of over.entries())
-      if ((ended?.at ?? 0) + KEPT_MS < now() || at < over.length - MAX_KEPT) jobs.delete(id)
+    const kept = new Map<string, number>()
+    for (const { id, owner, ended } of [...jobs.values()].reverse()) {
+      if (!ended) continue
+      const count = (kept.get(owner) ?? 0) + 1
+      kept.set(owner, count)
+      if (ended.at + KEPT_MS < now() || count > MAX_KEPT) jobs.delete(id)
+    }
   }
 
   return {
-    async add(owner, label, max, start) {
+    async add(owner, label, max, start, mayGoOn) {
       tidy()
-      const running = [...jobs.values()].filter(({ ended }) => !ended).length + starting
-      if (running >= max)
-        throw new ToolError(`${running} commands run in the background already.`, {
-          code: 'E_OVERLOADED',
-          hint: 'Wait for one, or end one with task_kill; modules.shell.config.max_background decides.',
-        })
-      starting++
+      const running = [...[...jobs.values()].filter(({ ended }) => !ended).map((job) => job.owner), ...starting]
+      const own = running.filter((one) => one === owner).length
+      if (own >= max || running.length >= max * FULL_OWNERS)
+        throw new ToolError(
+          own >= max
+            ? `${own} background commands are already running.`
+            : 'Too many background commands of other principals are running.',
+          {
+            code: 'E_OVERLOADED',
+            hint: 'Wait for one, or stop one with task_kill; see modules.shell.config.max_background.',
+          },
+        )
+      starting.push(owner)
       try {
         const command = await start()
         const job: Job = { id: randomBytes(16).toString('hex'), owner, label, command }
         jobs.set(job.id, job)
+        const stopChecking = mayGoOn && endWithoutAccess(mayGoOn, () => void command.stop('stopped'))
         void command.ended.then((ended) => {
+          stopChecking?.()
           job.ended = { ...ended, at: now() }
         })
-        // It was started while everything was being ended.
+        // It was started while all jobs were being stopped.
         if (stopped) await command.stop('stopped')
         return job
       } finally {
-        starting--
+        starting.splice(starting.indexOf(owner), 1)
       }
     },
     get(owner, id) {
       tidy()
       const job = jobs.get(id)
       if (job?.owner === owner) return job
-      throw new ToolError('There is no such background command.', {
+      throw new ToolError('Unknown background command.', {
         code: 'E_NOT_FOUND',
-        hint: 'task_list shows those there are; they are forgotten an hour after their end.',
+        hint: 'task_list lists them; they are removed an hour after their end.',
       })
     },
     list(owner) {

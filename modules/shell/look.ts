@@ -4,11 +4,11 @@ import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
 import { stateOf } from './state.ts'
 
-const Which = z.object({ name: z.string().min(1).max(200).describe('The program.') })
+const Which = z.object({ name: z.string().min(1).max(200).describe('Program name.') })
 
 export const which: ToolDef<Settings, typeof Which> = {
   title: 'Find a program',
-  description: 'Says where a program is and which commands run may start. Not for files (filesystem.find).',
+  description: 'Find where a program is, and list the commands that run can start. Not for files (filesystem.find).',
   aliases: ['where is', 'program path', 'où est', 'dónde está'],
   tags: ['shell', 'program'],
   input: Which,
@@ -22,14 +22,14 @@ export const which: ToolDef<Settings, typeof Which> = {
 }
 
 const Env = z.object({
-  name: z.string().max(200).optional().describe('One variable alone.'),
-  prefix: z.string().max(200).optional().describe('Those whose names begin so.'),
+  name: z.string().max(200).optional().describe('Name of one variable.'),
+  prefix: z.string().max(200).optional().describe('Prefix of names.'),
 })
 
 export const env: ToolDef<Settings, typeof Env> = {
   title: 'Show the environment',
   description:
-    'Lists the environment variables that commands get. Values of those named like credentials are replaced. Pegboard has more, which commands do not get.',
+    "List the environment variables of commands. Values of credentials are replaced. Pegboard's other variables are not passed on.",
   aliases: ['environment variables', 'printenv', "variables d'environnement", 'Umgebungsvariablen'],
   tags: ['shell', 'environment'],
   input: Env,

@@ -8,13 +8,13 @@ const runningOf = (ctx: CallContext<Settings>) =>
     .filter(({ ended }) => !ended)
 
 const Ps = z.object({
-  filter: z.string().max(200).default('').describe('Only those whose command has this in it; case does not matter.'),
+  filter: z.string().max(200).default('').describe('Only processes whose command contains this text, ignoring case.'),
 })
 
 export const ps: ToolDef<Settings, typeof Ps> = {
   title: 'Processes of background commands',
   description:
-    'Lists the processes of your background commands with what they started: ids, memory and command lines. Other processes of this machine are not shown. For how a command ended use task_status.',
+    'List the processes of your background commands and their children: ids, memory and command lines. Other processes of this machine are not shown. For how a command ended use task_status.',
   aliases: ['list processes', 'process list', 'top', 'lister les processus', 'Prozesse anzeigen'],
   tags: ['shell', 'process'],
   input: Ps,
@@ -36,7 +36,7 @@ export const ps: ToolDef<Settings, typeof Ps> = {
   },
 }
 
-/** A sandbox says with each of its processes what it shuts out. */
+/** A sandboxed process's command line contains the whole sandbox setup. */
 const readable = (command: string): string =>
   /^\S*\/bwrap --unshare-all /.test(command) ? 'bwrap (the sandbox)' : redact(command.slice(0, 2_000)).slice(0, 500)
 
@@ -45,25 +45,25 @@ const Kill = z.object({
   signal: z
     .enum(['SIGINT', 'SIGTERM', 'SIGKILL', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGSTOP', 'SIGCONT'])
     .default('SIGTERM')
-    .describe('SIGINT is what Ctrl-C sends.'),
+    .describe('SIGINT is Ctrl-C.'),
 })
 
 export const kill: ToolDef<Settings, typeof Kill> = {
   title: 'Signal a process',
   description:
-    'Sends a signal to one process of a background command, such as SIGINT to interrupt what it does. To end a command with all it started use task_kill.',
+    'Send a signal to one process of a background command, such as SIGINT to interrupt it. To stop a command with all its children use task_kill.',
   aliases: ['send signal', 'interrupt', 'ctrl-c', 'kill process', 'envoyer un signal', 'Prozess unterbrechen'],
   tags: ['shell', 'process'],
   input: Kill,
   effect: 'destructive',
-  sideEffects: ['may end a program'],
+  sideEffects: ['can end a program'],
   examples: [{ input: { pid: 4321, signal: 'SIGINT' } }],
   run({ pid, signal }, ctx) {
     const sent = runningOf(ctx).some(({ command }) => command.program.signal(pid, signal))
     if (sent) return { pid, signal, sent }
-    throw new ToolError(`There is no process ${pid} of a background command.`, {
+    throw new ToolError(`No background command has the process ${pid}.`, {
       code: 'E_NOT_FOUND',
-      hint: 'ps shows those there are. Others cannot be signalled.',
+      hint: 'ps lists the processes. Others cannot be signalled.',
     })
   },
 }

@@ -1,10 +1,10 @@
 /**
- * What is known of programs that start other programs, or write wherever their arguments say. The facts are from GTFOBins
- * (https://gtfobins.github.io, commit 7382261ef936, its functions shell, command, reverse-shell, bind-shell, library-load and
- * file-write) and from the manuals of the programs.
+ * Facts about programs that can start other programs or write to files named in their arguments. Sources: GTFOBins
+ * (https://gtfobins.github.io, commit 7382261ef936, functions shell, command, reverse-shell, bind-shell, library-load
+ * and file-write) and the programs' manuals.
  */
 
-/** Arguments by which a harmless program runs another, or writes where nobody looks. */
+/** Arguments with which a harmless program starts another or writes somewhere unexpected. */
 export const RISKY: Readonly<Record<string, readonly string[]>> = {
   git: [
     '-c',
@@ -72,14 +72,14 @@ export const RISKY: Readonly<Record<string, readonly string[]>> = {
   sysctl: ['-w*', '-p*', '--load*', '--system*', '--write*'],
 }
 
-/** What is risky of one command of a program, and harmless of its others. */
+/** Risky arguments of one subcommand, harmless for others. */
 export const RISKY_OF: Readonly<Record<string, readonly string[]>> = {
   'git clone': ['-u*'],
   'git archive': ['-o*'],
   'git format-patch': ['-o*'],
 }
 
-/** What follows these letters is their value: of programs that take several letters in one word. */
+/** Letters that are followed by a value, for programs that combine several letters in one word. */
 export const VALUED: Readonly<Record<string, string>> = {
   git: 'ABeFGjLlmMSUtX',
   tar: 'bCfgHKLNTVX',
@@ -95,14 +95,17 @@ export const VALUED: Readonly<Record<string, string>> = {
   tcpdump: 'BcCDEFGijmMQrsTVwWyzZ',
 }
 
-/** Of a program that is allowed with whatever it is given: those of its commands that run others, or decide what it runs later. */
+/** Subcommands that start other programs, or configure what runs later, of programs allowed with any arguments. */
 export const RISKY_WORDS: Readonly<Record<string, readonly string[]>> = {
   git: 'bisect citool config credential cvsserver daemon difftool filter-branch for-each-repo gui hook instaweb maintenance mergetool remote-ext rebase send-email shell submodule web--browse'.split(
     ' ',
   ),
 }
 
-/** Run whatever they are given: shells, interpreters, package managers, build tools, wrappers, editors, and clients with commands of their own. */
+/**
+ * Programs that run whatever they are given: shells, interpreters, package managers, build tools, wrappers, editors,
+ * and clients with their own commands.
+ */
 const RUNS_ANYTHING: ReadonlySet<string> = new Set(
   [
     'sh bash dash ash zsh fish ksh csh tcsh yash rc elvish mosh-server pwsh powershell cmd busybox toybox sash slsh tasksh xonsh nu',
@@ -120,16 +123,17 @@ const RUNS_ANYTHING: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 )
 
-/** Read what follows `--` as options all the same: for find it ends those of links alone. */
+/** Programs that read options even after `--`; for find it ends link options only. */
 export const READS_ON_AFTER_END: ReadonlySet<string> = new Set(['find'])
 
-/** Run programs that the configuration of the repository they work in names. */
+/** Programs that run what the repository's configuration names. */
 const OBEYS_REPOSITORY: ReadonlySet<string> = new Set('git gh hg jj'.split(' '))
 
 /**
- * Neither write nor start others, whatever their arguments: by the manuals of GNU coreutils 9, busybox, FreeBSD and macOS. Not here,
- * though they look alike: `uniq` (its second name is written), `sort`, `shuf`, `tree` and `base64` of macOS (`-o`), `date` and `hostname`
- * (set what they name), `diff` (starts `pr`), `ps` (shows the variables of other programs).
+ * Programs that neither write nor start others, whatever their arguments, by the manuals of GNU coreutils 9, busybox,
+ * FreeBSD and macOS. Not included although similar: `uniq` (writes to its second argument), `sort`, `shuf`, `tree`
+ * and macOS `base64` (`-o`), `date` and `hostname` (set values), `diff` (starts `pr`), `ps` (shows variables of other
+ * programs).
  */
 const HARMLESS: ReadonlySet<string> = new Set(
   'basename cat cksum cmp comm cut df dirname du echo expr false fold groups head id join logname ls md5sum nl nproc od paste printf pwd readlink realpath seq sha1sum sha256sum sha512sum sleep stat tac tail test tr true tty uname uptime wc whoami'.split(
@@ -137,24 +141,34 @@ const HARMLESS: ReadonlySet<string> = new Set(
   ),
 )
 
-/** `/usr/bin/python3.12` is known as `python`, `pip3` as `pip`. */
+/** `/usr/bin/python3.12` counts as `python`, `pip3` as `pip`. */
 export function baseName(program: string): string {
   const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
   const known = (one: string): boolean => RUNS_ANYTHING.has(one) || Object.hasOwn(RISKY, one)
   return known(name) ? name : name.replace(/[-\d.]+$/, '')
 }
 
-/** Whether it runs whatever it is given. */
+/** True if it runs whatever it is given. */
 export const runsAnything = (program: string): boolean => RUNS_ANYTHING.has(baseName(program))
 
-/** Whether some of its options start other programs. */
+/** True if some of its options start other programs. */
 export const startsOthers = (program: string): boolean => {
   const name = baseName(program)
   return RUNS_ANYTHING.has(name) || (RISKY[name]?.length ?? 0) > 0
 }
 
-/** Whether it runs only in a sandbox. A program that nobody has looked at does, and one that is named by a path. */
+/** Those of them that open no file. */
+const OPENS_NOTHING: ReadonlySet<string> = new Set(
+  'basename dirname echo expr false groups id logname nproc printf pwd seq sleep tr true tty uname uptime whoami'.split(
+    ' ',
+  ),
+)
+
+/** True if it runs only in a sandbox: unknown programs, and programs named by a path. */
 export const needsSandbox = (program: string): boolean => !HARMLESS.has(program)
 
-/** Whether a repository decides what else it runs. */
+/** True if its arguments may name files. */
+export const opensFiles = (program: string): boolean => !OPENS_NOTHING.has(program)
+
+/** True if the repository can decide what it runs. */
 export const obeysRepository = (program: string): boolean => OBEYS_REPOSITORY.has(baseName(program))

@@ -20,7 +20,7 @@ export const Output = z.object({
   stderr_truncated: z.boolean().optional(),
 })
 
-/** A program of the list with its arguments. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
+/** An allowed program with its arguments. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
 export async function program(
   what: string,
   given: {
@@ -34,13 +34,14 @@ export async function program(
   const { env } = given
   checkTexts([given.command, ...given.args, ...Object.values(env)])
   checkVariables(settings, env)
-  const onlyInSandbox = checkAllowed(settings, given.command, given.args)
+  const where = checkAllowed(settings, given.command, given.args)
   checkWords(settings, what, [given.command, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
-  const sandboxed = settings.sandbox === 'all' || (settings.sandbox === 'scripts' && onlyInSandbox)
-  // Where everything is shut in, nothing has a network; else what would run outside without this keeps it.
+  const sandboxed = settings.sandbox === 'all' || (settings.sandbox === 'scripts' && where !== 'outside')
+  // If everything is sandboxed, nothing has network access; otherwise a program that would run outside keeps it.
   const network = sandboxed && settings.sandbox === 'scripts'
-  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed, network }
+  const reader = network && where === 'reader'
+  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed, reader, network }
 }
 
 export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const
@@ -53,7 +54,7 @@ export async function scripted(
     readonly interpreter: (typeof INTERPRETERS)[number]
     readonly args: readonly string[]
     readonly cwd: string
-    /** A command line: read as at a terminal, with the folders that have names. */
+    /** A shell command line, with folder aliases. */
     readonly login?: boolean
   },
   settings: Settings,
@@ -98,21 +99,25 @@ async function execute(
   } finally {
     stopTelling()
     tellMade(command, ctx)
+    if (command.metClosed())
+      ctx.warn(
+        "Nothing can be created, renamed or removed directly in a folder that holds Pegboard's files, such as its configuration. Work in a folder below it; modules.shell.config.roots can name others.",
+      )
   }
 }
 
-/** It cannot be kept from being made everywhere, and may be the work of somebody else. */
+/** Creation of such files cannot be prevented everywhere, and may be someone else's work. */
 function tellMade(command: Command, { warn, log }: Context): void {
   const made = command.made().map((path) => basename(path))
   if (made.length === 0) return
   const what = made.join(', ')
-  warn(`While this ran, ${what} came to be there, which other programs obey: have a person look before it is used.`)
-  log.warn('what other programs obey came to be there while a command ran in the sandbox', { made: command.made() })
+  warn(`While this ran, ${what} was created, which other programs obey: ask a person to check it before use.`)
+  log.warn('a file that other programs obey was created while a command ran in the sandbox', { made: command.made() })
 }
 
 const TELL_MS = 2_000
 
-/** Says now and then that a command goes on, and the last line it wrote. */
+/** Reports from time to time that a command is still running, with its last line. */
 function telling({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
   const timer = setInterval(() => {
     const [last] = [stdout, stderr].map((one) => one.tail(1).trim()).filter(Boolean)
@@ -123,11 +128,11 @@ function telling({ stdout, stderr, startedAt }: Command, { config, progress }: C
   return () => clearInterval(timer)
 }
 
-const sideEffects = ['runs programs', 'may change files of the workspace']
+const sideEffects = ['runs programs', 'can change files of the workspace']
 
 const Run = z.object({
-  command: line.describe('The program alone, such as "git".'),
-  args: args.default([]).describe('Its arguments, one each. Nothing in them is expanded.'),
+  command: line.describe('Program name, such as "git".'),
+  args: args.default([]).describe('Arguments, one per entry, without expansion.'),
   cwd,
   timeout_seconds: timeoutSeconds,
   env: variables,
@@ -137,7 +142,7 @@ const Run = z.object({
 export const run: ToolDef<Settings, typeof Run> = {
   title: 'Run a program',
   description:
-    'Runs one allowed program with arguments, without a shell: no pipes, no globs, no variables. Gives exit code, stdout and stderr; a code other than 0 is a failure that has them, too. For a command line use bash; for what takes long, background_run.',
+    'Run one allowed program with arguments, without a shell: no pipes, no globs, no variables. Returns exit code, stdout and stderr; a code other than 0 is an error that includes them. For a command line use bash; for long ones, background_run.',
   aliases: ['exec', 'run command', 'execute program', 'exécuter', 'lancer une commande', 'ejecutar', 'ausführen'],
   tags: ['shell', 'command', 'process'],
   input: Run,
@@ -159,7 +164,7 @@ const Bash = z.object({
   cmd: needed('cmd')
     .min(1, 'missing required param: cmd')
     .max(100_000)
-    .describe('The command line. file_cache_dir/… and file_state_dir/… are folders of their own.'),
+    .describe('Command line. file_cache_dir/… and file_state_dir/… are separate folders.'),
   cwd,
   timeout_seconds: timeoutSeconds,
   stdin,
@@ -168,7 +173,7 @@ const Bash = z.object({
 export const bash: ToolDef<Settings, typeof Bash> = {
   title: 'Run a command line',
   description:
-    'Runs a command line in bash, with pipes and all, in a sandbox: no network, and only the workspace can be written. Gives exit code, stdout and stderr; a code other than 0 is a failure that has them, too. For longer programs use script.',
+    'Run a command line in bash, with pipes, in a sandbox: no network, and only the workspace is writable. Returns exit code, stdout and stderr; a code other than 0 is an error that includes them. For longer programs use script.',
   aliases: ['shell', 'terminal', 'command line', 'sh', 'ligne de commande', 'línea de comandos', 'Befehlszeile'],
   tags: ['shell', 'bash', 'command'],
   input: Bash,
@@ -184,9 +189,9 @@ export const bash: ToolDef<Settings, typeof Bash> = {
 }
 
 const Script = z.object({
-  content: line.describe('The program.'),
-  interpreter: z.enum(INTERPRETERS).default('bash').describe('What reads it.'),
-  args: args.default([]).describe('Its arguments.'),
+  content: line.describe('Source code.'),
+  interpreter: z.enum(INTERPRETERS).default('bash').describe('Interpreter.'),
+  args: args.default([]).describe('Arguments.'),
   cwd,
   timeout_seconds: timeoutSeconds,
   stdin,
@@ -195,7 +200,7 @@ const Script = z.object({
 export const script: ToolDef<Settings, typeof Script> = {
   title: 'Run a script',
   description:
-    'Runs a program you write, in bash, sh, node or python3, in a sandbox: no network, and only the workspace can be written. Nothing of it is kept. Gives exit code, stdout and stderr. For a single line use bash.',
+    'Run a script that you write, in bash, sh, node or python3, in a sandbox: no network, and only the workspace is writable. The script is not saved. Returns exit code, stdout and stderr. For a single line use bash.',
   aliases: ['run script', 'run code', 'python', 'javascript', 'exécuter un script', 'Skript ausführen'],
   tags: ['shell', 'script', 'code'],
   input: Script,

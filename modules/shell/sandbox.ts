@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { ownFilesBelow, type Processes, ToolError } from 'pegboard'
@@ -8,41 +8,45 @@ import { findProgram } from './find.ts'
 export interface Sandbox {
   readonly kind: 'bubblewrap' | 'seatbelt'
   readonly file: string
-  /** Older releases of bubblewrap cannot bound what is written to /tmp. */
+  /** Older releases of bubblewrap cannot limit the size of /tmp. */
   readonly boundsTmp: boolean
 }
 
 const TMP_BYTES = 256 * 1024 * 1024
 const SHM_BYTES = 64 * 1024 * 1024
 
-/** What a sandbox lets be seen and changed; all absolute and real. */
+/** What is visible and writable in a sandbox; absolute real paths. */
 export interface Walls {
   readonly writable: readonly string[]
   readonly readable: readonly string[]
-  /** Inside what is writable: there, but empty. */
+  /** Inside writable folders: exist but are empty. */
   readonly hiddenFolders: readonly string[]
   readonly hiddenFiles: readonly string[]
-  /** Inside what is writable: can only be read. */
+  /** Inside writable folders: read-only. */
   readonly fixed: readonly string[]
-  /** The same, of what is not there: macOS keeps it from being made; bubblewrap could only by making it. */
+  /** The same for paths that do not exist: macOS prevents their creation; bubblewrap would have to create them. */
   readonly absent?: readonly string[]
-  /** Can be written although they lie in what is hidden. */
+  /**
+   * Folders inside writable ones in which no entry can be created, removed or renamed; existing files can be written.
+   */
+  readonly closed?: readonly string[]
+  /** Writable although they are inside hidden folders. */
   readonly given?: readonly string[]
 }
 
-/** Programs, their libraries and what they ask of the system; of /etc nothing with a secret. */
+/** Programs, libraries and system files; nothing secret of /etc. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store', '/run/current-system']
 const ETC =
   'alternatives bash.bashrc ca-certificates crypto-policies debian_version fonts group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf os-release passwd pki profile profile.d protocols services ssl/certs ssl/openssl.cnf terminfo timezone'.split(
     ' ',
   )
 
-/** Keys and tokens, and what decides what others run: at the top of a workspace. */
+/** At the top of a workspace: keys, tokens, and files that decide what other programs run. */
 const HIDDEN = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/i
 const SHOWN = /^\.env\.(?:example|sample|template)$/i
 const FIXED = [
-  '.git/hooks',
-  '.git/config',
+  // Not only its hooks and settings: a nested repository in its index, or the file commondir, brings settings of its own.
+  '.git',
   '.gitconfig',
   '.mcp.json',
   '.vscode',
@@ -59,7 +63,7 @@ const FIXED = [
   '.envrc',
 ]
 
-/** @param given folders that a command may write to besides */
+/** @param given additional writable folders */
 export async function wallsFor(settings: Settings, given: readonly string[] = []): Promise<Walls> {
   const writable = await realOnes(rootsOf(settings))
   const inside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
@@ -78,7 +82,7 @@ export async function wallsFor(settings: Settings, given: readonly string[] = []
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
   const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
   const fixed = await realOnes([settings.modules_dir, ...wanted, ...own.fixed])
-  const absent = [...wanted, ...own.fixed].filter((path) => !isThere(path))
+  const absent = [...wanted, ...own.fixed, ...own.secret].filter((path) => !isThere(path))
   return {
     writable,
     readable: await realOnes(settings.readable),
@@ -86,40 +90,83 @@ export async function wallsFor(settings: Settings, given: readonly string[] = []
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
     fixed: fixed.filter((path) => inside(path) || own.fixed.includes(path)),
     ...(absent.length > 0 ? { absent } : {}),
+    ...(own.closed.length > 0 ? { closed: own.closed } : {}),
     ...(given.length > 0 ? { given: theirs } : {}),
   }
 }
 
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
-/** A link that leads nowhere is there, too. */
-const isThere = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined
+/** A broken link exists too. */
+function isThere(path: string): boolean {
+  try {
+    lstatSync(path)
+    return true
+  } catch {
+    return false
+  }
+}
 
-/** What others obey that was made since. */
-export const madeSince = ({ absent = [] }: Walls): readonly string[] => absent.filter(isThere)
+/** Files created since then that other programs obey. In a closed folder someone else created them. */
+export const madeSince = ({ absent = [], closed = [] }: Walls): readonly string[] =>
+  absent.filter((path) => isThere(path) && !closed.includes(dirname(path)))
 
-/** What is hidden in folders that a command is given. */
+/** Hidden paths in the given folders. */
 const hiddenIn = (folders: readonly string[] = [], hidden: readonly string[]): readonly string[] =>
   hidden.filter((path) => folders.some((folder) => path.startsWith(folder + sep)))
 
-/** The real places of those that are there. */
+/** Real paths of those that exist. */
 async function realOnes(paths: readonly string[]): Promise<string[]> {
   const found = paths.filter((path) => isAbsolute(path) && existsSync(path))
   return [...new Set(await Promise.all(found.map((path) => realpath(path))))]
 }
 
-/** Folders inside what is writable that lead to what is held: whoever renames one of them has a place for another in its stead. */
-function ways({ writable, fixed, hiddenFolders, hiddenFiles }: Walls): string[] {
-  const found = new Set<string>()
-  for (const path of [...fixed, ...hiddenFolders, ...hiddenFiles])
+/** Folders on the way to protected paths: renaming one would make room for a replacement. */
+function ways({ writable, fixed, hiddenFolders, hiddenFiles, closed = [] }: Walls): string[] {
+  const found = new Set<string>(closed)
+  for (const path of [...fixed, ...hiddenFolders, ...hiddenFiles, ...closed])
     for (let at = dirname(path); writable.some((root) => at.startsWith(root + sep)); at = dirname(at)) found.add(at)
   return [...found].toSorted((a, b) => a.length - b.length)
 }
 
-/** How names of hosts are found, for what has a network. */
+/** A closed folder with more entries cannot be used, because each entry is a mount. */
+const MAX_ENTRIES = 2_000
+
+/**
+ * A closed folder becomes an empty read-only folder in which each entry is mounted. Masks on entries then stay in
+ * place even if the real files are replaced.
+ * @throws ToolError for a folder with too many entries
+ */
+function closedArgs(folder: string, { fixed, hiddenFolders, hiddenFiles }: Walls): string[] {
+  const held = new Set([...fixed, ...hiddenFolders, ...hiddenFiles])
+  const entries = readdirSync(folder, { withFileTypes: true })
+  if (entries.length > MAX_ENTRIES)
+    throw new ToolError(`A folder with Pegboard's files has more than ${MAX_ENTRIES} entries.`, {
+      code: 'E_SANDBOX_UNAVAILABLE',
+      hint: 'The operator sets modules.shell.config.roots to folders without such files.',
+    })
+  return [
+    ...['--tmpfs', folder],
+    ...entries.flatMap((entry) => {
+      const path = join(folder, entry.name)
+      if (entry.isSymbolicLink()) return linkArgs(path)
+      return !held.has(path) && (entry.isDirectory() || entry.isFile()) ? ['--bind-try', path, path] : []
+    }),
+  ]
+}
+
+function linkArgs(path: string): string[] {
+  try {
+    return ['--symlink', readlinkSync(path), path]
+  } catch {
+    return []
+  }
+}
+
+/** Files for resolving host names, if there is a network. */
 const RESOLVER = ['resolv.conf', 'hosts', 'host.conf', 'gai.conf']
 
-/** The arguments of `bwrap` before those of the program. No other processes, a /tmp of its own, and no network unless asked for. */
+/** The arguments of `bwrap`. Own process namespace, own /tmp, and no network unless requested. */
 export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, network = false): string[] => [
   '--unshare-all',
   ...(network ? ['--share-net'] : []),
@@ -128,21 +175,23 @@ export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, netw
   ...['--cap-drop', 'ALL'],
   ...SYSTEM.flatMap((path) => ['--ro-bind-try', path, path]),
   ...[...ETC, ...(network ? RESOLVER : [])].flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
-  ...['--proc', '/proc', '--dev', '/dev'],
-  // Else memory could be filled with files there.
+  // Even without capabilities, root could change kernel settings there, such as the core dump handler.
+  ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev'],
+  // Otherwise files there could fill the memory.
   ...(boundsTmp ? ['--size', String(SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'] : []),
   ...(boundsTmp ? ['--size', String(TMP_BYTES)] : []),
   ...['--tmpfs', '/tmp'],
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.writable.flatMap((path) => ['--bind', path, path]),
   // A mount point cannot be renamed.
-  ...ways(walls).flatMap((path) => ['--bind', path, path]),
+  ...ways(walls).flatMap((path) => (walls.closed?.includes(path) ? closedArgs(path, walls) : ['--bind', path, path])),
   ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
   ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(walls.given ?? []).flatMap((path) => ['--bind', path, path]),
   ...hiddenIn(walls.given, walls.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
   ...hiddenIn(walls.given, walls.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...(walls.closed ?? []).flatMap((path) => ['--remount-ro', path]),
   ...['--remount-ro', '/', '--chdir', cwd, '--'],
 ]
 
@@ -150,7 +199,7 @@ const quoted = (path: string): string => `"${path.replaceAll(/["\\]/g, '\\$&')}"
 const these = (paths: readonly string[]): string => paths.map((path) => `(literal ${quoted(path)})`).join(' ')
 const below = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
 
-/** A profile for `sandbox-exec`. The last rule that fits decides. */
+/** A profile for `sandbox-exec`. The last matching rule decides. */
 export function seatbeltProfile(walls: Walls, network = false): string {
   const fixed = [...walls.fixed, ...(walls.absent ?? [])]
   const secret = hiddenIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
@@ -182,7 +231,7 @@ export interface Wrapped {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** A program as it is started so that it runs inside. */
+/** The command line of a program inside the sandbox. */
 export function inside(
   { kind, file, boundsTmp }: Sandbox,
   walls: Walls,
@@ -208,8 +257,8 @@ export function inside(
 const TRIAL_MS = 5_000
 
 /**
- * Finds out whether one works, by running something in it. Answers why not: in words for clients, and with what the system
- * said for the log.
+ * Tests the sandbox by running something in it.
+ * @returns why it does not work: for clients, and with the system's message for the log
  */
 export async function trySandbox(
   processes: Processes,
@@ -233,7 +282,7 @@ export async function trySandbox(
   return { why: `${kind} does not work on this machine`, detail }
 }
 
-/** What went wrong; empty when nothing did. */
+/** The error; empty if it works. */
 async function trial(processes: Processes, wrapped: Wrapped, cwd: string): Promise<string> {
   try {
     const program = await processes.start({ ...wrapped, cwd })
@@ -246,7 +295,7 @@ async function trial(processes: Processes, wrapped: Wrapped, cwd: string): Promi
     const late = setTimeout(() => void program.stop(0), TRIAL_MS)
     const { code } = await program.ended
     clearTimeout(late)
-    return code === 42 ? '' : words.trim() || `it ended with ${code}`
+    return code === 42 ? '' : words.trim() || `it exited with code ${code}`
   } catch (error) {
     return (error as Error).message
   }
@@ -255,5 +304,5 @@ async function trial(processes: Processes, wrapped: Wrapped, cwd: string): Promi
 export const noSandbox = (what: string, why: string): ToolError =>
   new ToolError(`${what} runs only in a sandbox, and ${why}.`, {
     code: 'E_SANDBOX_UNAVAILABLE',
-    hint: 'The operator installs bubblewrap on Linux, writes "sandbox": false beside a program that is trusted, or sets modules.shell.config.sandbox to "off".',
+    hint: 'The operator installs bubblewrap on Linux, sets "sandbox": false for a trusted program, or sets modules.shell.config.sandbox to "off".',
   })

@@ -1,6 +1,7 @@
+import { includesText } from '../_occurrences.ts'
 import type { Command } from './command.ts'
 
-/** A program that has written and then says nothing for so long has answered. */
+/** A program that has written something and is then silent for this long has answered. */
 const QUIET_MS = 250
 const LOOK_MS = 50
 
@@ -13,8 +14,8 @@ export interface Place {
 export const placeOf = ({ stdout, stderr }: Command): Place => ({ stdout: stdout.bytes, stderr: stderr.bytes })
 
 /**
- * Waits until a command has written what is waited for, or, where that is nothing special, anything and then nothing more
- * for a moment; until it ended; or for the time given. Rejects when `signal` fires.
+ * Waits until a command has written the expected text, or without one until it has written something and is silent;
+ * until it ends; or until the time is over. Rejects when `signal` fires.
  */
 export async function settled(
   command: Command,
@@ -44,7 +45,10 @@ export async function settled(
     const hasNew = now.stdout > from.stdout || now.stderr > from.stderr
     if (until === undefined) {
       if (hasNew && Date.now() - changedAt >= QUIET_MS) return
-    } else if (isNew && [stdout.since(from.stdout), stderr.since(from.stderr)].some((text) => text.includes(until)))
+    } else if (
+      isNew &&
+      [stdout.since(from.stdout), stderr.since(from.stderr)].some((text) => includesText(text, until))
+    )
       return
     if (ended || Date.now() - began >= waitMs) return
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))

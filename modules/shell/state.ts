@@ -8,26 +8,26 @@ export interface State {
   readonly jobs: Jobs
 }
 
-// One process may run several gateways, and this module is imported once.
+// One process may run several gateways, but this module is imported once.
 const states = new WeakMap<Processes, State>()
 
-/** From now on; what ran before is ended. */
+/** Starts; commands of an earlier start are ended. */
 export function begin(processes: Processes, log: Log): State {
   const state = { starter: createStarter(processes, log), jobs: createJobs() }
   states.set(processes, state)
   return state
 }
 
-/** Background commands are those of a principal in a profile. */
+/** Background commands belong to a principal in a profile. */
 export const ownerOf = ({ caller }: Pick<CallContext<Settings>, 'caller'>): string =>
   JSON.stringify([caller.profile, caller.principal])
 
-/** @throws ToolError where the host starts no programs */
+/** @throws ToolError if the host starts no programs */
 export function stateOf({
   services,
 }: Pick<CallContext<Settings>, 'services'>): State & { readonly processes: Processes } {
   const { processes } = services
   const state = processes && states.get(processes)
-  if (!processes || !state) throw new ToolError('No programs can be started here.', { hint: 'Do it another way.' })
+  if (!processes || !state) throw new ToolError('Programs cannot be started here.', { hint: 'Use another tool.' })
   return { ...state, processes }
 }

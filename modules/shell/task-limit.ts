@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A control group in which only so many processes and threads fit. */
+/** A control group with a maximum number of processes and threads. */
 export interface TaskLimit {
-  /** Whoever writes `0` to this file is inside, with all that it starts. */
+  /** Writing `0` to this file moves the writer and its future children into the group. */
   readonly join: string
-  /** Whether somebody inside wanted one more than fit. */
+  /** True if the limit was hit. */
   isReached(): boolean
-  /** Once all inside have ended. */
+  /** After all processes inside have ended. */
   remove(): void
 }
 
@@ -16,8 +16,8 @@ const PREFIX = 'pegboard-shell-'
 const ROOT = '/sys/fs/cgroup'
 
 /**
- * For root alone, whom `ulimit -u` does not limit. Everybody else has that, and may not make groups.
- * Undefined where there are no control groups, or none can be made.
+ * For root only, which `ulimit -u` does not limit; other users may not create groups. Undefined if control groups are
+ * unavailable.
  */
 export function createTaskLimit(max: number, platform: string): TaskLimit | undefined {
   if (platform !== 'linux' || process.getuid?.() !== 0) return undefined
@@ -41,7 +41,7 @@ export function createTaskLimit(max: number, platform: string): TaskLimit | unde
   })
 }
 
-/** The group of this process that counts processes: of the first version of control groups, or of the second. */
+/** The process's own pids control group, version 1 or 2. */
 function ownGroup(): string {
   const lines = readFileSync('/proc/self/cgroup', 'utf8').split('\n')
   const first = lines.find((line) => line.split(':')[1]?.split(',').includes('pids'))
@@ -52,7 +52,7 @@ function ownGroup(): string {
   return group
 }
 
-/** Those of servers that were killed, and of commands whose last process took longer to end. A group with somebody inside cannot be removed. */
+/** Removes groups left by killed servers and slow processes. A group with processes cannot be removed. */
 function removeAbandoned(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = name.startsWith(PREFIX) ? name.slice(PREFIX.length).split('-')[0] : undefined

@@ -4,11 +4,11 @@ import { checkChat, MAX_FILE_BYTES, type Settings } from './config.ts'
 import { fileName } from './files.ts'
 import { split } from './split.ts'
 
-/** The way to Telegram for whoever has an adapter to talk through. */
+/** The adapter for Telegram. */
 export function createAdapter(api: BotApi, settings: Settings): PlatformAdapter {
   return {
     name: 'telegram',
-    /** Plain text: no sign in it means anything to Telegram. `options.reply_to` is the message it answers. */
+    /** Sends plain text without markup. `options.reply_to` is the id of the message to answer. */
     async send(channel, text, options = {}) {
       const chat_id = checkChat(channel, settings)
       const ids: string[] = []

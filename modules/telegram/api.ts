@@ -3,10 +3,10 @@ import { createOriginFetch } from '../_origin-fetch.ts'
 import { parsed } from '../_text.ts'
 import { SETTING, type Settings, tokenOf } from './config.ts'
 
-/** No longer is believed: timers count no longer, and it is a mistake. */
+/** Longer waits are treated as a mistake; timers have a maximum too. */
 const LONGEST_SILENCE_S = 24 * 60 * 60
 
-/** A file as the Bot API takes it: a part of a form. */
+/** A file as a form part for the Bot API. */
 export interface Upload {
   readonly field: string
   readonly filename: string
@@ -17,12 +17,12 @@ export interface Upload {
 /** The Bot API, https://core.telegram.org/bots/api. */
 export interface BotApi {
   /**
-   * @returns what the API calls `result`
-   * @throws ToolError E_RATE_LIMITED until Telegram wants to be asked again, E_BACKEND_UNAVAILABLE where it does not answer,
-   * else E_TOOL_FAILED with its own words
+   * @returns the `result` of the API
+   * @throws ToolError E_RATE_LIMITED while Telegram asks to wait, E_BACKEND_UNAVAILABLE if it does not answer,
+   * otherwise E_TOOL_FAILED with its message
    */
   call(method: string, params?: Readonly<Record<string, unknown>>, how?: How): Promise<unknown>
-  /** The bytes behind the `file_path` of `getFile`. */
+  /** Downloads the `file_path` of `getFile`. */
   download(filePath: string, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array>
   close(): Promise<void>
 }
@@ -44,17 +44,17 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
   })
   let silentUntil = 0
 
-  /** The token is part of the address, and addresses get into messages. */
+  /** The URL contains the token, and error messages contain URLs. */
   const redacted = (text: string): string =>
     text.replaceAll(token, '<redacted>').replaceAll(encodeURIComponent(token), '<redacted>')
 
   function unreached(method: string, error: unknown): unknown {
     if (!isPegboardError(error)) return error
-    const message = redacted(`Telegram did not take bot${token}/${method}: ${error.message}`)
+    const message = redacted(`Telegram did not accept bot${token}/${method}: ${error.message}`)
     log.warn(message, { code: error.code })
     return new ToolError(message, {
       code: error.code === 'E_TOO_LARGE' ? 'E_TOO_LARGE' : 'E_BACKEND_UNAVAILABLE',
-      hint: `Try again later. ${SETTING}.base_url says where it is.`,
+      hint: `Try again later. See ${SETTING}.base_url.`,
       retryable: error.code !== 'E_TOO_LARGE' && error.code !== 'E_NOT_FOUND',
     })
   }
@@ -72,16 +72,16 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
       code: code >= 500 ? 'E_BACKEND_UNAVAILABLE' : 'E_TOOL_FAILED',
       hint:
         code === 401 || code === 404
-          ? `The bot's token is wrong (${SETTING}.token); that is for the operator.`
-          : 'Change what it names, or do without.',
+          ? `The bot's token is wrong (${SETTING}.token). Ask the operator.`
+          : 'Change the parameters, or continue without it.',
     })
   }
 
   const limited = (): ToolError => {
     const seconds = Math.ceil((silentUntil - now()) / 1000)
-    return new ToolError(`Telegram wants no request for ${seconds} s.`, {
+    return new ToolError(`Telegram allows no requests for ${seconds} s.`, {
       code: 'E_RATE_LIMITED',
-      hint: 'Wait that long, then do it again.',
+      hint: 'Wait that long, then try again.',
       retryable: true,
       retryAfterMs: silentUntil - now(),
       data: { retryAfter: seconds },
@@ -137,7 +137,7 @@ interface Answer {
   readonly retryAfter: number
 }
 
-/** A proxy between may answer anything: then its status is what is known. */
+/** A proxy may return anything; then only the status is known. */
 function answerOf(text: string, status: number): Answer {
   const given = fieldsOf(parsed(text)?.value)
   const { ok, result, error_code, description, parameters } = given ?? { description: 'the answer is not JSON' }

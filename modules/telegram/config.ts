@@ -2,37 +2,37 @@ import { hash } from 'node:crypto'
 import { type Paths, ToolError, z } from 'pegboard'
 import { own, cachePaths as pathsOf } from '../_folders.ts'
 
-/** A group's number is below 0; `@name` is a public channel. */
+/** Group ids are negative; `@name` is a public channel. */
 const CHAT = /^(?:-?[1-9]\d{0,18}|@[A-Za-z]\w{3,31})$/
 const chat = z.union([z.string().regex(CHAT, 'a chat is a number or @name'), z.int()]).transform(String)
 
-/** Unknown keys are refused: a misspelt limit must not leave something open. */
+/** Unknown keys are rejected, so that a misspelled limit does not leave something open. */
 export const Config = z.strictObject({
-  token: z.string().min(1).optional().describe('The token of the bot, best as "${TELEGRAM_BOT_TOKEN}".'),
+  token: z.string().min(1).optional().describe('Token of the bot; use "${TELEGRAM_BOT_TOKEN}".'),
   token_env: z
     .string()
     .regex(/^[A-Za-z_]\w*$/)
     .optional()
-    .describe('The variable that holds the token, in place of token.'),
+    .describe('Variable that holds the token, instead of token.'),
   base_url: z
     .url({ protocol: /^https?$/ })
     .default('https://api.telegram.org')
-    .describe('Where the Bot API is; a server of your own may be on this machine.'),
-  allowed_chat_ids: z.array(chat).default([]).describe('The chats that may be written to and are heard.'),
-  default_chat_id: chat.optional().describe('The chat that is meant where a request comes from none; allowed by this.'),
-  inbound: z.boolean().default(false).describe('Takes in the messages of these chats.'),
+    .describe('Address of the Bot API; can be a server on this machine.'),
+  allowed_chat_ids: z.array(chat).default([]).describe('Chats that the bot can use.'),
+  default_chat_id: chat.optional().describe('Chat for requests that come from no chat; it is also allowed.'),
+  inbound: z.boolean().default(false).describe('Receive the messages of these chats.'),
   user_agent: z
     .string()
     .min(1)
     .default('{{user_agent}}')
-    .describe('What requests say they come from; default services.fetch.userAgent.'),
-  timeout: z.int().min(1).max(300).default(60).describe('Seconds a request may take.'),
+    .describe('User-Agent header; default services.fetch.userAgent.'),
+  timeout: z.int().min(1).max(300).default(60).describe('Timeout of a request (seconds).'),
   file_cache_dir: z
     .string()
     .min(1)
     .default('{{cache_dir}}/files')
     .describe('The only folder that files are sent from.'),
-  denied_paths: z.array(z.string().min(1)).default([]).describe('What in it is never sent.'),
+  denied_paths: z.array(z.string().min(1)).default([]).describe('Paths in it that are never sent.'),
   config_file: own('config_file'),
   state_dir: own('state_dir'),
 })
@@ -41,13 +41,13 @@ export type Settings = z.infer<typeof Config>
 
 export const SETTING = 'modules.telegram.config'
 
-/** Telegram takes no larger file from a bot without a server of its own; the agreed limit of these tools. */
+/** Telegram's limit for bots without their own server; also fixed by the requirements. */
 export const MAX_FILE_BYTES = 20 * 1024 * 1024
 
 export const tokenOf = ({ token, token_env }: Settings): string | undefined =>
   token ?? (token_env === undefined ? undefined : process.env[token_env] || undefined)
 
-/** The number of the bot, which its token begins with and which is no secret; of another form of token a digest. */
+/** The bot's id, the public first part of its token; for other token formats a digest. */
 export function botOf(settings: Settings): string {
   const token = tokenOf(settings) ?? ''
   return /^\d+(?=:)/.exec(token)?.[0] ?? hash('sha256', token).slice(0, 16)
@@ -59,10 +59,10 @@ export const configured = ({ config }: { readonly config: Settings }): true | st
     ? `set ${SETTING}.token`
     : `set the variable ${config.token_env} (${SETTING}.token_env)`)
 
-/** The folder that files are sent from, and where those that come in are put. */
+/** The folder that files are sent from and received files are saved to. */
 export const cachePaths = (settings: Settings): Paths => pathsOf(settings, SETTING)
 
-/** @throws ToolError E_DENIED_BY_POLICY for a chat that the operator has not named */
+/** @throws ToolError E_DENIED_BY_POLICY for a chat that the operator has not listed */
 export function checkChat(chatId: string, { allowed_chat_ids, default_chat_id }: Settings): string {
   if (!CHAT.test(chatId))
     throw new ToolError(`invalid chat_id: ${chatId.slice(0, 80)}`, {
@@ -72,7 +72,7 @@ export function checkChat(chatId: string, { allowed_chat_ids, default_chat_id }:
   if (chatId !== default_chat_id && !allowed_chat_ids.includes(chatId))
     throw new ToolError(`unauthorized chat_id: ${chatId}`, {
       code: 'E_DENIED_BY_POLICY',
-      hint: `${SETTING}.allowed_chat_ids has the chats that may be used.`,
+      hint: `See ${SETTING}.allowed_chat_ids.`,
     })
   return chatId
 }

@@ -4,7 +4,7 @@ import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
 
 const ALIAS = 'file_cache_dir'
 
-/** A file of the cache folder, by an absolute path, one relative to it, or one that begins with its alias. */
+/** Reads a file of the cache folder, by an absolute path, a relative path, or its alias. */
 export async function readCached(wanted: string, settings: Settings): Promise<{ name: string; bytes: Uint8Array }> {
   const path = wanted === ALIAS || wanted.startsWith(`${ALIAS}/`) ? wanted.slice(ALIAS.length + 1) || '.' : wanted
   const paths = cachePaths(settings)
@@ -13,7 +13,7 @@ export async function readCached(wanted: string, settings: Settings): Promise<{ 
       if (file.size > MAX_FILE_BYTES)
         throw new ToolError(`file too large to send (>${MAX_FILE_BYTES} bytes): ${wanted}`, {
           code: 'E_TOO_LARGE',
-          hint: 'Send a smaller one.',
+          hint: 'Send a smaller file.',
         })
       return { name: basename(file.path), bytes: await contentOf(file) }
     })
@@ -22,7 +22,7 @@ export async function readCached(wanted: string, settings: Settings): Promise<{ 
     if (error.code === 'E_PATH_OUTSIDE_ROOT')
       throw new ToolError(`refusing to send file outside file_cache_dir: ${wanted}`, {
         code: 'E_PATH_OUTSIDE_ROOT',
-        hint: `Put it there first; ${SETTING}.file_cache_dir is the folder.`,
+        hint: `Copy it there first; see ${SETTING}.file_cache_dir.`,
       })
     if (error.code === 'E_NOT_REGULAR_FILE' && (await paths.stat(path).catch(() => undefined))?.kind === 'dir')
       throw new ToolError(`path is a directory: ${wanted}`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a file in it.' })
@@ -30,7 +30,7 @@ export async function readCached(wanted: string, settings: Settings): Promise<{ 
   }
 }
 
-/** What is there now, and no more than may be sent however it grows. */
+/** The current content, limited even if the file grows. */
 async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
   const buffer = new Uint8Array(size)
   let length = 0
@@ -41,7 +41,7 @@ async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
 
 const MAX_NAME_BYTES = 200
 
-/** A name that shows as one, and that file systems take: no folders, no control characters, at most 120 characters. */
+/** A safe file name: no folders, no control characters, at most 120 characters. */
 export function fileName(wanted: string): string {
   const name = basename(wanted.replaceAll('\\', '/'))
     .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')

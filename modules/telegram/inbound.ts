@@ -9,7 +9,7 @@ const POLL_S = 50
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 
-/** What is odd in a message counts as not said; without a number and a chat it is none. */
+/** Invalid members count as missing; a message needs an id and a chat. */
 const said = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined)
 const word = said(z.string())
 const User = z.object({ id: z.int(), username: word, first_name: word, last_name: word })
@@ -21,7 +21,7 @@ const StoredFile = z.object({
 })
 const Message = z.object({
   message_id: z.int(),
-  /** Seconds, of years that are written with four digits. */
+  /** In seconds, for years with four digits. */
   date: said(z.int().min(0).max(253_402_300_799)),
   chat: z.object({ id: z.int(), username: word, title: word }),
   from: said(User),
@@ -43,11 +43,11 @@ interface Host {
   readonly signal: AbortSignal
 }
 
-/** Takes in what is written in the allowed chats until `signal` fires. Never rejects. */
+/** Receives messages of the allowed chats until `signal` fires. Never rejects. */
 export async function listen(api: BotApi, settings: Settings, host: Host): Promise<void> {
   const { services, log, signal } = host
   const allowed = new Set([...settings.allowed_chat_ids, settings.default_chat_id ?? ''])
-  // Numbers of updates are a bot's own: those of another would have what waits for this one thrown away.
+  // Update ids belong to one bot; those of another would discard waiting messages.
   const offsetKey = `offset:${botOf(settings)}`
   let offset: number | undefined
   let pause = FIRST_PAUSE_MS
@@ -60,22 +60,22 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
         { signal, timeoutMs: (POLL_S + 10) * 1000 },
       )
       const updates = (Array.isArray(answer) ? answer : [answer]).flatMap((one) => Update.safeParse(one).data ?? [])
-      // Asked again at once it would answer the same.
+      // Asking again at once would give the same answer.
       if (updates.length === 0 && !isEmpty(answer))
-        throw new ToolError('Telegram answered with something else than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
+        throw new ToolError('Telegram answered with something other than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
       pause = FIRST_PAUSE_MS
       for (const update of updates) {
         const message = update.message ?? update.edited_message
         if (message && (allowed.has(String(message.chat.id)) || allowed.has(`@${message.chat.username ?? ''}`)))
           await take(api, settings, host, message)
-        // Kept only now: what was not taken in is sent again after a restart.
+        // Saved only now, so that an unprocessed message is received again after a restart.
         offset = update.update_id + 1
         await services.kv?.set(offsetKey, offset)
       }
     } catch (error) {
       if (signal.aborted) return
       const asked = isPegboardError(error) ? error.retryAfterMs : null
-      log.warn('messages from Telegram do not come in; it is tried again', { error, ms: asked ?? pause })
+      log.warn('messages from Telegram cannot be received; retrying', { error, ms: asked ?? pause })
       await wait(asked ?? pause, undefined, { signal, ref: false }).catch(() => undefined)
       pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
     }
@@ -105,24 +105,24 @@ async function take(api: BotApi, settings: Settings, host: Host, message: Messag
   await services.incoming?.receive(incoming)
 }
 
-const notKept = (filename: string): string => `[file not kept: ${filename}]`
+const notKept = (filename: string): string => `[file not saved: ${filename}]`
 
-/** Whatever is wrong with a file, the messages after it must come: undefined, unless the next try may go better. */
+/** A failing file must not block later messages: undefined, unless a retry may succeed. */
 const orNone = (error: unknown): undefined => {
   if (!isPegboardError(error) || error.retryable) throw error
 }
 
-/** Before anything is fetched: on a fresh installation the folder is not there yet. */
+/** Checked before any download, because the folder may not exist yet. */
 const hasFolder = (settings: Settings, log: Log): Promise<boolean> =>
   makeCache(settings, SETTING).then(
     () => true,
     (error) => {
-      log.warn(`files from Telegram are not kept: ${SETTING}.file_cache_dir cannot be made`, { error })
+      log.warn(`files from Telegram are not saved: ${SETTING}.file_cache_dir cannot be created`, { error })
       return false
     },
   )
 
-/** A file that is too large or gone is named in the text and not fetched. */
+/** A file that is too large or missing is named in the text and not downloaded. */
 async function filesOf(api: BotApi, settings: Settings, { log, signal }: Host, message: Message) {
   const photo = message.photo?.at(-1)
   const files: (StoredFile & { readonly fallback: string; readonly type: string })[] = []
@@ -146,7 +146,7 @@ async function bytesOf(api: BotApi, file_id: string, signal: AbortSignal): Promi
   return data && (await api.download(data.file_path, MAX_FILE_BYTES, signal))
 }
 
-/** Puts files where the tools of this machine can read them, and says where that is. */
+/** Saves files where local tools can read them, and returns their paths. */
 async function kept(settings: Settings, { chat, message_id }: Message, files: readonly Attachment[]) {
   const paths = cachePaths(settings)
   return await Promise.all(

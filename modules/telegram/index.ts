@@ -7,7 +7,7 @@ import { fileName, readCached } from './files.ts'
 import { listen } from './inbound.ts'
 import { reactionList, reactionOf } from './reactions.ts'
 
-/** One for each configuration there is, since profiles may have their own. They wait together when Telegram says so. */
+/** One per configuration, because profiles may have their own; they share rate limits of the same bot. */
 const apis = new Map<string, BotApi>()
 
 function apiFor(settings: Settings, log: CallContext['log']): BotApi {
@@ -22,7 +22,7 @@ type Context = CallContext<Settings>
 const missing = (name: string): ToolError =>
   new ToolError(`missing required param: ${name}`, { code: 'E_VALIDATION', hint: `Give ${name}.` })
 
-/** The chat that is meant: the one asked for, else the one the request comes from, else the operator's. */
+/** The chat: the requested one, otherwise that of the request, otherwise the operator's default. */
 function chatOf(asked: string | undefined, { origin, config }: Context): string {
   const here = origin.platform === 'telegram' ? origin.channelId : ''
   const chat = asked || here || config.default_chat_id
@@ -38,12 +38,12 @@ const chat_id = z
   .union([z.string().max(64), z.int()])
   .transform(String)
   .optional()
-  .describe('The chat; default the one the request comes from.')
-const caption = z.string().max(1024).optional().describe('Text below it.')
-const filename = z.string().max(255).optional().describe('What the file is called there; default its own name.')
+  .describe('Chat; default the chat of the request.')
+const caption = z.string().max(1024).optional().describe('Caption.')
+const filename = z.string().max(255).optional().describe('File name to show; default its own name.')
 
 const SendFile = z.object({
-  path: needed('path').max(4096).describe('A file in file_cache_dir.'),
+  path: needed('path').max(4096).describe('File in file_cache_dir.'),
   filename,
   caption,
 })
@@ -51,7 +51,7 @@ const SendFile = z.object({
 const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
   title: 'Send a file to the Telegram chat',
   description:
-    'Sends a file of file_cache_dir to the Telegram chat the request comes from, as a document up to 20 MiB. Write the file there first.',
+    'Send a file from file_cache_dir to the Telegram chat of the request, as a document up to 20 MiB. Write the file there first.',
   aliases: ['telegram document', 'send to telegram', 'envoyer sur telegram', 'telegram senden'],
   tags: ['telegram', 'chat', 'files'],
   input: SendFile,
@@ -73,8 +73,8 @@ const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
 
 const SendVoice = z.object({
   chat_id,
-  path: z.string().max(4096).optional().describe('Ogg/Opus in file_cache_dir; else the text is spoken.'),
-  text: z.string().max(8192).optional().describe('What is spoken, up to 1,200 characters; default the caption.'),
+  path: z.string().max(4096).optional().describe('Ogg/Opus file in file_cache_dir; without it the text is spoken.'),
+  text: z.string().max(8192).optional().describe('Text to speak, up to 1,200 characters; default the caption.'),
   lang: z.string().max(35).optional().describe('Language of the text, such as "de"; default by its script.'),
   filename,
   caption,
@@ -83,7 +83,7 @@ const SendVoice = z.object({
 const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
   title: 'Send a voice message on Telegram',
   description:
-    'Sends a voice message to a Telegram chat: a recording of file_cache_dir, or a text that a speech program of this machine reads aloud.',
+    'Send a voice message to a Telegram chat: a recording from file_cache_dir, or a text that a local speech program reads aloud.',
   aliases: ['voice note', 'say on telegram', 'message vocal', 'Sprachnachricht', 'mensaje de voz'],
   tags: ['telegram', 'chat', 'voice'],
   input: SendVoice,
@@ -106,8 +106,8 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
     }
     const words = text?.trim() || below?.trim()
     if (!words)
-      throw new ToolError('missing voice synthesis text', { code: 'E_VALIDATION', hint: 'Give text or path.' })
-    if (!services.processes) throw new ToolError('Programs cannot be run here.', { code: 'E_BACKEND_UNAVAILABLE' })
+      throw new ToolError('missing voice synthesis text', { code: 'E_VALIDATION', hint: 'Pass text or path.' })
+    if (!services.processes) throw new ToolError('Programs cannot run here.', { code: 'E_BACKEND_UNAVAILABLE' })
     const voice = await speak(words, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
     return {
       ...(await sent(ctx, 'sendVoice', params, 'voice', {
@@ -127,14 +127,13 @@ const React = z.object({
     .union([z.string().max(20), z.int()])
     .transform(String)
     .optional()
-    .describe('The message; default the one the request comes from.'),
-  is_big: z.boolean().optional().describe('With a large animation.'),
+    .describe('Message; default the message of the request.'),
+  is_big: z.boolean().optional().describe('Use a large animation.'),
 })
 
 const telegram_react: ToolDef<Settings, typeof React> = {
   title: 'React to a Telegram message',
-  description:
-    'Puts one of the standard emoji reactions on a message of a Telegram chat, in place of an answer in words.',
+  description: 'React to a message of a Telegram chat with one of the standard emoji, instead of an answer in words.',
   aliases: ['emoji reaction', 'thumbs up', 'réagir', 'reagieren', 'reaccionar'],
   tags: ['telegram', 'chat', 'emoji'],
   input: React,
@@ -152,13 +151,13 @@ const telegram_react: ToolDef<Settings, typeof React> = {
     if (!/^[1-9]\d{0,15}$/.test(message))
       throw new ToolError(`invalid message_id: ${message.slice(0, 40)}`, {
         code: 'E_VALIDATION',
-        hint: 'Give its number.',
+        hint: 'Pass its number.',
       })
     const reaction = reactionOf(emoji)
     if (reaction === undefined)
       throw new ToolError(`emoji is not in Telegram standard reactions list: ${emoji}`, {
         code: 'E_VALIDATION',
-        hint: 'Take one of those in the description of emoji.',
+        hint: 'Use one from the description of emoji.',
       })
     await apiFor(ctx.config, ctx.log).call(
       'setMessageReaction',
@@ -193,8 +192,7 @@ async function sent(
 
 export default defineModule({
   name: 'telegram',
-  description:
-    'Sends files, voice messages and reactions to Telegram chats as a bot, and takes in what is written there.',
+  description: 'Send files, voice messages and reactions to Telegram chats as a bot, and receive messages.',
   config: Config,
   synonyms: [['telegram', 'tg']],
   start({ config, log, signal, services }) {

@@ -1,10 +1,10 @@
-/** The emoji that Telegram takes as reactions, in its own spelling. */
+/** The emoji that Telegram accepts as reactions, in its own spelling. */
 const REACTIONS =
   '👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂️ 🤷 🤷‍♀️ 😡'.split(
     ' ',
   )
 
-/** Keyboards add a variation selector where Telegram has none, and leave it out where it has one. */
+/** Keyboards add or omit variation selectors. */
 const bare = (emoji: string): string => emoji.replaceAll('\uFE0F', '')
 
 const spellings = new Map(REACTIONS.map((emoji) => [bare(emoji), emoji]))

@@ -1,12 +1,12 @@
 /** Telegram counts UTF-16 units. */
 export const MAX_TEXT = 4096
 
-// Made when a text is first too long: it takes ten milliseconds.
+// Created on first use, which takes ten milliseconds.
 let segments: Intl.Segmenter | undefined
 
 /**
- * A text in pieces that Telegram takes, in order: at the end of a paragraph, a line or a word where one is in the last quarter,
- * never inside a character that is made of several.
+ * Splits a text into pieces that Telegram accepts: at the end of a paragraph, line or word within the last quarter,
+ * never inside a composed character.
  */
 export function split(text: string, most = MAX_TEXT): string[] {
   const pieces: string[] = []
@@ -25,7 +25,7 @@ function endOf(text: string, most: number): number {
     const at = head.lastIndexOf(mark)
     if (at >= most * 0.75) return at + mark.length
   }
-  // Looked at with what follows: a piece that ends in half a character does not show it.
+  // Includes the following character, because a cut inside a composed character is not visible in the piece alone.
   segments ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   const before = segments.segment(text.slice(0, most + 64)).containing(most)?.index ?? most
   return before > 0 ? before : most

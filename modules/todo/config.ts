@@ -2,18 +2,14 @@ import { z } from 'pegboard'
 
 /** Unknown keys are refused: a misspelt limit must not be without effect. */
 export const Config = z.strictObject({
-  agent_name: z.string().max(100).default('').describe('What $AGENT in people stands for: the name of the agent.'),
-  user_name: z
-    .string()
-    .max(100)
-    .default('')
-    .describe('What $SPEAKER stands for where a request does not say who speaks.'),
+  agent_name: z.string().max(100).default('').describe('Name for $AGENT in people.'),
+  user_name: z.string().max(100).default('').describe('Name for $SPEAKER if a request does not say who speaks.'),
   file_state_dir: z
     .string()
     .min(1)
     .default('{{state_dir}}/files')
-    .describe('The folder of TODO.md, TODO.DONE.md and contacts/ACTIVE.md; as in modules.filesystem.config.'),
-  max_open: z.int().min(1).max(1_000).default(200).describe('Open entries at most; another is refused.'),
+    .describe('Folder of TODO.md, TODO.DONE.md and contacts/ACTIVE.md, as in modules.filesystem.config.'),
+  max_open: z.int().min(1).max(1_000).default(200).describe('Maximum number of open entries.'),
 })
 
 /** As `Config` gives it. */

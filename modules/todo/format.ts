@@ -34,7 +34,7 @@ const LINE: Readonly<Record<Kind, RegExp>> = {
   ),
 }
 
-/** Reads a file, whoever wrote it. What is no entry stays as it is, and in comments there are none. */
+/** Parses a file of any author. Lines that are not entries stay unchanged, and comments contain no entries. */
 export function parseList(text: string, kind: Kind): List {
   const lines = text === '' ? [] : text.replace(/^\uFEFF/, '').split(/\r?\n/)
   const end = lines[0] === '---' ? lines.indexOf('---', 1) : -1

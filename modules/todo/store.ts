@@ -17,7 +17,7 @@ export const countsOf = ({ wip, done }: Lists): Counts => ({
   done_count: itemsOf(done).length,
 })
 
-/** `TODO.md` and `TODO.DONE.md`, which people and agents may write in too. */
+/** Access to `TODO.md` and `TODO.DONE.md`, which people and agents may edit too. */
 export function createStore(dir: string, now: () => Date) {
   const files: StateFiles = stateFiles(dir, '.todo.lock', SETTING)
   const read = async (kind: Kind): Promise<List> => parseList(await files.read(FILES[kind]), kind)
@@ -26,8 +26,8 @@ export function createStore(dir: string, now: () => Date) {
   return {
     lists,
     /**
-     * Changes what is there at that moment, both files or none. What is done is written first: whatever happens in between,
-     * an entry may be twice in them, and is never lost.
+     * Changes both files or none, based on their current content. Finished entries are written first, so that an
+     * interruption may duplicate an entry but never loses one.
      */
     change: <T extends Partial<Lists>>(how: (before: Lists) => T): Promise<T & { readonly counts: Counts }> =>
       files.alone(async () => {

@@ -12,7 +12,7 @@ const NAME = 'todo_update'
 const ACTIONS = ['add', 'complete'] as const
 const MAX_CONTENT = 2_000
 
-/** What is said of a wrong argument is agreed, to the word. */
+/** The wording of these errors is fixed by the requirements. */
 const needed =
   (name: string) =>
   (issue: { readonly input?: unknown }): string =>
@@ -27,22 +27,22 @@ const Input = z.object({
       error: ({ input }) =>
         input === undefined || input === null || input === '' ? 'action is required' : `invalid action: ${said(input)}`,
     })
-    .describe('add: write an entry; complete: say what was done.'),
+    .describe('add: write an entry; complete: mark one as done.'),
   content: z
     .string({ error: needed('content') })
     .trim()
     .min(1, 'content is required')
     .max(MAX_CONTENT)
-    .describe('The entry in plain words with names, or which one is done, in any words.'),
+    .describe('The entry in plain words with names, or words that identify the completed one.'),
   people: z
     .array(z.string({ error: ARE_STRINGS }), { error: ARE_STRINGS })
     .max(50)
     .optional()
-    .describe('For add: everybody the entry is about; $SPEAKER is who you talk with, $AGENT is you.'),
+    .describe('For add: everybody in the entry; $SPEAKER is the user, $AGENT is you.'),
   chat_id: z
     .string({ error: 'chat_id must be a string' })
     .optional()
-    .describe('The Telegram chat it came up in: tg:<number>.'),
+    .describe('Telegram chat of the entry: tg:<number>.'),
 })
 type Asked = z.infer<typeof Input>
 
@@ -59,12 +59,12 @@ interface Result {
 
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
-/** @param now injected by tests */
+/** @param now clock; tests pass their own */
 export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
   return {
     title: 'Change the to-do list',
     description:
-      'Adds an entry to the to-do list of the person, or completes one. Say in people whom it is about; the ids of people, doubles and the entry that is done are found by a language model. Not for reminders at a time, nor for the steps of your own work.',
+      "Add an entry to the user's to-do list, or complete one. Name the people it is about in people; a language model finds their ids, duplicates and the completed entry. Not for reminders at a time, nor for the steps of your own work.",
     aliases: ['add todo', 'complete todo', 'todo liste', 'ajouter une tâche', 'tâche terminée', 'añadir tarea'],
     tags: ['todo', 'tasks', 'productivity'],
     input: Input,
@@ -87,7 +87,7 @@ async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () =
   const chat = chatOf(asked.chat_id)
   const speaker = origin.userName || origin.userId || config.user_name
   const people = peopleOf(asked.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
-  // One entry is one line, whatever was written.
+  // An entry is one line, whatever was written.
   const raw = asked.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
 
   const { contacts, problems } = await contactsOf(config)
@@ -103,14 +103,14 @@ async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () =
   const before = await store.lists()
   const room = (open: number): void => {
     if (open >= config.max_open)
-      throw new ToolError(`There are ${open} open entries, and ${config.max_open} are kept.`, {
+      throw new ToolError(`There are ${open} open entries; the limit is ${config.max_open}.`, {
         code: 'E_TOO_LARGE',
-        hint: `Complete some first; ${SETTING}.max_open decides.`,
+        hint: `Complete some first; see ${SETTING}.max_open.`,
       })
   }
   room(countsOf(before).open_count)
 
-  progress(0, 3, 'finding whom it is about')
+  progress(0, 3, 'finding the people')
   const written = await resolveReferences(llm, {
     entry: raw,
     people,
@@ -134,7 +134,7 @@ async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () =
   const content = isResolved ? written : raw
   const warnings = isResolved ? [] : ['reference_unresolved_write_raw']
 
-  progress(1, 3, 'looking for doubles')
+  progress(1, 3, 'looking for duplicates')
   const open = itemsOf(before.wip)
   const doubles = open.length === 0 ? [] : await findDoubles(llm, content, textsOf(open))
 
@@ -162,7 +162,7 @@ async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () =
 const noMatch = (): ToolError =>
   new ToolError('no matching todo item in TODO.md', {
     code: 'E_NOT_FOUND',
-    hint: 'Look at the open entries with the tool that lists them.',
+    hint: 'List the open entries first.',
   })
 
 async function complete(
@@ -185,7 +185,7 @@ async function complete(
         .map(({ content }) => `"${content}"`)
         .join(', ')}`,
       {
-        hint: 'Say which one, with the words of the entry.',
+        hint: 'Name one, with the words of the entry.',
       },
     )
 
@@ -193,7 +193,7 @@ async function complete(
   const { counts, item } = await store.change((lists) => {
     const { list, gone } = withoutItems(lists.wip, [only])
     const [item] = gone
-    // Somebody else was faster.
+    // Another caller was faster.
     if (!item) throw noMatch()
     return { wip: list, done: withItem(lists.done, { ...item, done }), item }
   })
@@ -211,19 +211,19 @@ function chatOf(given: string | undefined): string | undefined {
   if (text === '') return undefined
   const number = telegramChat(text)
   if (number === undefined)
-    throw refused(`invalid chat_id: ${text.slice(0, 80)}`, 'Leave it out, or write tg:<number> of a Telegram chat.')
+    throw refused(`invalid chat_id: ${text.slice(0, 80)}`, 'Leave it out, or use tg:<number> of a Telegram chat.')
   return `tg:${number}`
 }
 
-/** Who is spoken of; the two tokens become names where those are known. */
+/** The people mentioned; the two placeholders become names if those are known. */
 function peopleOf(given: readonly string[] | undefined, tokens: Readonly<Record<string, string>>): readonly string[] {
   const people = (given ?? []).map((one) => one.trim()).filter((one) => one !== '')
   if (people.length === 0)
-    throw refused('people is required for add action', 'Name everybody it is about; $SPEAKER is who you talk with.')
+    throw refused('people is required for add action', 'Name everybody in the entry; $SPEAKER is the user.')
   return people.map((one) => (Object.hasOwn(tokens, one) && tokens[one] !== '' ? (tokens[one] as string) : one))
 }
 
-/** Those who may be written to; none where the file is not there. */
+/** People who can be written to; none if the file does not exist. */
 async function contactsOf({
   file_state_dir,
 }: Settings): Promise<{ contacts: readonly Contact[]; problems: readonly string[] }> {

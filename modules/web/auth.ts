@@ -4,13 +4,16 @@ import { type AuthProfile, SETTING, type Settings } from './config.ts'
 
 export interface Login {
   readonly profile: AuthProfile
-  /** The header with the secret, which nobody but the address is to see. */
+  /** The header with the secret, sent to the allowed address only. */
   readonly header: Readonly<Record<string, string>>
-  /** How the secret may be written in an answer. */
+  /** Spellings of the secret that may occur in a response. */
   readonly spellings: readonly string[]
 }
 
-/** The login a model names, for this address and method alone. @throws ToolError E_DENIED_BY_POLICY, E_NOT_FOUND, E_VALIDATION */
+/**
+ * The login that a model names, for this address and method only.
+ * @throws ToolError E_DENIED_BY_POLICY, E_NOT_FOUND, E_VALIDATION
+ */
 export function loginFor(
   id: string,
   url: URL,
@@ -23,9 +26,9 @@ export function loginFor(
     new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
   const shown = JSON.stringify(id.slice(0, 100))
   if (!secrets.enabled)
-    throw denied('auth_profile is not enabled (set secrets.enabled=true)', `${where}.secrets.enabled decides.`)
+    throw denied('auth_profile is not enabled (set secrets.enabled=true)', `See ${where}.secrets.enabled.`)
   if (!secrets.allow_profiles.includes(id))
-    throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `${where}.secrets.allow_profiles decides.`)
+    throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `See ${where}.secrets.allow_profiles.`)
   const profile = Object.hasOwn(auth_profiles, id) ? auth_profiles[id] : undefined
   if (!profile)
     throw new ToolError(`auth_profile not found: ${shown}`, {
@@ -37,7 +40,7 @@ export function loginFor(
   if (names.length > 0 && profile.allow_headers.length === 0)
     throw new ToolError(`headers are not allowed when using auth_profile ${shown}`, {
       code: 'E_VALIDATION',
-      hint: `Leave headers out; ${where}.auth_profiles.${id}.allow_headers decides.`,
+      hint: `Leave headers out; see ${where}.auth_profiles.${id}.allow_headers.`,
     })
   if (names.includes(profile.header.toLowerCase()))
     throw new ToolError(
@@ -54,17 +57,17 @@ export function loginFor(
   return { profile, header: { [profile.header.toLowerCase()]: value }, spellings: [...new Set(spellings)] }
 }
 
-/** @throws ToolError E_DENIED_BY_POLICY where the login is for other addresses or methods */
+/** @throws ToolError E_DENIED_BY_POLICY if the login is for other addresses or methods */
 function checkUse({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
   const denied = (what: string): ToolError =>
     new ToolError(`auth_profile ${shown} is not for ${what}`, {
       code: 'E_DENIED_BY_POLICY',
-      hint: `${SETTING}.url_fetch.auth_profiles decides.`,
+      hint: `See ${SETTING}.url_fetch.auth_profiles.`,
     })
   if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw denied('this address')
   if (!(methods as readonly string[]).includes(method)) throw denied(`the method ${method}`)
 }
 
-/** The text without a secret, however it is written. */
+/** Removes a secret in all its spellings from a text. */
 export const without = (text: string, secrets: readonly string[]): string =>
   secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '[redacted]')), text)

@@ -1,13 +1,13 @@
 import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
 import { allowsPrivate, crawl4aiUrl, PRIVATE_SWITCH, SETTING, type Settings } from './config.ts'
 
-/** What requests are made with under one configuration. */
+/** The HTTP clients of one configuration. */
 export interface Way {
-  /** To pages that a model names. */
+  /** For pages that a model names. */
   readonly pages: GuardedFetch
-  /** The same for url_fetch, which has rules of its own. */
+  /** For url_fetch, which has its own rules. */
   readonly requests: GuardedFetch
-  /** To engines that the operator named, wherever they are. */
+  /** For engines that the operator configured, at any address. */
   readonly engines: GuardedFetch
 }
 
@@ -16,7 +16,7 @@ export interface Client {
   close(): Promise<void>
 }
 
-/** One way for each configuration there is, since profiles may have their own. */
+/** One set of clients per configuration, because profiles may have their own. */
 export function createClient(): Client {
   const made = new Map<string, Way>()
   return {
@@ -59,7 +59,7 @@ function wayUnder(settings: Settings): Way {
       userAgent,
       maxBytes: 2 * fetch.max_bytes,
       check(url) {
-        if (!origins.has(url.origin)) throw new ToolError('This is no engine.', { code: 'E_SSRF_BLOCKED' })
+        if (!origins.has(url.origin)) throw new ToolError('Unknown engine.', { code: 'E_SSRF_BLOCKED' })
       },
     }),
   }
@@ -75,14 +75,17 @@ export function checkPrefix(href: string, allowed: readonly string[]): void {
   if (!allowed.some((prefix) => hasPrefix(href, prefix)))
     throw new ToolError('url is not allowed by guard', {
       code: 'E_DENIED_BY_POLICY',
-      hint: `${SETTING}.url_fetch.guard.allowed_url_prefixes decides.`,
+      hint: `See ${SETTING}.url_fetch.guard.allowed_url_prefixes.`,
     })
 }
 
-/** What climbs out of a path for those who see a slash in `%2F`; written plainly it is gone from an address that was parsed. */
+/**
+ * Path segments that some servers resolve to the parent folder, because they read `%2F` as a slash. Plain ones are
+ * resolved by the URL parser.
+ */
 const CLIMBS = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\]|%2f|%5c|$)/i
 
-/** A prefix that names a whole host is that host, and not one whose name goes on. */
+/** A prefix that ends with a host name matches only that host, not longer names. */
 export function hasPrefix(href: string, prefix: string): boolean {
   if (prefix === '' || !href.startsWith(prefix) || CLIMBS.test(href.split(/[?#]/, 1)[0] ?? '')) return false
   return !/^https?:\/\/[^/?#]+$/i.test(prefix) || /^(?:$|[/?#])/.test(href.slice(prefix.length))

@@ -9,11 +9,11 @@ import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
 
 const Input = z.object({
-  url: z.string().trim().min(1).max(8192).describe('The whole address, with https:// or http://.'),
+  url: z.string().trim().min(1).max(8192).describe('Full address, with https:// or http://.'),
   mode: z
     .enum(['text', 'links', 'metadata'])
     .default('text')
-    .describe('All words of the page, its links, or what it says of itself.'),
+    .describe('All text of the page, its links, or its metadata.'),
 })
 
 const MAX_TEXT = 50_000
@@ -35,9 +35,9 @@ const FACTS: Readonly<Record<string, readonly [string, string?]>> = {
 }
 
 export const createExtract = (client: Client, reader: Reader, robots: Robots): ToolDef<Settings, typeof Input> => ({
-  title: 'Take a page apart',
+  title: 'Extract from a page',
   description:
-    'Gives one thing of a web page: all its words as plain text with menus, its links, or what it says of itself (title, description, author, date). To read its content use {url_fetch_tool}.',
+    'Extract one thing from a web page: all its words as plain text with menus, its links, or its metadata (title, description, author, date). To read its content use {url_fetch_tool}.',
   aliases: ['page links', 'page metadata', 'list links', 'liens de la page', 'enlaces de la página'],
   tags: ['web', 'links', 'metadata'],
   input: Input,
@@ -47,7 +47,7 @@ export const createExtract = (client: Client, reader: Reader, robots: Robots): T
   sideEffects: ['sends a request to the address'],
   examples: [{ input: { url: 'https://example.com/', mode: 'links' } }],
   available: reads,
-  async run({ url: given, mode }, { config, signal }) {
+  async run({ url: given, mode }, { config, caller: { principal }, signal }) {
     const { pages } = client.wayFor(config)
     const url = await checkTarget(given, pages)
     await robots.check(url, pages, config, signal)
@@ -56,16 +56,17 @@ export const createExtract = (client: Client, reader: Reader, robots: Robots): T
     const html = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '')
     if (!answer.ok || html === undefined)
       throw new ToolError(
-        answer.ok ? 'The address gives no text.' : `Failed to fetch the page: status ${answer.status}.`,
+        answer.ok ? 'The response is not text.' : `Failed to fetch the page: status ${answer.status}.`,
         { hint: 'Try another address.' },
       )
     const about = { url: answer.url, mode }
     if (mode === 'metadata') {
-      const [found = {}] = (await reader.select({ html, url: answer.url, each: 'html', fields: FACTS })) ?? []
+      const job = { html, url: answer.url, each: 'html', fields: FACTS }
+      const [found = {}] = (await reader.select(job, { principal, signal })) ?? []
       const metadata = Object.fromEntries(Object.entries(found).filter(([, value]) => value !== ''))
       return { ...about, metadata }
     }
-    const page = readPage(html, answer.url)
+    const page = await readPage(html, answer.url)
     const once = new Map(page.links.map((link) => [link.url, link] as const).reverse())
     const links = page.links.filter((link) => once.get(link.url) === link)
     if (mode === 'links') return { ...about, title: page.title, links }

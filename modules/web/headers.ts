@@ -1,17 +1,17 @@
 import { ToolError } from 'pegboard'
 
-/** What a request may say of itself. */
+/** Headers that a request may set. */
 const ALLOWED = ['Accept', 'Content-Type', 'User-Agent', 'If-None-Match', 'If-Modified-Since', 'Range']
 const DENIED =
   /^(?:authorization|cookie2?|set-cookie2?|host|connection|transfer-encoding|content-length|te|upgrade|expect|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip)$/
 
-/** The headers a model gave, checked, with names in lower case. @throws ToolError E_VALIDATION naming what is allowed */
+/** Validates the model's headers; names become lower case. @throws ToolError E_VALIDATION with the allowed headers */
 export function checkHeaders(
   given: Readonly<Record<string, string>>,
   more: readonly string[] = [],
 ): Record<string, string> {
   const allowed = [...ALLOWED, ...more]
-  const hint = `Allowed are ${allowed.join(', ')}; logins go by auth_profile.`
+  const hint = `Allowed are ${allowed.join(', ')}; for logins use auth_profile.`
   const refused = (message: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
   const headers: Record<string, string> = {}
   for (const [written, value] of Object.entries(given)) {
@@ -22,8 +22,7 @@ export function checkHeaders(
       throw refused(`header ${shown} is not allowed`)
     if (!allowed.some((one) => one.toLowerCase() === name))
       throw refused(`header ${shown} is not allowed (allowlist enforced)`)
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-      throw refused(`header ${shown} has characters that headers cannot have`)
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw refused(`header ${shown} has invalid characters`)
     headers[name] = value
   }
   return headers

@@ -1,12 +1,12 @@
-/** Which engines failed lately. One nobody asked counts as well. */
+/** Tracks which engines failed recently. An engine that was never used counts as healthy. */
 export interface Health {
   isUp(address: string): boolean
   failed(address: string, ms: number): void
-  /** Asks an engine how it is, unless that was asked less than `ms` ago. */
+  /** Checks an engine, at most once per `ms`. */
   probe(address: string, ms: number, ask: () => Promise<boolean>): Promise<boolean>
 }
 
-/** @param changed told whenever an answer of `isUp` becomes another */
+/** @param changed called when the result of `isUp` changes */
 export function createHealth(changed: () => void, now: () => number = () => performance.now()): Health {
   const down = new Map<string, number>()
   const probes = new Map<string, { readonly until: number; readonly answer: Promise<boolean> }>()

@@ -1,22 +1,23 @@
 import { Worker } from 'node:worker_threads'
+import { createTurns } from '../_turns.ts'
 
-/** What the worker is asked. */
+/** A request to the worker. */
 export type Job =
   | { readonly kind: 'read'; readonly html: string; readonly url: string }
   | {
       readonly kind: 'select'
       readonly html: string
       readonly url: string
-      /** One for each result, and in it, by name: where it is, and the attribute that says it instead of its text. */
+      /** Selector of one result; in it, by field name: selector, and the attribute to read instead of the text. */
       readonly each: string
       readonly fields: Readonly<Record<string, readonly [selector: string, attribute?: string]>>
     }
 
-/** A page as a reader sees it. */
+/** The readable content of a page. */
 export interface Article {
   readonly title: string
   readonly markdown: string
-  /** All of the page, as no part of it stands out as its content. */
+  /** True if the whole page is returned because no part stands out as its content. */
   readonly whole: boolean
   readonly byline?: string
   readonly published?: string
@@ -27,36 +28,42 @@ export interface Article {
 
 export type Row = Readonly<Record<string, string>>
 
+/** The caller that waits for a page. */
+export interface Asker {
+  readonly principal: string
+  readonly signal: AbortSignal
+}
+
 export interface Reader {
-  /** `undefined` for a page that cannot be read in time, or at all. */
-  read(html: string, url: string): Promise<Article | undefined>
-  /** Finds in a page what it has many of. */
-  select(job: Omit<Extract<Job, { kind: 'select' }>, 'kind'>): Promise<readonly Row[] | undefined>
-  /** Ends the worker; what is read afterwards begins a new one. */
+  /** `undefined` if the page cannot be parsed in time, or at all. */
+  read(html: string, url: string, asker: Asker): Promise<Article | undefined>
+  /** Extracts repeated items from a page. */
+  select(job: Omit<Extract<Job, { kind: 'select' }>, 'kind'>, asker: Asker): Promise<readonly Row[] | undefined>
+  /** Ends the worker; the next read starts a new one. */
   close(): Promise<void>
 }
 
-/** A page that takes longer is made to take longer. */
+/** A page that takes longer was built to do so. */
 const MOST_MS = 8_000
 const IDLE_MS = 60_000
 const MOST_MEMORY_MB = 384
 
-/** Reads one page after the other in a worker, which is there while it is used. */
+/** Parses pages one after the other in a worker thread that exists while it is used. Principals take turns. */
 export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   let worker: Worker | undefined
   let idle: NodeJS.Timeout | undefined
-  let last: Promise<unknown> = Promise.resolve()
+  const turns = createTurns(1)
 
   function start(): Worker {
     const made = new Worker(new URL('./reading.cjs', import.meta.url), {
-      // Nothing of ours, and what the packages have to say goes nowhere.
+      // No environment variables, and output of the packages is discarded.
       env: {},
       execArgv: [],
       stdout: true,
       stderr: true,
       resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
     })
-    // Whoever waits hears of it, too; where nobody does, it is of no matter.
+    // Callers get the error too; without a caller it does not matter.
     made.on('error', () => undefined)
     return made
   }
@@ -84,7 +91,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
       busy.on('message', done).on('error', failed).on('exit', failed)
       busy.postMessage(job)
     })
-    // Whatever went wrong may be going on still.
+    // The failed work may still be running.
     if (answer === undefined) await end()
     else {
       busy.unref()
@@ -94,18 +101,18 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     return answer
   }
 
-  const inTurn = (job: Job): Promise<unknown> => {
-    const next = last.then(() => work(job))
-    last = next.catch(() => undefined)
-    return next
+  async function inTurn(job: Job, { principal, signal }: Asker): Promise<unknown> {
+    const endTurn = await turns.take(principal, signal)
+    try {
+      return await work(job)
+    } finally {
+      endTurn()
+    }
   }
 
   return {
-    read: async (html, url) => (await inTurn({ kind: 'read', html, url })) as Article | undefined,
-    select: async (job) => (await inTurn({ kind: 'select', ...job })) as readonly Row[] | undefined,
-    async close() {
-      await end()
-      await last
-    },
+    read: async (html, url, asker) => (await inTurn({ kind: 'read', html, url }, asker)) as Article | undefined,
+    select: async (job, asker) => (await inTurn({ kind: 'select', ...job }, asker)) as readonly Row[] | undefined,
+    close: end,
   }
 }

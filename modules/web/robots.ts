@@ -1,9 +1,9 @@
 import { type GuardedFetch, ToolError } from 'pegboard'
 import { SETTING, type Settings } from './config.ts'
 
-/** What sites want of robots. */
+/** Robots rules of sites. */
 export interface Robots {
-  /** @throws ToolError E_DENIED_BY_POLICY for a page that its site wants no robot to read, where the operator minds */
+  /** @throws ToolError E_DENIED_BY_POLICY for a page that its site disallows, if the operator enabled the check */
   check(url: string, fetch: GuardedFetch, settings: Settings, signal: AbortSignal): Promise<void>
 }
 
@@ -16,7 +16,10 @@ const MOST_KEPT = 500
 const MOST_BYTES = 500 * 1024
 const TIMEOUT_MS = 10_000
 
-/** Asks each site once an hour. One that does not answer wants none, as RFC 9309 has it; one that has no such file minds nobody. */
+/**
+ * Reads each site's rules once an hour. A site that does not answer disallows everything (RFC 9309); one without
+ * robots.txt allows everything.
+ */
 export function createRobots(now: () => number = () => performance.now()): Robots {
   const kept = new Map<string, { readonly until: number; readonly rules: Promise<string | undefined> }>()
 
@@ -31,7 +34,7 @@ export function createRobots(now: () => number = () => performance.now()): Robot
     async check(url, fetch, settings, signal) {
       if (settings.fetch.robots === 'ignore') return
       const file = new URL('/robots.txt', url).href
-      // Not by who asks: the answer is the same for all, but may have been cut short by one of them.
+      // Not bound to one caller: the result is shared and must not be cut short by one of them.
       let found = kept.get(file)
       if (!found || found.until <= now()) {
         found = { until: now() + KEPT_MS, rules: ask(file, fetch, signal).catch(() => undefined) }
@@ -46,9 +49,9 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       if (rules !== undefined && parse(file, rules).isAllowed(url, agent) !== false) return
       throw new ToolError(
         rules === undefined
-          ? 'The site does not say what robots may read.'
-          : 'The site wants no robots to read this page (robots.txt).',
-        { code: 'E_DENIED_BY_POLICY', hint: `Use another page; ${SETTING}.fetch.robots decides.` },
+          ? 'robots.txt of the site could not be read.'
+          : 'The site does not allow robots to read this page (robots.txt).',
+        { code: 'E_DENIED_BY_POLICY', hint: `Use another page; see ${SETTING}.fetch.robots.` },
       )
     },
   }
@@ -56,6 +59,6 @@ export function createRobots(now: () => number = () => performance.now()): Robot
 
 type Parse = (url: string, rules: string) => Rules
 
-/** The package is one function, which Node and bundlers wrap as they see fit. */
+/** The package exports one function, which Node and bundlers wrap differently. */
 const parserIn = (found: unknown): Parse =>
   typeof found === 'function' ? (found as Parse) : parserIn((found as { readonly default: unknown }).default)

@@ -3,9 +3,10 @@ import { type GuardedFetch, isPegboardError, ToolError } from 'pegboard'
 type Reason = 'INVALID_FORMAT' | 'INVALID_PROTOCOL' | 'DNS_RESOLUTION_FAILED' | 'PRIVATE_NETWORK_BLOCKED'
 
 /**
- * Looks at an address before anybody is asked for it, by all answers of the name service, too: engines that ask for it
- * themselves cannot be guarded on the way. Whoever connects here looks again. Gives the address.
- * @throws ToolError E_VALIDATION, E_DNS, E_SSRF_BLOCKED, with the reason as others name it
+ * Checks an address and its DNS answers before it is passed to an engine, because requests of external engines cannot
+ * be guarded. Requests made here are checked again.
+ * @returns the address
+ * @throws ToolError E_VALIDATION, E_DNS, E_SSRF_BLOCKED, with fixed reasons
  */
 export async function checkTarget(given: string, fetch: GuardedFetch): Promise<string> {
   const url = URL.canParse(given.trim()) ? new URL(given.trim()) : undefined

@@ -10,7 +10,7 @@ import { type Client, checkPrefix, hasPrefix } from './client.ts'
 import { downloadsOf, SETTING, type Settings, writes } from './config.ts'
 import { checkHeaders } from './headers.ts'
 
-/** What this tool says and does is agreed elsewhere, to the word: agents written for it call it. */
+/** Behaviour and texts of this tool are fixed by the requirements: existing agents call it. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 const WITH_BODY: readonly string[] = ['POST', 'PUT', 'PATCH']
 const ALIAS = 'file_cache_dir'
@@ -18,17 +18,12 @@ const MAX_LINKS = 50
 
 const noUrl = 'missing required param: url'
 const Input = z.object({
-  url: z
-    .string({ error: noUrl })
-    .trim()
-    .min(1, noUrl)
-    .max(8192)
-    .describe('The whole address, with https:// or http://.'),
+  url: z.string({ error: noUrl }).trim().min(1, noUrl).max(8192).describe('Full address, with https:// or http://.'),
   method: z
     .enum(METHODS, { error: ({ input }) => `unsupported method: ${String(input).slice(0, 40)}` })
     .default('GET')
-    .describe('What to do with the address.'),
-  auth_profile: z.string().max(100).optional().describe('A login that the operator has set up, by its name.'),
+    .describe('HTTP method.'),
+  auth_profile: z.string().max(100).optional().describe('Name of a login that the operator configured.'),
   headers: z
     .record(z.string(), z.string({ error: 'the value of a header must be a string' }))
     .default({})
@@ -37,22 +32,22 @@ const Input = z.object({
     .unknown()
     .meta({ type: ['string', 'object', 'array', 'number', 'boolean', 'null'] })
     .optional()
-    .describe('What to send, with POST, PUT and PATCH; what is no text is sent as JSON.'),
+    .describe('Body, with POST, PUT and PATCH; values other than text are sent as JSON.'),
   download_path: z
     .string()
     .min(1)
     .max(4096)
     .optional()
-    .describe('Save the answer as this file in file_cache_dir instead of giving it: for PDFs and the like.'),
-  timeout_seconds: z.number().positive().max(300).optional().describe('Seconds it may take.'),
-  max_bytes: z.int().min(1).max(1_073_741_824).optional().describe('Bytes to give or save at most.'),
+    .describe('Save the response as this file in file_cache_dir instead of returning it: for PDFs and the like.'),
+  timeout_seconds: z.number().positive().max(300).optional().describe('Timeout in seconds.'),
+  max_bytes: z.int().min(1).max(1_073_741_824).optional().describe('Maximum bytes to return or save.'),
 })
 type Asked = z.infer<typeof Input>
 
 export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> => ({
   title: 'Send a web request',
   description:
-    'Sends a request to an http or https address and gives the answer as text, or saves it as a file with download_path; logins are named, never written. A status that is no success is a failure that has the answer, too. To only read a page use {url_fetch_tool}.',
+    'Send a request to an http or https address and return the response as text, or save it as a file with download_path; logins are passed by name. A status other than success is an error that includes the response. To only read a page use {url_fetch_tool}.',
   aliases: ['fetch with login', 'call web api', 'download to cache', 'requête web', 'petición web'],
   tags: ['web', 'http', 'api', 'download'],
   input: Input,
@@ -60,7 +55,7 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
   openWorld: true,
   opaque: ['body', 'body_text', 'links'],
   available: writes,
-  sideEffects: ['sends data to the address', 'may change what is there', 'may save a file'],
+  sideEffects: ['sends data to the address', 'can change the resource', 'may save a file'],
   examples: [
     { input: { url: 'https://api.example.com/items', method: 'POST', body: { name: 'Ada' } } },
     { input: { url: 'https://example.com/paper.pdf', download_path: 'papers/paper.pdf' } },
@@ -71,7 +66,7 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
     if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
       throw new ToolError(url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url', {
         code: 'E_VALIDATION',
-        hint: 'Use a whole address with http or https.',
+        hint: 'Use a full address with http or https.',
       })
     const { href } = url
     checkPrefix(href, url_fetch.guard.allowed_url_prefixes)
@@ -80,7 +75,7 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       : undefined
     const body = bodyOf(asked)
     const headers = { ...checkHeaders(asked.headers, login?.profile.allow_headers), ...login?.header }
-    // Whoever gave headers says what it is.
+    // Headers given by the caller set the content type.
     const type = Object.keys(asked.headers).length === 0 ? body?.type : undefined
     const saved = asked.download_path === undefined ? undefined : await placeOf(asked.download_path, config)
     const maxBytes = asked.max_bytes ?? (saved ? url_fetch.max_bytes_download : url_fetch.max_bytes)
@@ -93,10 +88,12 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       redirect: follows ? 'same-origin' : 'manual',
       checkRedirect({ href: next }) {
         if (login && !login.profile.url_prefixes.some((prefix) => hasPrefix(next, prefix)))
-          throw new ToolError('The login led to an address it is not for.', { code: 'E_REDIRECT_BLOCKED' })
+          throw new ToolError('The login redirected to an address outside its url_prefixes.', {
+            code: 'E_REDIRECT_BLOCKED',
+          })
       },
       timeoutMs: (asked.timeout_seconds ?? url_fetch.timeout) * 1000,
-      // What is longer is cut where it is shown, and refused where it is saved: both are decided here.
+      // Longer responses are cut when shown and rejected when saved; this limit covers both.
       maxBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
       maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
     }
@@ -124,17 +121,17 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       return { ...facts, bytes, path: `${ALIAS}/${path}`, abs_path: file, saved: true, note: `saved to ${ALIAS}` }
     }
     const { bytes, truncated } = await cut(answer, maxBytes)
-    const result = { ...facts, truncated, bytes: bytes.length, ...contentOf(bytes, answer, login) }
+    const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, answer, login)) }
     const location = answer.headers.get('location')
     if (!answer.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
     return result
   },
 })
 
-/** As it may be shown: an address can hold a secret, too. */
+/** The URL may contain a secret too, so it is redacted. */
 const shownUrl = (url: string, login: Login | undefined): string => without(redactUrl(url), login?.spellings ?? [])
 
-/** A failure that has the answer. */
+/** A failure that includes the response. */
 interface Answered {
   readonly status: number
   readonly body?: string
@@ -179,7 +176,7 @@ function bodyOf(asked: Asked): { readonly text: string; readonly type: string } 
     : { text: JSON.stringify(asked.body), type: 'application/json' }
 }
 
-/** A value that is one of the names our files have, which mean nothing elsewhere. */
+/** A value that uses one of our folder aliases, which mean nothing to other servers. */
 function pathIn(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return /^file_(?:cache|state)_dir\/\S{1,300}$/.test(value) ? value : undefined
   if (typeof value !== 'object' || value === null || depth > 20) return undefined
@@ -190,7 +187,7 @@ function pathIn(value: unknown, depth = 0): string | undefined {
   return undefined
 }
 
-/** As much of an answer as is wanted. */
+/** The wanted part of a response. */
 async function cut(answer: Response, most: number): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
   const pieces: Uint8Array[] = []
   let size = 0
@@ -202,15 +199,16 @@ async function cut(answer: Response, most: number): Promise<{ readonly bytes: Bu
   return { bytes: Buffer.concat(pieces).subarray(0, most), truncated: size > most }
 }
 
-/** What a model is shown, without what looks like a secret. */
-function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
+/** The content shown to a model, with apparent secrets removed. */
+async function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
   const hide = (text: string): string => redact(without(text, login?.spellings ?? []))
   const type = answer.headers.get('content-type') ?? ''
   const text = textOf(bytes, type)
-  if (text === undefined) return { binary: true as const, note: 'It is no text; save it with download_path.' }
+  if (text === undefined)
+    return { binary: true as const, note: 'The response is not text; save it with download_path.' }
   const isPage = /html/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(text.slice(0, 500)))
   if (!isPage) return { body: hide(text) }
-  const page = readPage(text, answer.url)
+  const page = await readPage(text, answer.url)
   if (page.text === '') return { body: hide(text) }
   const links = page.links
     .slice(0, MAX_LINKS)
@@ -227,14 +225,14 @@ async function placeOf(given: string, settings: Settings) {
   if (isAbsolute(path) || path === '..' || path.startsWith(`..${sep}`) || (await isLink()))
     throw new ToolError(`refusing to write outside allowed base dirs (${ALIAS})`, {
       code: 'E_PATH_OUTSIDE_ROOT',
-      hint: 'Use a relative path without "..", and no link.',
+      hint: 'Use a relative path without ".." and without links.',
     })
   await fs.mkdir(base, { recursive: true, mode: 0o700 })
   await checkWritable(paths, path)
   return {
     path: path.split(sep).join('/'),
     file: join(base, path),
-    /** Whole or not at all. Gives the bytes. */
+    /** Writes all or nothing. @returns the bytes */
     async write(answer: Response, most: number, secrets: readonly string[]): Promise<number> {
       let size = 0
       async function* counted(): AsyncGenerator<Uint8Array> {
@@ -250,7 +248,7 @@ async function placeOf(given: string, settings: Settings) {
             )
           const seen = Buffer.concat([tail, piece])
           if (keys.some((key) => seen.includes(key)))
-            throw new ToolError('The answer holds the login it was asked with; nothing was saved.', {
+            throw new ToolError('The response contains the login; nothing was saved.', {
               code: 'E_SECRET_BLOCKED',
             })
           tail = seen.subarray(Math.max(0, seen.length - longest + 1))

@@ -1,23 +1,23 @@
 const MAX_URLS = 1_000
 const URL_LIKE = /https?:\/\/[^\s<>"'`\\^{|}]{1,2000}/gi
-/** Ends a sentence rather than an address. */
+/** Characters that end a sentence rather than a URL. */
 const TRAILING = /[.,;:!?…*_]$/
 
-/** The web addresses in a text, each once, in order; at most 1,000. What stands around them in prose is left off. */
+/** The URLs in a text, each once, in order, at most 1,000. Surrounding punctuation is removed. */
 export function urlsIn(text: string): readonly string[] {
   const found = new Set<string>()
   for (const [match] of text.matchAll(URL_LIKE)) {
-    const url = trimmed(match)
+    const url = trimUrl(match)
     if (/^https?:\/\/[^/?#]/i.test(url)) found.add(url)
     if (found.size >= MAX_URLS) break
   }
   return [...found]
 }
 
-/** Closing brackets belong to an address only when it opens them. */
-function trimmed(url: string): string {
+/** A closing bracket belongs to a URL only if the URL contains the opening one. */
+function trimUrl(url: string): string {
   let end = url.length
-  const unopened: Record<string, number> = { ')': surplus(url, '(', ')'), ']': surplus(url, '[', ']') }
+  const unopened: Record<string, number> = { ')': countSurplus(url, '(', ')'), ']': countSurplus(url, '[', ']') }
   for (;;) {
     const last = url[end - 1] ?? ''
     if ((unopened[last] ?? 0) > 0) unopened[last] = (unopened[last] ?? 0) - 1
@@ -26,21 +26,21 @@ function trimmed(url: string): string {
   }
 }
 
-const surplus = (text: string, opener: string, closer: string): number =>
+const countSurplus = (text: string, opener: string, closer: string): number =>
   text.split(closer).length - text.split(opener).length
 
 export interface Citation {
   readonly url: string
-  /** Names of the tools whose results had it. */
+  /** Names of the tools whose results contained it. */
   readonly tools: readonly string[]
 }
 
-/** Which addresses tools have named in a conversation. */
+/** Collects the URLs that tools returned in a conversation. */
 export interface Citations {
   add(tool: string, text: string): void
-  /** In the order in which they first came. */
+  /** In order of first occurrence. */
   readonly all: readonly Citation[]
-  /** Those that a final answer uses. */
+  /** The URLs that a final answer uses. */
   usedIn(answer: string): readonly Citation[]
 }
 

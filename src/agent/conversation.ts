@@ -1,25 +1,32 @@
 import { PegboardError } from '../core/errors.ts'
-import { createToolLoop, type RoundLimits } from '../core/loop.ts'
-import type { ToolAnswer } from './answer.ts'
-import { type ChatMessage, chat, conversationCancelled, type Endpoint, parsed, refused } from './chat.ts'
+import { createToolLoop, type RoundLimits } from '../core/tool-loop.ts'
+import {
+  type ChatMessage,
+  chat,
+  conversationCancelled,
+  createRejection,
+  type Endpoint,
+  parseBody,
+} from './chat-client.ts'
 import { createCitations } from './citations.ts'
 import { type Dialect, nativeDialect, type Turn, textDialect, type Wish, writtenTurn } from './dialect.ts'
-import type { ToolUseMode } from './mode.ts'
+import type { ToolAnswer } from './tool-answer.ts'
+import type { ToolUseMode } from './tool-use-mode.ts'
 import type { Toolset, ToolsetPromptOptions } from './toolset.ts'
 
-export type { ChatMessage, Endpoint } from './chat.ts'
+export type { ChatMessage, Endpoint } from './chat-client.ts'
 
 export interface ConversationOptions {
   readonly toolset: Pick<Toolset, 'list' | 'call' | 'systemPrompt' | 'mode' | 'textTools'>
   readonly endpoint: Endpoint
-  /** What the user wants, or the messages so far, without a system message. */
+  /** The user's request, or the messages so far without a system message. */
   readonly messages: string | readonly ChatMessage[]
-  /** Who the agent is; the tools are told of by themselves. */
+  /** The agent's identity and style; the tools are described automatically. */
   readonly prompt?: Omit<ToolsetPromptOptions, 'mode' | 'provider'>
-  /** Rounds of tool calls; by default 4, which a tool can extend. */
+  /** Limits of tool call rounds. Default: 4, which a tool can extend. */
   readonly rounds?: RoundLimits
   readonly signal?: AbortSignal
-  /** Told of everything as it happens. */
+  /** Called for each event as it happens. */
   readonly onEvent?: (event: ConversationEvent) => void
 }
 
@@ -43,31 +50,31 @@ export type ConversationEvent =
     }
 
 export interface ConversationResult {
-  /** The answer, without markup of calls. */
+  /** The answer, without tool call markup. */
   readonly text: string
-  /** Everything that was said, the system message first. */
+  /** All messages, starting with the system message. */
   readonly messages: readonly ChatMessage[]
   readonly calls: readonly (Pick<Wish, 'name' | 'arguments'> & ToolAnswer)[]
-  /** Rounds of tool calls that it took, and how many there could have been in the end. */
+  /** Rounds of tool calls used, and the limit at the end. */
   readonly rounds: number
   readonly limit: number
   /** How the model was given tools. */
   readonly mode: ToolUseMode
-  /** Addresses that tools named. */
+  /** URLs that tools returned. */
   readonly urls: readonly string[]
 }
 
 const ANSWER_NOW = 'No more tools can be called. Answer now with what you have.'
-/** More than anybody needs at once, and few enough to leave others their turn. */
+/** Enough for any real turn, and few enough not to block other callers. */
 const MOST_CALLS = 64
-const ONE_MORE = `E_TOO_LARGE: ${MOST_CALLS} calls of one answer are made; this is one more. Make it again in the next answer.`
-/** How servers say that they take no tools. */
+const ONE_MORE = `E_TOO_LARGE: One answer can have at most ${MOST_CALLS} calls. Repeat this call in the next answer.`
+/** Statuses with which servers reject requests that contain tools. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 415, 422, 500, 501])
 
 /**
- * Lets a model use tools until it answers. Calls of one round run at the same time; their failures go back to the model as
- * text. When the rounds are used up, the model is asked once more, without tools.
- * @throws PegboardError E_LOOP_LIMIT when it calls tools even then, E_CANCELLED, E_TIMEOUT, E_BACKEND_UNAVAILABLE
+ * Runs a model with tools until it answers. Calls of one round run in parallel; failures go back to the model as
+ * text. When the rounds are used up, the model is asked once more without tools.
+ * @throws PegboardError E_LOOP_LIMIT if it calls tools even then, E_CANCELLED, E_TIMEOUT, E_BACKEND_UNAVAILABLE
  */
 export async function runConversation(options: ConversationOptions): Promise<ConversationResult> {
   const { toolset, endpoint, signal, onEvent } = options
@@ -96,7 +103,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
       return ask(withTools)
     }
     const turn = textTools === 'off' || !text.includes('failed_generation') ? undefined : writtenTurn(text, tools)
-    if (!turn || turn.wishes.length === 0) throw refused(status, text)
+    if (!turn || turn.wishes.length === 0) throw createRejection(status, text)
     said.push({ role: 'assistant', content: failedGeneration(text) })
     return turn
   }
@@ -150,9 +157,9 @@ export async function runConversation(options: ConversationOptions): Promise<Con
   }
 }
 
-/** What the model wrote, out of the error it came in. */
+/** Extracts the model's text from the error that contains it. */
 function failedGeneration(text: string): string {
-  const { error, failed_generation: failed } = (parsed(text) ?? {}) as Readonly<Record<string, unknown>>
+  const { error, failed_generation: failed } = (parseBody(text) ?? {}) as Readonly<Record<string, unknown>>
   const inner = (error as { readonly failed_generation?: unknown } | undefined)?.failed_generation ?? failed
   return typeof inner === 'string' ? inner : text
 }

@@ -1,36 +1,36 @@
-import { isRecord } from '../core/record.ts'
-import type { ListedTool } from '../view/listing.ts'
-import type { ToolAnswer } from './answer.ts'
-import { argumentsOf, wholeJson } from './calls.ts'
-import { type ChatMessage, contentOf } from './chat.ts'
-import { parseToolCalls, withoutRepeated } from './parse.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { ListedTool } from '../view/listed-tools.ts'
+import { type ChatMessage, contentOf } from './chat-client.ts'
+import { parseToolCalls, withoutRepeated } from './parse-tool-calls.ts'
 import { serializeTools } from './serialize.ts'
+import type { ToolAnswer } from './tool-answer.ts'
+import { argumentsOf, wholeJson } from './written-calls.ts'
 
-/** A call that a model wants, or why it cannot be told what it wants. */
+/** A tool call that a model requested, or why it cannot be read. */
 export interface Wish {
   readonly id: string
   readonly name: string
   readonly arguments: Readonly<Record<string, unknown>>
-  /** The call cannot be read: what the model is told instead of a result. */
+  /** If the call cannot be read: the text the model gets instead of a result. */
   readonly problem?: string
 }
 
 export interface Turn {
   readonly wishes: readonly Wish[]
-  /** What it said beside them. */
+  /** The model's text besides the calls. */
   readonly text: string
-  /** How the results go back. */
+  /** Creates the messages that return the results. */
   answer(answers: readonly ToolAnswer[]): readonly ChatMessage[]
 }
 
-/** How a model is told of tools and how it asks for them. */
+/** How tools are described to a model, and how it requests calls. */
 export interface Dialect {
-  /** What of the tools goes along with a request. */
+  /** The part of a request that describes the tools. */
   request(tools: readonly ListedTool[]): Readonly<Record<string, unknown>>
   read(message: ChatMessage, tools: readonly ListedTool[]): Turn
 }
 
-/** Through the tool calls of the provider. @param alsoText calls of known tools that were written down count, too */
+/** Uses the provider's native tool calls. @param alsoText also accept calls of known tools written as text */
 export const nativeDialect = (alsoText: boolean): Dialect => ({
   request: (tools) => (tools.length === 0 ? {} : { tools: serializeTools(tools, 'openai') }),
   read(message, tools) {
@@ -51,18 +51,23 @@ export const nativeDialect = (alsoText: boolean): Dialect => ({
   },
 })
 
-/** Calls are text, and so are results. */
+/** Calls and results are plain text. */
 export const textDialect: Dialect = {
   request: () => ({}),
   read: (message, tools) => writtenTurn(contentOf(message), tools),
 }
 
-/** The calls in what a model wrote. */
+/** Parses the calls in a model's text. */
 export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn {
   const { calls, text } = parseToolCalls(content, { tools })
   const wishes = calls.map((call, at): Wish => ({ id: `text_${at}`, ...call }))
   if (wishes.length === 0 && /[<{]tool_call[>}]\s*[{[]/.test(withoutRepeated(content)))
-    wishes.push({ id: 'text_0', name: 'tool_call', arguments: {}, problem: unreadable('it is not whole, or not JSON') })
+    wishes.push({
+      id: 'text_0',
+      name: 'tool_call',
+      arguments: {},
+      problem: createUnreadableText('it is incomplete, or not JSON'),
+    })
   return {
     wishes,
     text,
@@ -77,19 +82,19 @@ export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn
   }
 }
 
-/** A result must not end itself and go on as somebody else. */
+/** Prevents a result from closing its own tag and continuing as another speaker. */
 const closedOnce = (text: string): string => text.replaceAll(/<(\s*)\/(?=\s*tool_result)/gi, '<$1\\/')
 
-const unreadable = (why: string): string => `E_VALIDATION: The call cannot be read: ${why}. Write it again.`
+const createUnreadableText = (why: string): string => `E_VALIDATION: The call cannot be read: ${why}. Write it again.`
 
 function wishOf(call: Readonly<Record<string, unknown>>, at: number): Wish {
   const inner = isRecord(call['function']) ? call['function'] : {}
   const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : `call_${at}`
   const name = typeof inner['name'] === 'string' ? inner['name'] : ''
   const given = inner['arguments'] ?? {}
-  if (name === '') return { id, name, arguments: {}, problem: unreadable('it names no tool') }
+  if (name === '') return { id, name, arguments: {}, problem: createUnreadableText('it names no tool') }
   const args = argumentsOf(typeof given === 'string' ? (wholeJson(given)?.value ?? given) : given)
   return args
     ? { id, name, arguments: args }
-    : { id, name, arguments: {}, problem: unreadable('its arguments are not JSON') }
+    : { id, name, arguments: {}, problem: createUnreadableText('its arguments are not JSON') }
 }

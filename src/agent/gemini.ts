@@ -1,8 +1,8 @@
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { portableSchema } from '../view/portable.ts'
+import { portableSchema } from '../view/portable-schema.ts'
 
-/** The part of OpenAPI 3.0's schema object that Gemini's function declarations take. */
+/** The subset of OpenAPI 3.0 schemas that Gemini's function declarations accept. */
 export interface GeminiSchema {
   type?: 'STRING' | 'NUMBER' | 'INTEGER' | 'BOOLEAN' | 'ARRAY' | 'OBJECT'
   nullable?: true
@@ -21,7 +21,7 @@ const TYPES = {
   array: 'ARRAY',
   object: 'OBJECT',
 } as const
-/** What is taken over as it is. Everything else makes Gemini refuse the whole request. */
+/** Keywords that are copied. Gemini rejects the whole request for any other. */
 const KEPT: readonly string[] = [
   'title',
   'description',
@@ -38,16 +38,16 @@ const KEPT: readonly string[] = [
 const MAX_DEPTH = 32
 
 /**
- * A JSON Schema as Gemini takes it: looser than the original, never stricter. Alternatives at the top become one object,
- * `oneOf` becomes `anyOf`, `const` an `enum` of one, `["string", "null"]` a nullable string; `allOf` is put together;
- * references, conditions, `not`, defaults, `additionalProperties`, rarer formats and enums of anything but text are left
- * out. The tool itself still checks its arguments.
+ * Converts a JSON Schema for Gemini; the result accepts at least what the original accepts. Top-level alternatives
+ * become one object, `oneOf` becomes `anyOf`, `const` becomes a one-value `enum`, `["string", "null"]` becomes a
+ * nullable string, `allOf` is merged. References, conditions, `not`, defaults, `additionalProperties`, rare formats
+ * and non-string enums are dropped. The tool still validates its arguments.
  */
 export const geminiSchema = (schema: JsonSchema): GeminiSchema => convert(portableSchema(schema, 'strict'), 0)
 
 function convert(given: unknown, depth: number): GeminiSchema {
   if (!isRecord(given) || depth > MAX_DEPTH) return {}
-  const schema = merged(given)
+  const schema = mergeAllOf(given)
   const out: GeminiSchema = {}
   const types = Array.isArray(schema['type']) ? schema['type'].map(String) : [String(schema['type'])]
   const known = types.flatMap((one) => (Object.hasOwn(TYPES, one) ? [TYPES[one as keyof typeof TYPES]] : []))
@@ -68,7 +68,7 @@ function convert(given: unknown, depth: number): GeminiSchema {
   if (type) out.type = type
   if (type === 'STRING' && schema['format'] === 'date-time') out['format'] = 'date-time'
   const values = schema['const'] === undefined ? schema['enum'] : [schema['const']]
-  // An empty text is refused as well.
+  // Gemini rejects an empty string too.
   if (Array.isArray(values) && values.every((value) => typeof value === 'string' && value !== '')) {
     out.type = 'STRING'
     out.enum = values
@@ -87,7 +87,10 @@ function objectOf({ required }: JsonSchema, properties: JsonSchema, depth: numbe
   }
 }
 
-/** `null` among alternatives is a mark, and a single other one stands for itself. Beside `anyOf` nothing may stand. */
+/**
+ * `null` among alternatives becomes `nullable`, and a single remaining alternative replaces the list. Gemini allows
+ * nothing beside `anyOf`.
+ */
 function eitherOf(out: GeminiSchema, options: readonly unknown[], depth: number): GeminiSchema {
   const others = options.filter((one) => !(isRecord(one) && one['type'] === 'null'))
   const { title, description } = out
@@ -101,11 +104,11 @@ function eitherOf(out: GeminiSchema, options: readonly unknown[], depth: number)
   return converted.length === 1 && converted[0] ? converted[0] : { anyOf: converted }
 }
 
-/** What all parts of an `allOf` say, in one. */
-function merged(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+/** Merges all parts of an `allOf`. */
+function mergeAllOf(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { allOf, ...base } = schema
   if (!Array.isArray(allOf)) return schema
-  const parts = [base, ...allOf.filter(isRecord).map(merged)]
+  const parts = [base, ...allOf.filter(isRecord).map(mergeAllOf)]
   const properties = Object.assign({}, ...parts.map((part) => (isRecord(part['properties']) ? part['properties'] : {})))
   const required = parts.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : []))
   return {

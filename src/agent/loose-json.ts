@@ -1,10 +1,10 @@
-/** A value and where it ends. */
+/** A value and the position after it. */
 export interface Read {
   readonly value: unknown
   readonly end: number
 }
 
-/** Characters that may still be looked at; shared by all reads of one text, so that no text takes more than its share. */
+/** Number of characters that may still be read; shared by all reads of one text to bound the total work. */
 export interface Budget {
   left: number
 }
@@ -28,9 +28,8 @@ class Stop extends Error {}
 const stop = new Stop()
 
 /**
- * Reads the JSON value that begins at `at`, with what models do to JSON: trailing commas, single quotes, keys without
- * quotes, line ends inside strings, Python's `True` and `None`. Undefined when there is none, or it does not end.
- * At most 64 deep.
+ * Reads the JSON value at `at`, accepting what models get wrong: trailing commas, single quotes, unquoted keys, line
+ * breaks in strings, Python's `True` and `None`. Undefined if there is no complete value. At most 64 levels deep.
  */
 export function readJson(
   text: string,
@@ -103,7 +102,7 @@ export function readJson(
       else if (text[pos] !== '}') throw stop
     }
     pos++
-    // Not by assignment: `__proto__` must stay a key, for whoever checks the arguments to refuse.
+    // `fromEntries` keeps `__proto__` as a key, so that argument validation can reject it.
     return Object.fromEntries(entries)
   }
 
@@ -136,7 +135,7 @@ export function readJson(
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13) || code === 0xa0 || code === 0xfeff
 const isDigit = (char: string | undefined): boolean => char !== undefined && char >= '0' && char <= '9'
 
-/** Where the text goes on after white space. */
+/** The position after white space. */
 export function afterSpace(text: string, at: number): number {
   let pos = at
   while (pos < text.length && isSpace(text.charCodeAt(pos))) pos++

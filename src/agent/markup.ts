@@ -1,12 +1,12 @@
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { callsIn, type Found, type ToolCall, wholeJson } from './calls.ts'
 import { afterSpace, type Budget, type Read, readJson } from './loose-json.ts'
+import { callsIn, type Found, type ToolCall, wholeJson } from './written-calls.ts'
 
-/** The schema of a tool by name, where it is known: says which parameters are text. */
+/** Returns the schema of a tool, if known; it tells which parameters are strings. */
 export type SchemaOf = (name: string) => JsonSchema | undefined
 
-/** Where a needle is next. Asked from ever later places, so that all questions together read the text once. */
+/** Finds the next occurrence of a needle. Positions must increase, so that all calls together scan the text once. */
 function finder(text: string, needle: string): (from: number) => number {
   let at = -2
   return (from) => {
@@ -15,7 +15,7 @@ function finder(text: string, needle: string): (from: number) => number {
   }
 }
 
-/** The end of what stands at `at`, or `at` when it is something else. */
+/** The end of a match at `at`, or `at` if there is none. */
 function skip(text: string, at: number, expression: RegExp): number {
   expression.lastIndex = at
   return at + (expression.exec(text)?.[0].length ?? 0)
@@ -25,28 +25,28 @@ const INVOKE = /<(?:antml:)?invoke\s{1,20}name\s{0,20}=\s{0,20}["']([^"'<>]{1,12
 const PARAMETER = /<(?:antml:)?parameter\s{1,20}name\s{0,20}=\s{0,20}["']([^"'<>]{1,128})["'][^<>]{0,80}>/y
 const END_INVOKE = /<\/(?:antml:)?invoke>/y
 
-/** `<invoke name="…">` with a `<parameter name="…">` for each argument, as Anthropic's models write it. */
-export const invokes = (text: string, _budget: Budget, schemaOf: SchemaOf): Found[] =>
-  elements(text, INVOKE, PARAMETER, END_INVOKE, schemaOf)
+/** `<invoke name="…">` with a `<parameter name="…">` per argument: Anthropic's format. */
+export const findInvokes = (text: string, _budget: Budget, schemaOf: SchemaOf): Found[] =>
+  findElements(text, INVOKE, PARAMETER, END_INVOKE, schemaOf)
 
 const FUNCTION = /<function=([\w.:/-]{1,128})>?/g
 const FUNCTION_PARAMETER = /<parameter=([^<>\s]{1,128})>/y
 const END_FUNCTION = /<\/?function>/y
 
-/** `<function=name>{…}</function>`, or with a `<parameter=…>` for each argument. */
-export function functions(text: string, budget: Budget, schemaOf: SchemaOf): Found[] {
-  const found = elements(text, FUNCTION, FUNCTION_PARAMETER, END_FUNCTION, schemaOf)
+/** `<function=name>{…}</function>`, or with a `<parameter=…>` per argument. */
+export function findFunctions(text: string, budget: Budget, schemaOf: SchemaOf): Found[] {
+  const found = findElements(text, FUNCTION, FUNCTION_PARAMETER, END_FUNCTION, schemaOf)
   for (const { index, 0: opener, 1: name = '' } of text.matchAll(FUNCTION)) {
     const read = readAfter(text, index + opener.length, budget)
     if (!read || !isRecord(read.value)) continue
     const end = skip(text, afterSpace(text, read.end), END_FUNCTION)
     found.push({ calls: [{ name, arguments: read.value }], start: index, end })
   }
-  return outermost(found)
+  return removeNested(found)
 }
 
-/** Calls with an element for each argument. One that does not end is none: some of its arguments may be missing. */
-function elements(text: string, opener: RegExp, parameter: RegExp, closer: RegExp, schemaOf: SchemaOf): Found[] {
+/** Calls with one element per argument. An unclosed call is ignored, because arguments may be missing. */
+function findElements(text: string, opener: RegExp, parameter: RegExp, closer: RegExp, schemaOf: SchemaOf): Found[] {
   const found: Found[] = []
   const ends = ['', 'antml:'].map((prefix) => ({
     needle: `</${prefix}parameter>`,
@@ -70,7 +70,7 @@ function elements(text: string, opener: RegExp, parameter: RegExp, closer: RegEx
       if (!close) return found
       const key = part[1] ?? ''
       const schema = isRecord(properties) ? properties[key] : undefined
-      entries.push([key, argument(text.slice(from, close.at), isRecord(schema) && schema['type'] === 'string')])
+      entries.push([key, parseArgument(text.slice(from, close.at), isRecord(schema) && schema['type'] === 'string')])
       at = afterSpace(text, close.at + close.length)
     }
     const end = skip(text, at, closer)
@@ -80,14 +80,14 @@ function elements(text: string, opener: RegExp, parameter: RegExp, closer: RegEx
   return found
 }
 
-/** The text of an argument as the value it stands for. */
-function argument(raw: string, isText: boolean): unknown {
-  // A line of its own for each tag is layout.
+/** Converts an argument's text to a value. */
+function parseArgument(raw: string, isText: boolean): unknown {
+  // A tag on its own line is only layout.
   const text = raw.replace(/^\n/, '').replace(/\n$/, '')
   if (isText) return text
   const trimmed = text.trim()
   if (/^(?:true|false|null)$/.test(trimmed)) return JSON.parse(trimmed)
-  // `007` is no number, nor is one with more digits than a number has.
+  // Keeps `007` and numbers with too many digits as text.
   if (/^-?\d/.test(trimmed) && String(Number(trimmed)) === trimmed) return Number(trimmed)
   if (!/^[{[]/.test(trimmed)) return text
   const read = wholeJson(trimmed)
@@ -99,8 +99,8 @@ const SEPARATOR = /<[｜|]tool[▁_ ]sep[｜|]>/g
 const END = /<[｜|]tool[▁_ ]call[▁_ ]end[｜|]>/y
 const HEAD = 200
 
-/** DeepSeek's markers: a name, or `function` and then the name, before the arguments. */
-export function markers(text: string, budget: Budget): Found[] {
+/** DeepSeek's markers: the name, or `function` and the name, before the arguments. */
+export function findMarkers(text: string, budget: Budget): Found[] {
   const found: Found[] = []
   for (const { index, 0: begin } of text.matchAll(BEGIN)) {
     const from = index + begin.length
@@ -123,14 +123,17 @@ export function markers(text: string, budget: Budget): Found[] {
   return found
 }
 
-// The tag with angle or curly brackets, perhaps in back-ticks; or back-ticks and the word alone.
+// The tag in angle or curly brackets, optionally in back-ticks, or the word alone in back-ticks.
 const OPEN = /`{0,3}[<{]tool_calls?[>}]`{0,3}|`{1,3}tool_calls?`{0,3}/g
 const CLOSE = /`{0,3}[<{]\/tool_calls?[>}]`{0,3}|`{1,3}/y
 const TICKS = /`{1,3}/y
 const TICKS_AND_WORD = /`{3}[a-z]{0,10}/y
 
-/** `<tool_call>{"name": …, "arguments": …}</tool_call>`. The value ends where JSON says, whatever its strings hold. */
-export function tagged(text: string, budget: Budget): Found[] {
+/**
+ * `<tool_call>{"name": …, "arguments": …}</tool_call>`. The JSON value determines the end, whatever its strings
+ * contain.
+ */
+export function findTagged(text: string, budget: Budget): Found[] {
   const found: Found[] = []
   for (const { index, 0: opener } of text.matchAll(OPEN)) {
     if (index < (found.at(-1)?.end ?? 0)) continue
@@ -148,14 +151,14 @@ export function tagged(text: string, budget: Budget): Found[] {
   return found
 }
 
-/** The object or list that comes next, perhaps in a fence. */
+/** The next object or list, optionally in a code fence. */
 function readAfter(text: string, at: number, budget: Budget): Read | undefined {
   const from = afterSpace(text, skip(text, afterSpace(text, at), TICKS_AND_WORD))
   return text[from] === '{' || text[from] === '[' ? readJson(text, from, budget) : undefined
 }
 
-/** In order, without those inside another. */
-function outermost(found: readonly Found[]): Found[] {
+/** Sorted by position, without matches inside other matches. */
+function removeNested(found: readonly Found[]): Found[] {
   const kept: Found[] = []
   for (const one of found.toSorted((a, b) => a.start - b.start))
     if (one.start >= (kept.at(-1)?.end ?? 0)) kept.push(one)

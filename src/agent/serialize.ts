@@ -1,10 +1,10 @@
-import type { ListedTool } from '../view/listing.ts'
+import type { ListedTool } from '../view/listed-tools.ts'
 import { type GeminiSchema, geminiSchema } from './gemini.ts'
 
 export const TOOL_FORMATS = ['openai', 'anthropic', 'gemini', 'ollama'] as const
 export type ToolFormat = (typeof TOOL_FORMATS)[number]
 
-/** A tool as chat completions take it; Ollama's own interface takes the same. */
+/** A tool in the format of chat completions; Ollama's API accepts the same. */
 export interface FunctionTool {
   readonly type: 'function'
   readonly function: {
@@ -36,8 +36,8 @@ export interface ToolDeclarations {
 type Declared = Pick<ListedTool, 'name' | 'description' | 'inputSchema'>
 
 /**
- * Listed tools as a provider wants them declared. Names and schemas are those that `tools/list` has; only for Gemini a
- * schema is cut down to what it takes, and a tool without parameters has none.
+ * Converts listed tools to a provider's format. Names and schemas are those of `tools/list`; only Gemini gets reduced
+ * schemas, and no parameters for a tool without any.
  */
 export function serializeTools<Format extends ToolFormat>(
   tools: readonly Declared[],
@@ -60,6 +60,6 @@ const asFunction = ({ name, description, inputSchema }: Declared): FunctionTool 
 
 function asDeclaration({ name, description, inputSchema }: Declared) {
   const parameters = geminiSchema(inputSchema)
-  // An object without properties is refused.
+  // Gemini rejects an object without properties.
   return parameters.properties === undefined ? { name, description } : { name, description, parameters }
 }

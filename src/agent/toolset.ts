@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { type Caller, localCaller } from '../core/context.ts'
+import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { ToolLoop } from '../core/loop.ts'
-import type { CallRequest } from '../exec/call.ts'
+import type { ToolLoop } from '../core/tool-loop.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
-import type { ListedTool } from '../view/listing.ts'
+import type { ListedTool } from '../view/listed-tools.ts'
 import type { View } from '../view/view.ts'
-import { answerOf, failedAnswer, type ToolAnswer } from './answer.ts'
-import { type TextTools, type ToolUseMode, toolUseMode } from './mode.ts'
-import { type PromptSection, systemPrompt } from './prompt.ts'
 import { serializeTools, type ToolDeclarations, type ToolFormat } from './serialize.ts'
+import { answerOf, failedAnswer, type ToolAnswer } from './tool-answer.ts'
+import { type TextTools, type ToolUseMode, toolUseMode } from './tool-use-mode.ts'
+import { type PromptSection, systemPrompt } from './tools-prompt.ts'
 
-/** What a toolset needs of the rest. */
+/** What a toolset needs from the application. */
 export interface ToolsetHost {
   readonly surface: Surface
   view(caller: Caller): View
@@ -20,17 +20,17 @@ export interface ToolsetHost {
 }
 
 export interface CallOptions {
-  /** Ends the call when it fires. */
+  /** Aborts the call. */
   readonly signal?: AbortSignal
   readonly onProgress?: NonNullable<CallRequest['onProgress']>
-  /** The rounds of the conversation the call belongs to, for tools that want more of them. */
+  /** The tool loop of the conversation, for tools that may extend it. */
   readonly loop?: ToolLoop
 }
 
 export interface ToolsetPromptOptions {
-  /** Default: by `provider`. */
+  /** Default: chosen by `provider`. */
   readonly mode?: ToolUseMode
-  /** Of the model, such as `openai` or `ollama`; default: what the profile says. */
+  /** The model's provider, such as `openai` or `ollama`; default: from the profile. */
   readonly provider?: string
   readonly agentId?: string
   readonly role?: string
@@ -38,29 +38,32 @@ export interface ToolsetPromptOptions {
   readonly sections?: readonly PromptSection[]
 }
 
-/** The tools of one caller, for whoever drives a model without MCP. */
+/** The tools of one caller, for programs that run a model without MCP. */
 export interface Toolset {
-  /** What `tools/list` would answer: all tools, or the few that find the others. Ask again before each round: lists change. */
+  /**
+   * The same tools as `tools/list`: all of them, or the few meta-tools that find the others. Call it before each
+   * round, because lists change.
+   */
   list(): readonly ListedTool[]
-  /** The same as a provider wants it declared. */
+  /** The same in a provider's format. */
   serialize<Format extends ToolFormat>(format: Format): ToolDeclarations[Format]
   /**
-   * Runs a tool by any name a model may give it, under the same policy and limits as any client. Failures are answers
-   * the model can read; nothing is thrown for them.
+   * Runs a tool by any name a model may use, under the same policy and limits as for any client. Failures are
+   * returned as answers for the model, not thrown.
    */
   call(name: string, args?: unknown, options?: CallOptions): Promise<ToolAnswer>
-  /** What the model should be told of its tools. */
+  /** The description of the tools for the model. */
   systemPrompt(options?: ToolsetPromptOptions): string
-  /** How a model of this provider (default: that of the profile) gets its tools, with what the operator says of it. */
+  /** How a model of this provider (default: the profile's) gets its tools, including the operator's setting. */
   mode(provider?: string): ToolUseMode
-  /** What the operator says: `textTools`. */
+  /** The operator's `textTools` setting. */
   readonly textTools: TextTools | undefined
-  /** Gives up what the toolset holds. Afterwards it answers nothing. */
+  /** Releases the toolset. It cannot be used afterwards. */
   close(): Promise<void>
 }
 
 export interface ToolsetSettings {
-  /** Who calls; what is not said is as on stdio. */
+  /** The caller; missing fields are as on stdio. */
   readonly caller?: Partial<Caller>
   readonly profile?: string
   readonly textTools?: TextTools | undefined
@@ -69,9 +72,9 @@ export interface ToolsetSettings {
 }
 
 const noName = (): PegboardError =>
-  new PegboardError('E_VALIDATION', 'The name of a tool is a text.', { hint: 'Call one that is listed.' })
+  new PegboardError('E_VALIDATION', 'The name of a tool must be a string.', { hint: 'Call a listed tool.' })
 
-/** A toolset over a running host. A conversation of its own: how tools are shown is decided once. */
+/** Creates a toolset on a running host. It counts as one conversation: the exposure mode is chosen once. */
 export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): Toolset {
   const { textTools, profile } = settings
   const caller: Caller = {

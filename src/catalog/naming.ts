@@ -1,37 +1,37 @@
-import { covering, spellingsOf } from '../core/fold.ts'
-import { distinctName, isToolName, nearest, wireName } from '../core/names.ts'
+import { createCoverMatcher, spellingsOf } from '../core/name-folding.ts'
 import type { Tool } from '../core/tool.ts'
+import { distinctName, findNearest, isToolName, wireName } from '../core/tool-names.ts'
 import type { Catalog } from './catalog.ts'
-import type { ToolOverride } from './options.ts'
-import { replacedId } from './replaced.ts'
+import { replacedId } from './replaced-tools.ts'
+import type { ToolOverride } from './tool-override-options.ts'
 
-/** How the tools of something outside are called here. */
+/** Settings for the names of tools from outside: of a server or an API. */
 export interface Naming {
-  /** Put before every name; empty leaves them as they are. */
+  /** Prefix of every wire name; empty for none. */
   readonly prefix: string
-  /** Globs on their own names; an empty `allow` allows all. */
+  /** Globs for their own names. An empty `allow` allows all. */
   readonly allow: readonly string[]
   readonly deny: readonly string[]
   /** By their own names. */
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
-/** The name clients see for something called `name` where it comes from. */
+/** The wire name, before clashes are resolved, of something whose own name is `name`. */
 export const exposedName = ({ prefix }: Pick<Naming, 'prefix'>, name: string): string =>
   wireName(prefix === '' ? name : `${prefix}__${name}`)
 
-/** What a tool is called where it comes from, alone and with the prefix: rules know it by these, too. */
+/** A tool's own name, with and without the prefix. Rules match these, too. */
 export const ownNamesOf = (name: string, { prefix }: Pick<Naming, 'prefix'>): readonly string[] =>
   prefix === '' ? [name] : [name, `${prefix}__${name}`]
 
-/** What the operator says of a tool; a server cannot name itself into the configuration's prototype. */
+/** The settings of one tool. Ignores inherited properties, so that a server cannot name a tool `constructor` to get some. */
 export const overrideOf = (settings: Pick<Naming, 'tools'>, name: string): ToolOverride | undefined =>
   Object.hasOwn(settings.tools, name) ? settings.tools[name] : undefined
 
 /**
- * The last part of a tool's id. It depends on the tool's own name and the configuration only: no other tool of the server
- * can change it. A name with characters that an id cannot have always gets a hash, because `delete repo` and `delete/repo`
- * would otherwise become the same.
+ * The last part of a tool's id. It depends only on the tool's own name and the configuration, so that no other tool of
+ * the server can change it. A name with characters that an id cannot have gets a hash: otherwise `delete repo` and
+ * `delete/repo` would become the same.
  */
 export function actionName(name: string, settings: Pick<Naming, 'tools'>): string {
   const renamed = overrideOf(settings, name)?.rename
@@ -41,13 +41,13 @@ export function actionName(name: string, settings: Pick<Naming, 'tools'>): strin
   return distinctName(shown.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_'), name, 64)
 }
 
-/** The own name of the first tool that the operator gives this name. */
+/** The own name of the first tool that the operator renames to this. */
 const renamedTo = ({ tools }: Pick<Naming, 'tools'>, shown: string): string | undefined =>
   Object.entries(tools).find(([, { rename }]) => rename === shown)?.[0]
 
 /**
- * The same for all tools of a server. Two tools with one id are left out, unless one of them is called exactly that: a
- * server that lists `delete_repo_1a2b3c4d` can only hide its own `delete repo`.
+ * `actionName` for all tools of a server, by own name. If two tools have one id, neither is included, unless one has
+ * exactly that name: a server that lists `delete_repo_1a2b3c4d` can hide only its own `delete repo`.
  */
 export function actionNames(names: readonly string[], settings: Pick<Naming, 'tools'>): ReadonlyMap<string, string> {
   const wanted = new Map<string, string[]>()
@@ -67,7 +67,7 @@ export function actionNames(names: readonly string[], settings: Pick<Naming, 'to
 const isPlain = (name: string, action: string, settings: Pick<Naming, 'tools'>): boolean =>
   (overrideOf(settings, name)?.rename ?? name) === action
 
-/** What else the operator wants it called, in the spelling of listed names too; and its own name where another is shown. */
+/** Aliases that the operator chose, with and without the prefix, and the own name of a renamed tool. */
 export function overrideAliases(name: string, settings: Naming): readonly string[] {
   const override = overrideOf(settings, name)
   if (!override) return []
@@ -78,20 +78,20 @@ export function overrideAliases(name: string, settings: Naming): readonly string
 }
 
 /**
- * Keeps the tools the operator's globs let through. `*` is any run of characters, `?` any one. `deny` also covers other
- * spellings of the same name, `allow` does not.
+ * Returns whether the globs allow a tool, by its own name. `*` matches any characters, `?` one. `deny` also matches
+ * other spellings of the same name, `allow` does not.
  */
 export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
-  const allowed = allow.map(glob)
-  const denied = deny.map(glob)
-  const covered = covering(deny.filter((pattern) => !pattern.includes('?')))
+  const allowed = allow.map(compileGlob)
+  const denied = deny.map(compileGlob)
+  const covered = createCoverMatcher(deny.filter((pattern) => !pattern.includes('?')))
   return (name) =>
     (allowed.length === 0 || allowed.some((one) => one.test(name))) &&
     !denied.some((one) => one.test(name)) &&
     !covered(spellingsOf([name]))
 }
 
-const glob = (pattern: string): RegExp =>
+const compileGlob = (pattern: string): RegExp =>
   new RegExp(
     `^${pattern
       .replaceAll(/[.+^${}()|[\]\\]/g, '\\$&')
@@ -102,7 +102,10 @@ const glob = (pattern: string): RegExp =>
 
 const NO_TOOL = 'which is no tool.'
 
-/** Settings of tools that have no effect, as sentences. @param listed by their own names; undefined where left out */
+/**
+ * Settings of tools without effect, as sentences. @param listed tools by own names; undefined for those that are
+ * filtered out
+ */
 export function namingProblems(
   where: string,
   id: string,
@@ -114,7 +117,7 @@ export function namingProblems(
   const { byId, tools } = catalog.snapshot()
   return Object.entries(settings.tools).flatMap(([name, { alias, replaces }]) => {
     if (!listed.has(name)) {
-      const [near] = nearest(name, listed.keys())
+      const [near] = findNearest(name, listed.keys())
       return [`${where} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
     }
     const own = listed.get(name)
@@ -129,7 +132,7 @@ export function namingProblems(
       const twin = tools.find(
         ({ id, aliases }) => id !== own.id && id !== instead && aliases.some((one) => one.toLowerCase() === folded),
       )
-      return twin ? [`${where}.${name}.alias "${other}" means neither tool: ${twin.id} has it, too.`] : []
+      return twin ? [`${where}.${name}.alias "${other}" is ignored for both tools, because ${twin.id} has it too.`] : []
     })
     return replaces === undefined || instead !== undefined
       ? clashes
@@ -137,7 +140,7 @@ export function namingProblems(
   })
 }
 
-/** What a tool replaces may belong to a server that is not known yet: `check` tells, the log does not. */
+/** True if the tool to replace may belong to a server that is not known yet. The log omits such problems. */
 export const mayStillCome = (problem: string): boolean => problem.endsWith(NO_TOOL)
 
 const isCalled = ({ id, name, module }: Tool, folded: string): boolean =>

@@ -1,25 +1,25 @@
 import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import type { Config } from '../config/load.ts'
+import type { Config } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { missingFrom, readAnchors } from '../observe/anchor.ts'
-import { type Break, createVerifier, signedIn } from '../observe/chain.ts'
-import type { Args } from './commands.ts'
-import { counted, type Io, UsageError, writeJson } from './io.ts'
-import { openConfig, text } from './open.ts'
+import { missingFrom, readAnchors } from '../observe/audit-anchor.ts'
+import { type Break, createVerifier, signedIn } from '../observe/hash-chain.ts'
+import { type Args, readOption } from './args.ts'
+import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { openConfig } from './open-app.ts'
 
 interface Found extends Break {
   readonly file: string
 }
 
-/** `pegboard audit verify`: whether the audit log is as it was written. Exit code 1 where it is not. */
+/** `pegboard audit verify`: verifies the audit log. Exit code 1 if it was changed. */
 export async function run(args: Args, io: Io): Promise<number> {
   const [what, ...named] = args.positionals
   if (what !== 'verify')
-    throw new UsageError('audit takes verify, and files where it is not those of the configuration')
+    throw new UsageError('audit takes "verify" and optional log files (default: those of the configuration)')
   const { config } = await openConfig(args, io)
-  const files = named.length > 0 ? named.map((file) => there(resolve(io.cwd, file))) : kept(config)
-  const key = readKey(text(args, 'key'), config, io)
+  const files = named.length > 0 ? named.map((file) => requireFile(resolve(io.cwd, file))) : findLogFiles(config)
+  const key = readKey(readOption(args, 'key'), config, io)
   const look = createVerifier(key)
   const seen = new Map<string, { readonly first: number; readonly last: number }>()
   const breaks: Found[] = []
@@ -36,7 +36,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     lines += line
     if (file === files.at(-1)) ended = line
   }
-  // Copies elsewhere may be of any part of a log.
+  // A named file may be a copy of any part of a log.
   if (named.length === 0) {
     const { atStart, atEnd } = missingFrom(
       await readAnchors(join(config.dirs.state, 'audit'), logOf(config), key),
@@ -49,40 +49,41 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (args.values['json'] === true) writeJson(io, { files, lines, breaks })
   else {
     for (const { file, line, what: why } of breaks) io.stdout(`${basename(file)}:${line}: ${why}\n`)
-    const fit = breaks.length === 0 ? 'all as they were written' : `${breaks.length} not as they were written`
-    io.stdout(`${counted(lines, 'line')} in ${counted(files.length, 'file')}, ${fit}.\n`)
+    const fit =
+      breaks.length === 0 ? 'no line changed, inserted or deleted' : `${breaks.length} changed, inserted or deleted`
+    io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${fit}.\n`)
   }
   return breaks.length === 0 ? 0 : 1
 }
 
-/** What is not there is said before its key is looked for. */
-function there(file: string): string {
+/** Reports a missing file before a missing key. */
+function requireFile(file: string): string {
   if (existsSync(file)) return file
   throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`)
 }
 
 const logOf = ({ audit, dirs }: Config): string => audit.file ?? join(dirs.state, 'audit.jsonl')
 
-/** The oldest first. */
-function kept(config: Config): string[] {
+/** Oldest first. */
+function findLogFiles(config: Config): string[] {
   const { audit } = config
   const file = logOf(config)
   const older = Array.from({ length: audit.keep }, (_, n) => `${file}.${audit.keep - n}`)
   const found = [...older, file].filter((one) => existsSync(one))
   if (found.length > 0) return found
   throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`, {
-    hint: 'audit.enabled has one written; name a file to look at another.',
+    hint: 'Set audit.enabled to true to write one, or name another file.',
   })
 }
 
-/** Not made where there is none: nothing would fit it. */
+/** A missing key is not created, because it would match no log. */
 function readKey(given: string | undefined, { dirs }: Config, io: Io): Buffer {
   const file = given === undefined ? join(dirs.state, 'audit.key') : resolve(io.cwd, given)
   try {
     return readFileSync(file)
   } catch (error) {
     throw new PegboardError('E_NOT_FOUND', `The key of the audit log cannot be read: ${messageOf(error)}.`, {
-      hint: 'It is audit.key in the state folder of whoever wrote the log; --key names another.',
+      hint: 'The key is audit.key in the state folder of the Pegboard that wrote the log. Use --key to name another file.',
     })
   }
 }
@@ -90,7 +91,7 @@ function readKey(given: string | undefined, { dirs }: Config, io: Io): Buffer {
 async function* linesOf(file: string): AsyncGenerator<string> {
   let rest = ''
   try {
-    // Not by node:readline, to which some characters of a text end a line.
+    // Not with node:readline, which also splits lines at some characters inside texts.
     for await (const chunk of createReadStream(file, 'utf8')) {
       const lines = (rest + chunk).split('\n')
       rest = lines.pop() ?? ''

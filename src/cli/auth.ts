@@ -1,17 +1,18 @@
 import { createInterface } from 'node:readline/promises'
 import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { nearest } from '../core/names.ts'
-import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/store.ts'
-import type { HttpTarget, ServerSettings } from '../upstream/settings.ts'
-import type { Args } from './commands.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
-import { openConfig, text, whole } from './open.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { namedScopes } from '../upstream/oauth/auth-challenge.ts'
+import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
+import { type Args, readInteger, readOption } from './args.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { openConfig } from './open-app.ts'
 
-/** `pegboard auth [server]`: logs in at a remote server, out again, or shows where one is logged in. */
+/** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
 export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
-  const { openTokenStore } = await import('../upstream/oauth/open.ts')
+  const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
   const store = await openTokenStore(config.dirs.state, io.env, (message) =>
     io.stderr(`pegboard: warning: ${message}\n`),
   )
@@ -21,8 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const principal = principalOf(args, id, settings)
   const key: GrantKey = { server: id, url: target.url, principal }
   if (args.values['logout'] === true) return await logout(args, io, key, store)
-  if (settings.auth?.type === 'none')
-    throw new UsageError(`${id} is never logged in to: ${settings.where}.auth.type is none`)
+  if (settings.auth?.type === 'none') throw new UsageError(`${id} needs no login: ${settings.where}.auth.type is none`)
   const { login } = await import('../upstream/oauth/login.ts')
   const { createBrowser } = await import('../upstream/oauth/browser.ts')
   const alone = args.values['no-browser'] === true
@@ -34,20 +34,20 @@ export async function run(args: Args, io: Io): Promise<number> {
     store,
     clock: systemClock,
     signal: io.stop,
-    timeoutMs: whole(args, 'timeout', 1, 3_600, 300) * 1_000,
+    timeoutMs: readInteger(args, 'timeout', 1, 3_600, 300) * 1_000,
     person: {
       show: (url) => io.stderr(`Log in to ${id} here:\n\n  ${url}\n\n`),
       warn: (message) => io.stderr(`pegboard: warning: ${message}\n`),
-      ...(alone ? { paste: () => paste(io) } : { open: createBrowser(process.platform, io.env) }),
+      ...(alone ? { paste: () => readPastedAddress(io) } : { open: createBrowser(process.platform, io.env) }),
     },
   })
   const state = stateOf(grant, systemClock.now())
   if (args.values['json'] === true) writeJson(io, { server: id, ...(principal ? { principal } : {}), ...state })
-  else io.stdout(`Logged in to ${id}${until(state)}. The tokens are in ${store.place}.\n`)
+  else io.stdout(`Logged in to ${id}${describeExpiry(state)}. The tokens are in ${store.place}.\n`)
   return 0
 }
 
-async function paste(io: Io): Promise<string> {
+async function readPastedAddress(io: Io): Promise<string> {
   io.stderr('Paste the address of the page the browser shows after the login: ')
   const lines = createInterface({ input: io.input })
   try {
@@ -69,12 +69,12 @@ async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Pro
 
 interface State {
   readonly state: 'logged in' | 'expired' | 'login needed' | 'not logged in' | 'cannot be read'
-  /** What cannot be read, and why. */
+  /** Why the login cannot be read. */
   readonly reason?: string
   readonly expires_at?: string
   readonly renews?: boolean
   readonly scope?: string
-  /** Asked for by the server since. */
+  /** A scope that the server has requested since. */
   readonly wants_scope?: string
 }
 
@@ -94,7 +94,7 @@ function stateOf(grant: Grant | undefined, now: number): State {
 
 const unreadable = (error: unknown): State => ({ state: 'cannot be read', reason: messageOf(error) })
 
-function until({ expires_at, renews, reason }: State): string {
+function describeExpiry({ expires_at, renews, reason }: State): string {
   if (reason !== undefined) return reason
   if (renews) return ', renewed by itself'
   return expires_at === undefined ? '' : ` until ${expires_at}`
@@ -106,7 +106,7 @@ async function list(
   servers: Readonly<Record<string, ServerSettings>>,
   store: TokenStore,
 ): Promise<number> {
-  const principal = text(args, 'principal')
+  const principal = readOption(args, 'principal')
   const now = systemClock.now()
   const rows = []
   for (const [id, settings] of Object.entries(servers)) {
@@ -121,14 +121,14 @@ async function list(
   else if (rows.length === 0) io.stdout('No remote servers.\n')
   else
     io.stdout(
-      table(
+      formatTable(
         rows.map((row) => [
           row.server,
           row.principal ?? '',
-          // Most servers want none.
+          // Most servers need no login.
           row.state === 'not logged in' ? 'not logged in; has not asked for a login' : row.state,
-          until(row).replace(/^, /, ''),
-          row.wants_scope === undefined ? '' : `wants the scope "${row.wants_scope}"`,
+          describeExpiry(row).replace(/^, /, ''),
+          row.wants_scope === undefined ? '' : `wants ${namedScopes(row.wants_scope) ?? 'more rights'}`,
         ]),
       ),
     )
@@ -141,23 +141,25 @@ function serverOf(
 ): { readonly settings: ServerSettings; readonly target: HttpTarget } {
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {
-    const [near] = nearest(id, Object.keys(servers), 3)
+    const [near] = findNearest(id, Object.keys(servers), 3)
     const remote = Object.keys(servers).filter((one) => servers[one]?.target.kind !== 'stdio')
     const there = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
     throw new UsageError(`there is no server "${id}"${near ? `; did you mean "${near}"?` : there}`)
   }
   if (settings.target.kind === 'stdio')
     throw new UsageError(
-      `${id} is a program on this machine; only remote servers are logged in to. Its keys go into ${settings.where}.env`,
+      `${id} is a local program, and only remote servers have logins; put its keys into ${settings.where}.env`,
     )
   return { settings, target: settings.target }
 }
 
-/** Whose tokens: everybody's, or one principal's where each logs in for itself. */
+/** The principal, if each one logs in for itself; else undefined. */
 function principalOf(args: Args, id: string, settings: ServerSettings): string | undefined {
-  const principal = text(args, 'principal')
+  const principal = readOption(args, 'principal')
   if (settings.auth?.perPrincipal === true) return principal ?? 'local'
   if (principal !== undefined)
-    throw new UsageError(`${id} has one login for everybody; ${settings.where}.auth.perPrincipal decides`)
+    throw new UsageError(
+      `${id} has one login for all principals; set ${settings.where}.auth.perPrincipal to true for separate logins`,
+    )
   return undefined
 }

@@ -1,13 +1,13 @@
-import type { App } from '../app.ts'
-import type { Caller } from '../core/context.ts'
+import type { App } from '../app/app.ts'
+import type { Caller } from '../core/caller.ts'
 import { failureLine } from './describe.ts'
-import { counted } from './io.ts'
+import { formatCount } from './io.ts'
 import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
-/** What is being served, as people and scripts are told when it starts. */
+/** What `serve` reports when it starts. */
 export interface Facts {
   readonly url?: string
-  /** Addresses of named profiles, where there are any. */
+  /** URLs of named profiles. */
   readonly profiles?: readonly string[]
   readonly token?: string
   readonly mode: string
@@ -18,9 +18,9 @@ export interface Facts {
   readonly listedTokens: number
   readonly budgetTokens: number
   readonly failed: readonly { readonly file: string; readonly error: string }[]
-  /** Modules are still being loaded: there will be more than these numbers say. */
+  /** Modules are still loading, so the numbers will grow. */
   readonly loading?: true
-  /** Every address of this machine is listened on, and clients elsewhere may call it by these names. */
+  /** Host names for clients on other machines; present if every network interface is used. */
   readonly names?: readonly string[]
 }
 
@@ -55,29 +55,34 @@ export function factsOf(
   }
 }
 
-/** How much there is, how it is shown, and why. */
+/** How many tools there are, how they are exposed, and why. */
 export const shownText = ({ tools, categories, mode, why }: Facts): string =>
-  `${counted(tools, 'tool')} in ${counted(categories, 'category', 'categories')}, shown in ${mode} mode: ${why}.`
+  `${formatCount(tools, 'tool')} in ${formatCount(categories, 'category', 'categories')}, shown in ${mode} mode: ${why}.`
 
 const reachedBy = (names: readonly string[]): string =>
   names.length > 0
-    ? `It listens on every address of this machine; clients elsewhere call it by: ${names.join(', ')}.`
-    : 'It listens on every address of this machine; server.http.allowedHosts names how clients elsewhere may call it.'
+    ? `It listens on every address of this machine. Clients on other machines reach it as: ${names.join(', ')}.`
+    : 'It listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.'
 
-/** The lines `serve` prints. @param reach leaves the snippets out when undefined */
+/** The lines `serve` prints. @param reach undefined leaves out the snippets */
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
     ...(facts.names ? [reachedBy(facts.names)] : []),
-    `${facts.loading ? 'So far ' : ''}${shownText(facts)}`,
-    ...(facts.loading ? ['Modules are still being loaded; more tools appear when they are there.'] : []),
-    `A client gets about ${facts.listedTokens} tokens of definitions.`,
+    ...(facts.loading ? ['Some modules are still loading. Clients get their tools when they are ready.'] : []),
+    // Before any module has loaded, the numbers would be misleading.
+    ...(facts.loading && facts.tools === 0
+      ? []
+      : [
+          `${facts.loading ? 'So far ' : ''}${shownText(facts)}`,
+          `A client gets about ${facts.listedTokens} tokens of definitions.`,
+        ]),
     ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
   if (!reach) return `${lines.join('\n')}\n`
   if (reach.http?.token === PLACEHOLDER)
-    lines.push(`For ${PLACEHOLDER} below write one of server.http.tokens, or one that pegboard token create printed.`)
+    lines.push(`Replace ${PLACEHOLDER} below with a token from server.http.tokens or from pegboard token create.`)
   const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }

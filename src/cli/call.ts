@@ -1,18 +1,18 @@
-import type { App } from '../app.ts'
-import type { Config } from '../config/load.ts'
-import type { Caller } from '../core/context.ts'
+import type { App } from '../app/app.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { plainJson } from '../core/plain.ts'
-import type { McpResult } from '../core/result.ts'
+import { toPrintableJson } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { toErrorResult, toMcpResult } from '../server/wire.ts'
+import type { McpResult } from '../core/tool-result.ts'
+import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
 import { isNamed } from '../upstream/upstreams.ts'
-import { askOnTerminal } from './ask.ts'
-import type { Args } from './commands.ts'
+import type { Args } from './args.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
-import { type Session, withApp } from './open.ts'
+import { type Session, withApp } from './open-app.ts'
+import { promptOnTerminal } from './terminal-prompt.ts'
 
-/** `pegboard call <tool>`: runs a tool or meta-tool as a local client. Exit code 1 when it fails. */
+/** `pegboard call <tool>`: runs a tool or meta-tool as a local client. Exit code 1 if it fails. */
 export async function run(args: Args, io: Io): Promise<number> {
   const [name, ...operands] = args.positionals
   if (name === undefined) throw new UsageError('call needs the name of a tool; pegboard list shows them')
@@ -26,9 +26,9 @@ export async function run(args: Args, io: Io): Promise<number> {
       const input = typeof given === 'function' ? given(schemaOf(app, caller, name)) : given
       let result: McpResult
       try {
-        // Nobody could follow a link when this process has ended.
+        // Links to files would end with this process.
         const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
-        const relay = askOnTerminal(io)
+        const relay = promptOnTerminal(io)
         const asked = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
         const request = { name, input, caller: asked, signal: io.stop, waited: true, ...(relay && { relay }) }
         result = toMcpResult(await app.surface.call(request), files, caller)
@@ -48,13 +48,13 @@ export async function run(args: Args, io: Io): Promise<number> {
   )
 }
 
-/** Clients are not told what is hidden from them; whoever wrote the configuration may know. */
+/** Clients do not hear of hidden tools, but the operator may. */
 async function forOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
-  const { verdictOf } = await import('./verdict.ts')
+  const { verdictOf } = await import('./explain-tool.ts')
   const { tool, visible, stage, rule } = verdictOf(session, name)
   if (visible || stage === 'unknown' || rule === undefined) return error
   return new PegboardError('E_NOT_FOUND', `${tool} is hidden: ${rule}.`, {
-    hint: `pegboard why ${tool} says what clients are told.`,
+    hint: `pegboard why ${tool} explains what clients see.`,
     cause: error,
   })
 }
@@ -62,7 +62,7 @@ async function forOperator(error: PegboardError, session: Session, name: string)
 const isThere = (app: App, caller: Caller, name: string): boolean =>
   app.surface.metaNames.includes(name) || app.view(caller).resolve(name).kind === 'found'
 
-/** A name without a category may be a tool of any server. */
+/** True if a server may have the tool. A name without a category may belong to any server. */
 export const mayHave = (name: string, id: string, module: string, { servers }: Config): boolean =>
   !/[.:/]|__/.test(name) || servers[id]?.prefix === '' || isNamed(name, [id, module, servers[id]?.prefix ?? id])
 
@@ -73,7 +73,7 @@ function schemaOf(app: App, caller: Caller, name: string): JsonSchema {
 
 type Input = Readonly<Record<string, unknown>>
 
-/** Arguments as one JSON object, or as pairs whose types the tool's schema decides. */
+/** Parses arguments: one JSON object, or pairs whose types come from the tool's schema. */
 function readOperands(operands: readonly string[], pairs: readonly string[]): Input | ((schema: JsonSchema) => Input) {
   const [first] = operands
   if (first?.trimStart().startsWith('{')) {
@@ -90,16 +90,16 @@ function readOperands(operands: readonly string[], pairs: readonly string[]): In
     if (at <= 0) throw new UsageError(`"${pair}" is neither a JSON object nor key=value`)
     return [pair.slice(0, at), pair.slice(at + 1)] as const
   })
-  return (schema) => Object.fromEntries(split.map(([key, value]) => [key, typed(value, schema, key)]))
+  return (schema) => Object.fromEntries(split.map(([key, value]) => [key, convertValue(value, schema, key)]))
 }
 
-function typed(value: string, schema: JsonSchema, key: string): unknown {
+function convertValue(value: string, schema: JsonSchema, key: string): unknown {
   const properties = schema['properties'] as Readonly<Record<string, JsonSchema | undefined>> | undefined
   if (properties?.[key]?.['type'] === 'string') return value
   try {
     return JSON.parse(value)
   } catch (error) {
-    // Not JSON, so it is meant as text.
+    // Not JSON, so it is a text.
     if (error instanceof SyntaxError) return value
     throw error
   }
@@ -108,10 +108,10 @@ function typed(value: string, schema: JsonSchema, key: string): unknown {
 function print(result: McpResult, io: Io): void {
   const [first, ...others] = result.content ?? []
   const structured = result.structuredContent
-  // The same thing twice, as text for models and as data: people get the data, indented.
+  // The text for models repeats the data, so only the data is shown, indented.
   const same = structured !== undefined && first?.['text'] === JSON.stringify(structured)
   const shown = same
-    ? [plainJson(JSON.stringify(structured, null, 2)), ...others.map(blockText)]
+    ? [toPrintableJson(JSON.stringify(structured, null, 2)), ...others.map(blockText)]
     : (result.content ?? []).map(blockText)
   io[result.isError === true ? 'stderr' : 'stdout'](`${shown.join('\n')}\n`)
 }

@@ -1,26 +1,25 @@
 import { existsSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
-import { shownState } from '../catalog/state.ts'
-import type { Config } from '../config/load.ts'
-import type { Caller } from '../core/context.ts'
-import { isPegboardError, messageOf, sentences } from '../core/errors.ts'
-import { nearest } from '../core/names.ts'
-import type { Tool } from '../core/tool.ts'
-import type { RuleSetting } from '../policy/options.ts'
-import { createRule, spellings } from '../policy/rules.ts'
-import { grantFitsNone } from '../policy/scope.ts'
-import { grantsOf } from '../server/auth.ts'
-import { tokensOf } from '../view/listing.ts'
-import { hasAlternatives } from '../view/portable.ts'
-import { absent } from './absent.ts'
+import { mayConcern } from '../app/unmatched-rules.ts'
+import { shownState } from '../catalog/owner-state.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { grantFitsNone } from '../policy/token-scope.ts'
+import { grantsOf } from '../server/bearer-tokens.ts'
+import { moduleIds } from '../upstream/upstreams.ts'
+import { tokensOf } from '../view/listed-tools.ts'
+import { hasAlternatives } from '../view/portable-schema.ts'
+import { type Args, readOption } from './args.ts'
 import { asClient, clientLines, clientReport } from './client-report.ts'
-import type { Args } from './commands.ts'
 import { failureLine } from './describe.ts'
-import { typable } from './invocation.ts'
-import { counted, type Io, table, writeJson } from './io.ts'
-import { type Session, starting, text, unpinnedWarning, withApp } from './open.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { missingPaths } from './missing-paths.ts'
+import { describeStarting, type Session, unpinnedWarning, withApp } from './open-app.ts'
 
-/** `pegboard check`: exit code 1 when something configured cannot be used. */
+/** `pegboard check`: exit code 1 if something in the configuration cannot be used. */
 export async function run(args: Args, io: Io): Promise<number> {
   const json = args.values['json'] === true
   try {
@@ -31,16 +30,16 @@ export async function run(args: Args, io: Io): Promise<number> {
       async (session) => {
         const frozen = args.values['frozen'] === true
         if (frozen) await lookAnew(session)
-        const client = text(args, 'client')
+        const client = readOption(args, 'client')
         const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
         const report = reportOf(
           as,
           await searchProblem(session.config),
-          absent(session.config, io.env, process.platform),
+          missingPaths(session.config, io.env, process.platform),
           frozen,
         )
         if (json) writeJson(io, report)
-        else io.stdout(typable(reportText(report), text(args, 'config'), io))
+        else io.stdout(toTypedCommands(reportText(report), readOption(args, 'config'), io))
         return report.ok ? 0 : 1
       },
       { early: (session) => json || io.stdout(knownText(session)) },
@@ -52,32 +51,32 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
 }
 
-/** What can be said while servers are still waited for. */
+/** The report while servers are still starting. */
 function knownText({ app, caller }: Session): string {
   const view = app.view(caller)
   const rows = view.owners
-    .map(({ id }) => [id, counted(view.count(id), 'tool')])
+    .map(({ id }) => [id, formatCount(view.count(id), 'tool')])
     .filter(([, tools]) => tools !== '0 tools')
-  return `Known so far:\n${table(rows.map((row) => ['', ...row]))}\n`
+  return `Known so far:\n${formatTable(rows.map((row) => ['', ...row]))}\n`
 }
 
-/** What is known from disk may not be what a server offers now: with --frozen every one is asked. */
+/** With --frozen every server is read again, because the tools on disk may be old. */
 async function lookAnew({ app, config }: Session): Promise<void> {
   const ids = Object.keys(config.servers).filter((id) => config.servers[id]?.enabled)
-  // One that cannot be reached says so in the report.
+  // The report shows servers that cannot be reached.
   await Promise.allSettled([...ids.map((id) => app.upstreams.refresh(id)), app.apis.refresh()])
 }
 
 type Report = ReturnType<typeof reportOf>
 
-/** What keeps the search model that was asked for from ever being used; no model is loaded to find out. */
+/** Why the configured search model cannot be used. Loads no model. */
 async function searchProblem({ search, file, dirs }: Config): Promise<string | undefined> {
-  const { embedderFor } = await import('../search/embedders/choose.ts')
+  const { embedderFor } = await import('../search/embedders/choose-embedder.ts')
   try {
     embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
     return undefined
   } catch (error) {
-    return isPegboardError(error) ? sentences(error.message, error.hint) : messageOf(error)
+    return isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
   }
 }
 
@@ -90,7 +89,9 @@ function reportOf(
   const view = app.view(caller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
-  const late = new Map(app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, starting(one)]] : [])))
+  const late = new Map(
+    app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, describeStarting(one)]] : [])),
+  )
   const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
   const unusable = config.skipped.filter(({ self }) => !self)
   const errors = [
@@ -126,7 +127,7 @@ function reportOf(
     })
     .sort((a, b) => b.tokens - a.tokens)
   const client = caller.client && clientReport(app, caller, mode, config.exposure.pinned)
-  const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is left out.`))
+  const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is ignored.`))
   return {
     ok: errors.length === 0,
     config: config.file ?? null,
@@ -156,16 +157,21 @@ function reportOf(
   }
 }
 
-/** Settings that name tools or modules which do not exist: probably typos. */
+/** Settings that name unknown tools or modules, probably misspelled. */
 function namesNothing(app: Session['app'], config: Config, caller: Caller): string[] {
   const { tools, owners } = app.catalog.snapshot()
   const unknown = app
     .unknownActions()
     .map(({ owner, action }) => `modules.${owner}.constraints names "${action}", which is no tool of ${owner}.`)
-  // One that is there and could not be used has said so itself.
+  // Modules that failed to load are reported elsewhere.
   const failed = new Set(app.failed().flatMap(({ file }) => file.split(/[/\\.]/)))
   const modules = Object.entries(config.modules)
     .filter(([id, { enabled }]) => enabled && !owners.has(id) && !failed.has(id))
+    // What is said of the tools of a server or API.
+    .filter(([id, { constraints, tripwire }]) => {
+      const servers = [config.servers[id] && moduleIds(config.servers).get(id), `mcp_${id}`, `api_${id}`]
+      return !(constraints ?? tripwire) || !servers.some((owner) => owner !== undefined && owners.has(owner))
+    })
     .map(([id]) => `modules.${id} names no loaded module${suggestion(id, owners.keys())}`)
   const ids = tools.map((tool) => tool.id)
   const known = new Set(tools.flatMap((tool) => [tool.id, tool.name, tool.id.slice(tool.module.length + 1)]))
@@ -176,15 +182,15 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
   const pinned = config.exposure.pinned
     .filter((name) => view.resolve(name).kind !== 'found')
     .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
-  const denied = (['deny', 'ask', 'allow', 'hidden'] as const).flatMap((list) =>
-    config.policy[list]
-      .filter((rule) => fitsNone(rule, tools))
-      .map((rule) => `policy.${list} names ${JSON.stringify(rule)}, which fits no tool.`),
-  )
+  // The tools of a server that was left out are unknown, so a rule about them may be right.
+  const denied = app
+    .unmatchedRules('off')
+    .filter((rule) => !config.skipped.some(({ id }) => mayConcern(rule, `mcp_${id}`)))
+    .map(({ sentence }) => sentence)
   const granted = config.server.http.tokens.flatMap(({ tools: patterns = [] }, at) =>
     patterns
       .filter((pattern) => grantFitsNone(pattern, app.catalog.snapshot().owners.values()))
-      .map((pattern) => `server.http.tokens.${at}.tools names ${JSON.stringify(pattern)}, which fits no tool.`),
+      .map((pattern) => `server.http.tokens.${at}.tools names ${JSON.stringify(pattern)}, which matches no tool.`),
   )
   const useless = config.server.http.tokens.flatMap(({ tools: patterns, effect }, at) => {
     const named = app.view({ ...caller, ...grantsOf({ tools: patterns }) }).size
@@ -192,7 +198,7 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
       effect !== undefined && named > 0 && app.view({ ...caller, ...grantsOf({ tools: patterns, effect }) }).size === 0
     return isUseless
       ? [
-          `server.http.tokens.${at} can use no tool: none of ${counted(named, 'tool')} that it names counts as "${effect}".`,
+          `server.http.tokens.${at} can use no tool: none of ${formatCount(named, 'tool')} that it names counts as "${effect}".`,
         ]
       : []
   })
@@ -202,7 +208,7 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
   const refused =
     alternatives.length > 0 && app.explainExposure(caller).mode === 'direct'
       ? [
-          `${alternatives.map(({ tool }) => tool.id).join(', ')}: alternatives at the top of the schema, for which some providers refuse all tools; exposure.schema "strict" makes one object of them.`,
+          `${alternatives.map(({ tool }) => tool.id).join(', ')}: the schema has alternatives at its top level, for which some providers refuse all tools; set exposure.schema to "strict" to merge them.`,
         ]
       : []
   const intents = [...new Set(tools.flatMap(({ intent }) => intent ?? []))]
@@ -232,20 +238,14 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
   ]
 }
 
-/** Whoever asks. */
-function fitsNone(given: RuleSetting, tools: readonly Tool[]): boolean {
-  const rule = createRule(typeof given === 'string' ? given : { ...given, roles: undefined, profiles: undefined })
-  return !tools.some((tool) => rule.fits(tool, () => spellings(tool), { profile: '', roles: [] }))
-}
-
 function suggestion(name: string, known: Iterable<string>): string {
-  const [near] = nearest(name, known)
+  const [near] = findNearest(name, known)
   return near ? `; did you mean "${near}"?` : '.'
 }
 
 function reportText(report: Report): string {
   const { measured, flat } = report.estimators
-  const facts = table([
+  const facts = formatTable([
     ['Configuration', report.config ?? 'none: bundled modules only'],
     ['Mode', `${report.mode}: ${report.why}`],
     ...(report.client ? clientLines(report.client) : []),
@@ -255,7 +255,7 @@ function reportText(report: Report): string {
   ])
   const rows = report.categories.map(({ id, tools, tokens, state }) => [
     `  ${id}`,
-    counted(tools, 'tool'),
+    formatCount(tools, 'tool'),
     `${tokens} tokens`,
     state === 'ready' ? '' : state,
   ])
@@ -263,7 +263,7 @@ function reportText(report: Report): string {
     lines.length > 0 ? `\n${title}\n${lines.map((line) => `  ${line}\n`).join('')}` : ''
   return [
     facts,
-    rows.length > 0 ? `\nCategories\n${table(rows)}` : '',
+    rows.length > 0 ? `\nCategories\n${formatTable(rows)}` : '',
     section('Warnings', report.warnings),
     section('Errors', report.errors),
     report.ok ? (report.warnings.length > 0 ? '\nIt works, with warnings.\n' : '\nAll is well.\n') : '',

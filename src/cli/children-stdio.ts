@@ -1,8 +1,8 @@
-/** What `stdio` of a child may be. */
+/** Values of a child's `stdio` option. */
 type Stdio = string | readonly unknown[] | undefined
 
-/** Where a child would read what our client sends, or write what our client reads. */
-function apart(stdio: Stdio): Stdio {
+/** Replaces settings that would share stdin or stdout with the child. */
+function separateStdio(stdio: Stdio): Stdio {
   if (stdio === 'inherit') return ['ignore', 2, 2]
   if (!Array.isArray(stdio)) return stdio
   return stdio.map((one: unknown, at) => {
@@ -14,31 +14,31 @@ function apart(stdio: Stdio): Stdio {
 const isStream = (value: unknown): value is { readonly fd: unknown } =>
   typeof value === 'object' && value !== null && 'fd' in value
 
-/** Options stand last, behind a file, its arguments or both. */
+/** Options are the last argument, after a file, its arguments, or both. */
 const withoutOurs = (args: readonly unknown[]): unknown[] =>
   args.map((one) =>
     typeof one === 'object' && one !== null && !Array.isArray(one) && 'stdio' in one
-      ? { ...one, stdio: apart(one.stdio as Stdio) }
+      ? { ...one, stdio: separateStdio(one.stdio as Stdio) }
       : one,
   )
 
 let done = false
 
 /**
- * From now on no child process of this process shares its stdin and stdout, which belong to the client: what would inherit
- * stdout writes to stderr. Node has no way to point descriptor 1 elsewhere, so this is done where children are started.
+ * Keeps child processes off this process's stdin and stdout, which belong to the client: a child that would inherit
+ * stdout writes to stderr. Node cannot redirect descriptor 1, so this changes how children are started.
  */
 export function keepChildrenOffStdio(): void {
   if (done) return
   done = true
   const children = process.getBuiltinModule('node:child_process')
-  // `spawn`, `exec`, `execFile` and `fork` all end here.
+  // `spawn`, `exec`, `execFile` and `fork` all call this.
   const { prototype } = children.ChildProcess as unknown as {
     prototype: { spawn(options: { readonly stdio?: Stdio }): unknown }
   }
   const { spawn } = prototype
   prototype.spawn = function (this: unknown, options) {
-    return spawn.call(this as typeof prototype, { ...options, stdio: apart(options.stdio) })
+    return spawn.call(this as typeof prototype, { ...options, stdio: separateStdio(options.stdio) })
   }
   for (const name of ['spawnSync', 'execFileSync', 'execSync'] as const) {
     const run = children[name] as (...args: unknown[]) => unknown

@@ -1,27 +1,27 @@
-import type { App } from '../app.ts'
-import type { Caller } from '../core/context.ts'
-import type { Mode } from '../view/exposure.ts'
-import { factsOf } from '../view/limits.ts'
-import { listTool } from '../view/listing.ts'
+import type { App } from '../app/app.ts'
+import type { Caller } from '../core/caller.ts'
+import { factsOf } from '../view/client-limits.ts'
+import { isSearched, type Mode } from '../view/exposure.ts'
+import { listTool } from '../view/listed-tools.ts'
 
-/** The tools about tools, which discovery lists first. */
+/** Number of meta-tools, which discovery lists first. */
 const DOORS = 5
 
-/** What a client of this name is shown, and what had to be changed for it. */
+/** What a client with this name sees, and what was changed for it. */
 export interface ClientReport {
-  /** As it would send it. */
+  /** The name that it sends. */
   readonly name: string
-  /** `null` where nobody knows it. */
+  /** `null` for an unknown client. */
   readonly title: string | null
   readonly listed: readonly string[]
   readonly limits: Readonly<Record<string, unknown>>
   readonly shortened: readonly { readonly tool: string; readonly from: string; readonly to: string }[]
-  /** Ids of tools whose parameters are not listed as their author wrote them. */
+  /** Ids of tools whose parameters were changed. */
   readonly schemas: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** The caller that --client names: by what it sends, or by its short name. */
+/** The caller that --client names: by the name it sends, or by its short name. */
 export function asClient(caller: Caller, name: string): Caller {
   const known = factsOf(name)
   return {
@@ -56,14 +56,14 @@ export function clientReport(app: App, caller: Caller, mode: Mode, pinned: reado
     shortened,
     schemas: view.tools.filter((entry) => listTool(entry).inputSchema !== entry.input.json).map(({ tool }) => tool.id),
     warnings: [
-      ...(facts ? [] : [`nothing is known of a client called "${name}": it is shown what everybody can take.`]),
+      ...(facts ? [] : [`Pegboard knows no client called "${name}", so it shows what every client supports.`]),
       ...(left > 0 && mode === 'discovery'
         ? [`${left} of the pinned tools are not listed: this client takes ${maxTools} tools.`]
         : []),
       ...(unlisted > 0
         ? [`the tools for parallel and background work are not listed: this client takes ${maxTools} tools.`]
         : []),
-      ...(long.length > 0 && mode !== 'discovery'
+      ...(long.length > 0 && !isSearched(mode)
         ? [
             `${long.map(({ tool }) => tool.id).join(', ')}: ${facts?.title} shows the first ${facts?.maxText} characters of a description.`,
           ]
@@ -72,7 +72,7 @@ export function clientReport(app: App, caller: Caller, mode: Mode, pinned: reado
   }
 }
 
-/** For people: a line each, and no more of a list than one wants to read. */
+/** The report as lines of text; long lists are cut. */
 export function clientLines({ name, title, listed, limits, shortened, schemas }: ClientReport): string[][] {
   const some = (all: readonly string[]): string =>
     all.length === 0 ? 'none' : `${all.length}: ${all.slice(0, 5).join(', ')}${all.length > 5 ? ', …' : ''}`

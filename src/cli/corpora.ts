@@ -1,10 +1,10 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { EvalQuery, EvalTool } from '../search/evaluate.ts'
 
-/** A corpus and its labelled queries. `warnings` say, with file and line, what in them cannot be right. */
+/** Tools and labelled queries. `warnings` are mistakes in them, with file and line. */
 export interface Corpus {
   readonly name: string
   readonly tools: readonly EvalTool[]
@@ -12,7 +12,7 @@ export interface Corpus {
   readonly warnings: readonly string[]
 }
 
-/** Paths as they were typed. */
+/** Paths as typed. */
 export interface CorpusFiles {
   readonly name: string
   readonly tools: string
@@ -22,15 +22,16 @@ export interface CorpusFiles {
 const TOOLS = 'tools.jsonl'
 const QUERIES = 'queries.jsonl'
 
-/** A corpus is called after its file, or after its folder when the file has the usual name. */
+/** The name of a corpus: that of its file, or of its folder if the file has the usual name. */
 export const nameOfCorpus = (tools: string, cwd: string): string => {
   const path = resolve(cwd, tools)
   return basename(path) === TOOLS ? basename(dirname(path)) : basename(path).replace(/\.jsonl$/, '')
 }
 
 /**
- * The corpora of a folder: itself when it has `tools.jsonl`, otherwise each folder in it that has `tools.jsonl` and
- * `queries.jsonl`, by name. @throws PegboardError E_NOT_FOUND when there is none
+ * The corpora in a folder: the folder itself if it has `tools.jsonl`, else each subfolder with `tools.jsonl` and
+ * `queries.jsonl`.
+ * @throws PegboardError E_NOT_FOUND if there is none
  */
 export async function corporaIn(dir: string, cwd: string): Promise<CorpusFiles[]> {
   const folders = (await isFile(resolve(cwd, dir, TOOLS))) ? [dir] : await foldersIn(dir, cwd)
@@ -51,7 +52,7 @@ export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: str
   const warnings: string[] = []
   const byId = new Map<string, EvalTool>()
   for (const { row, line } of await readLines(tools, cwd, asTool)) {
-    if (byId.has(row.id)) warnings.push(`${tools}:${line}: "${row.id}" is there already; this one is left out.`)
+    if (byId.has(row.id)) warnings.push(`${tools}:${line}: duplicate id "${row.id}"; the line is ignored.`)
     else byId.set(row.id, row)
   }
   if (byId.size === 0) throw emptyFile(tools, 'tools')
@@ -65,8 +66,8 @@ export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: str
 }
 
 /**
- * The file itself, or of a folder its `tools.jsonl` and those of the folders in it.
- * @throws PegboardError E_NOT_FOUND when there is none
+ * The file itself, or the `tools.jsonl` of a folder and its subfolders.
+ * @throws PegboardError E_NOT_FOUND if there is none
  */
 export async function toolFilesIn(path: string, cwd: string): Promise<string[]> {
   if (await isFile(resolve(cwd, path))) return [path]
@@ -149,7 +150,7 @@ function asTool(value: unknown): EvalTool | string {
   if (!isRecord(value)) return 'it is not an object'
   const { id, name, server = '', description, serverDescription, inputSchema } = value
   if (typeof id !== 'string' || typeof name !== 'string' || typeof server !== 'string')
-    return '"id", "name" and "server" must be texts'
+    return '"id", "name" and "server" must be strings'
   return {
     id,
     name,
@@ -164,7 +165,7 @@ function asQuery(value: unknown): EvalQuery | string {
   if (!isRecord(value)) return 'it is not an object'
   const { query, relevant, lang } = value
   if (typeof query !== 'string' || !Array.isArray(relevant))
-    return '"query" must be a text and "relevant" a list of ids'
+    return '"query" must be a string and "relevant" a list of ids'
   return {
     id: String(value['id'] ?? ''),
     query,

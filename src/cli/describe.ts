@@ -1,6 +1,6 @@
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 
-/** A JSON Schema's type as people write it: `string`, `"a" | "b"`, `string[]`, `object`. */
+/** The type of a JSON Schema as text: `string`, `"a" | "b"`, `string[]`, `object`. */
 export function typeOf(schema: unknown): string {
   if (!isRecord(schema)) return 'any'
   if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => JSON.stringify(value)).join(' | ')
@@ -13,11 +13,11 @@ export function typeOf(schema: unknown): string {
   return typeof type === 'string' ? type : 'any'
 }
 
-/** The default as JSON text; undefined without one. */
+/** The default as JSON; undefined without one. */
 export function defaultOf(schema: unknown): string | undefined {
   return isRecord(schema) && schema['default'] !== undefined ? JSON.stringify(schema['default']) : undefined
 }
 
-/** A module that could not be loaded, in a line; the message often names the file already, with its line. */
+/** One line about a module that failed to load. Many messages start with the file already. */
 export const failureLine = ({ file, error }: { readonly file: string; readonly error: string }): string =>
   error.startsWith(file) ? error : `${file}: ${error}`

@@ -1,17 +1,21 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadConfig } from '../config/load.ts'
-import { configJsonSchema } from '../config/schema.ts'
+import { configJsonSchema } from '../config/config-schema.ts'
+import { loadConfig } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import type { Args } from './commands.ts'
-import { clientsTable, commandsTable, errorsTable, settingsTable, toolsTable } from './generate.ts'
+import type { Args } from './args.ts'
+import { clientsTable, commandsTable, errorsTable, failureClassesTable, settingsTable, toolsTable } from './generate.ts'
 import { type Io, writeJson } from './io.ts'
-import { openApp, openLog } from './open.ts'
+import { openApp, openLog } from './open-app.ts'
 
-/** Pages beside the README with something generated in them. */
-const MORE = ['docs/clients.md', 'docs/commands.md', 'docs/errors.md', 'docs/settings.md']
+/** Pages with generated sections, besides the README. */
+const MORE = ['guides/clients', 'modules/README', 'reference/commands', 'reference/errors', 'reference/settings'].map(
+  (name) => `docs/${name}.md`,
+)
 
-/** `pegboard docs`, run in the root of the repository. With --check nothing is written and stale files exit with 1. */
+/**
+ * `pegboard docs`, for the root of the repository. With --check it writes nothing, and exits with 1 if a page is stale.
+ */
 export async function run(args: Args, io: Io): Promise<number> {
   const check = args.values['check'] === true
   const readme = join(io.cwd, 'README.md')
@@ -43,15 +47,16 @@ export async function run(args: Args, io: Io): Promise<number> {
 export const schemaFile = (): string => `${JSON.stringify(configJsonSchema(), null, 2)}\n`
 
 async function sections(args: Args, io: Io): Promise<Readonly<Record<string, string>>> {
-  // Without a configuration: what everybody gets.
+  // Without a configuration, so that the pages show the defaults.
   const { config } = await loadConfig({ env: io.env, cwd: io.cwd })
-  const app = await openApp(config, openLog(args, io, 'error'), io)
+  const app = await openApp(config, openLog(args, io, 'error'), io, { everyModule: true })
   try {
     await app.start()
     return {
       settings: settingsTable(configJsonSchema()),
       tools: toolsTable(app.catalog.snapshot().tools),
       errors: errorsTable(),
+      'failure-classes': failureClassesTable(),
       commands: commandsTable(),
       clients: clientsTable(),
     }
@@ -63,9 +68,9 @@ async function sections(args: Args, io: Io): Promise<Readonly<Record<string, str
 const SECTION = /(<!-- generated:([\w-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g
 
 /**
- * Replaces what stands between `<!-- generated:NAME -->` and `<!-- /generated -->`; the rest stays as it is. A name
- * without a section is an error, a section without its marks is left out.
- * @throws PegboardError E_NOT_FOUND
+ * Replaces the text between `<!-- generated:NAME -->` and `<!-- /generated -->`. Sections without such marks are
+ * ignored.
+ * @throws PegboardError E_NOT_FOUND for a mark without a section
  */
 export function fillSections(text: string, sections: Readonly<Record<string, string>>): string {
   return text.replace(SECTION, (_all, open: string, name: string, close: string) => {

@@ -1,9 +1,9 @@
 import { stat, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { embeddedTable, includedAtlas, includedEncoderFiles } from '../app/package-info.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { silentLog } from '../core/log.ts'
-import { embeddedTable } from '../package.ts'
-import { laneFor, shownEmbedder } from '../search/deferred.ts'
+import { laneFor, shownEmbedder } from '../search/deferred-embedder.ts'
 import {
   distractorsFor,
   type EvalReport,
@@ -12,9 +12,9 @@ import {
   evaluate,
   macroAverage,
 } from '../search/evaluate.ts'
-import { createToolSearch } from '../search/index.ts'
-import { type SearchSettings, searchOptions } from '../search/options.ts'
-import type { Args } from './commands.ts'
+import { type SearchSettings, searchOptions } from '../search/search-options.ts'
+import { createToolSearch } from '../search/tool-search.ts'
+import { type Args, oneOf, readInteger, readOption } from './args.ts'
 import {
   type Corpus,
   type CorpusFiles,
@@ -24,8 +24,8 @@ import {
   readTools,
   toolFilesIn,
 } from './corpora.ts'
-import { ERASE, type Io, table, UsageError, writeJson } from './io.ts'
-import { oneOf, text, whole } from './open.ts'
+import { ERASE, formatTable, type Io, UsageError, writeJson } from './io.ts'
+
 import { modelProgress } from './progress.ts'
 import { LANES } from './search.ts'
 
@@ -38,22 +38,22 @@ interface Measured {
   readonly report: EvalReport
 }
 
-/** `pegboard eval`: runs the product's own search on corpora with labelled queries, alone or among distractors. */
+/** `pegboard eval`: runs the product's search on labelled queries, optionally with more tools to search among. */
 export async function run(args: Args, io: Io): Promise<number> {
   const ranker = oneOf(args, 'ranker', LANES, 'hybrid')
   const product = await readProduct(args, io)
   const files = await filesOf(args, io.cwd)
-  const pool = text(args, 'pool')
-  if (pool === undefined && text(args, 'pool-size') !== undefined) throw new UsageError('--pool-size needs --pool')
-  const poolSize = whole(args, 'pool-size', 1, 1_000_000, 1_000_000)
+  const pool = readOption(args, 'pool')
+  if (pool === undefined && readOption(args, 'pool-size') !== undefined)
+    throw new UsageError('--pool-size needs --pool')
+  const poolSize = readInteger(args, 'pool-size', 1, 1_000_000, 1_000_000)
   const poolFiles = pool === undefined ? [] : await toolFilesIn(pool, io.cwd)
-  const perQuery = text(args, 'per-query')
+  const perQuery = readOption(args, 'per-query')
   if (perQuery !== undefined) {
     const config = product.config === undefined ? [] : [product.config]
     const inputs = [...files.flatMap(({ tools, queries }) => [tools, queries]), ...poolFiles, ...config]
     const input = await sameFile(perQuery, inputs, io.cwd)
-    if (input !== undefined)
-      throw new UsageError(`--per-query ${perQuery} would be written over ${input}, which eval reads`)
+    if (input !== undefined) throw new UsageError(`--per-query ${perQuery} would overwrite ${input}, which eval reads`)
   }
   const candidates = await readTools(poolFiles, io.cwd)
   const corpora: Corpus[] = []
@@ -70,7 +70,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       measured.push({ name, distractors: distractors.length, report })
     } catch (error) {
       if (!io.stop.aborted) throw error
-      throw new PegboardError('E_CANCELLED', 'Interrupted; nothing was measured to the end.', { cause: error })
+      throw new PegboardError('E_CANCELLED', 'Interrupted before the first measurement was complete.', { cause: error })
     } finally {
       onProgress()
       await close()
@@ -83,25 +83,25 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 interface Product {
-  /** The configuration file, where there is one. */
+  /** The configuration file, if any. */
   readonly config: string | undefined
   readonly settings: SearchSettings
   readonly places: { readonly cacheDir: string; readonly baseDir: string }
 }
 
-/** How search is set up: by the configuration, if one is named, and by --embedder before it. */
+/** Search settings: --embedder, then those of the configuration. */
 async function readProduct(args: Args, io: Io): Promise<Product> {
-  const { loadConfig } = await import('../config/load.ts')
-  const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, text(args, 'config'))
-  const embedder = text(args, 'embedder') ?? config.search.embedder
+  const { loadConfig } = await import('../config/load-config.ts')
+  const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, readOption(args, 'config'))
+  const embedder = readOption(args, 'embedder') ?? config.search.embedder
   const read = searchOptions.shape.embedder.safeParse(embedder)
   if (!read.success) throw new UsageError(`--embedder ${read.error.issues[0]?.message}`)
   const baseDir = config.file === undefined ? io.cwd : dirname(config.file)
-  const places = { cacheDir: config.dirs.cache, baseDir }
+  const places = { cacheDir: config.dirs.cache, baseDir, encoder: includedEncoderFiles() }
   return { config: config.file, settings: { ...config.search, embedder }, places }
 }
 
-/** Tools and queries are paired in the order given. */
+/** Pairs tools and queries in the order given. */
 async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
   const [tools, queries, dirs] = [texts(args, 'tools'), texts(args, 'queries'), texts(args, 'dir')]
   if (tools.length !== queries.length)
@@ -117,7 +117,7 @@ function texts(args: Args, name: string): string[] {
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
 }
 
-/** Search as clients meet it, with everything indexed before the first question. */
+/** The search that clients use, with all tools indexed first. */
 function productSearch(
   ranker: Ranker,
   { settings, places }: Product,
@@ -136,6 +136,7 @@ function productSearch(
     log,
     fusion,
     ...(embedder !== 'none' && ranker !== 'lexical' && { table: embeddedTable }),
+    atlas: includedAtlas,
     ...(semantic && { semantic }),
   })
   return {
@@ -149,8 +150,8 @@ function productSearch(
           throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${shownEmbedder(embedder)}: ${semantic.status.reason}`)
       },
       async query(query, limit) {
-        const { hits } = await search.query(query, { limit, visible: () => true, lanes: ranker })
-        return hits.map(({ id }) => id)
+        const { hits, unanswered } = await search.query(query, { limit, visible: () => true, lanes: ranker })
+        return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
       },
     },
     close: () => search.close(),
@@ -164,7 +165,7 @@ function warn(corpora: readonly Corpus[], io: Io): void {
     io.stderr(`pegboard: warning: ${warnings.length - WARNINGS_SHOWN} more like these.\n`)
 }
 
-/** One line that rewrites itself for a person who waits, gone when called without figures; silent without a terminal. */
+/** Shows progress in one line; without figures it clears the line. Silent without a terminal. */
 function progressOf(name: string, io: Io): (done?: number, all?: number) => void {
   let shown = false
   return (done, all) => {
@@ -179,7 +180,7 @@ const perQueryLines = (measured: readonly Measured[]): string =>
     .flatMap(({ name, report: of }) => of.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`))
     .join('')
 
-/** The first of `others` that is the same file, whatever links and spellings it is reached by. */
+/** The first of `others` that is the same file, through links or other spellings. */
 async function sameFile(file: string, others: readonly string[], cwd: string): Promise<string | undefined> {
   const identity = (path: string) => stat(resolve(cwd, path), { bigint: true }).catch(() => undefined)
   const own = await identity(file)
@@ -191,7 +192,7 @@ async function sameFile(file: string, others: readonly string[], cwd: string): P
   return undefined
 }
 
-/** @throws PegboardError E_NOT_FOUND; asked before the work begins, too, so that nobody waits for nothing */
+/** @throws PegboardError E_NOT_FOUND; also called before the work, so that it fails early */
 async function write(file: string, content: string, cwd: string): Promise<void> {
   try {
     await writeFile(resolve(cwd, file), content)
@@ -222,13 +223,13 @@ function report(measured: readonly Measured[]): string {
     of.latencyMs.p95.toFixed(3),
   ])
   if (measured.length > 1) rows.push(['average', '', ...cells(macroAverage(measured.map(({ report: of }) => of)))])
-  const sets = table([['set', 'tools', ...HEAD, 'no-match answered', 'p50 ms', 'p95 ms'], ...rows])
+  const sets = formatTable([['set', 'tools', ...HEAD, 'no-match answered', 'p50 ms', 'p95 ms'], ...rows])
   const languages = measured.flatMap(({ name, report: of }) =>
     [...of.languages].map(([lang, scores]) => [name, lang, ...cells(scores)]),
   )
   const explained =
     'Shares in %; refused: labelled queries without any answer; no-match answered: the opposite mistake.\n'
-  return `${sets}${languages.length > 0 ? `\n${table([['set', 'language', ...HEAD], ...languages])}` : ''}\n${explained}`
+  return `${sets}${languages.length > 0 ? `\n${formatTable([['set', 'language', ...HEAD], ...languages])}` : ''}\n${explained}`
 }
 
 function figuresOf(ranker: Ranker, measured: readonly Measured[]) {

@@ -1,22 +1,22 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
-import { defaultDirs, homeOf, type Machine } from '../config/places.ts'
+import { defaultDirs, homeOf, type Machine } from '../config/machine.ts'
 import { replacedByOthers } from '../core/written-by-others.ts'
 import type { Io } from './io.ts'
 
 const NAME = 'mcp.config.json'
 
 export interface FoundConfig {
-  /** Undefined where none is used. */
+  /** Undefined if no file is used. */
   readonly file?: string
-  /** One of a project that nobody has confirmed, as a person would name it. */
+  /** Relative path of a project's configuration that is not confirmed. */
   readonly ignored?: string
 }
 
 /**
- * The configuration to use: the one that --config names, then PEGBOARD_CONFIG, then the nearest `mcp.config.json` upwards that the
- * user confirmed once, then the one in the user's configuration folder. A cloned repository must not decide what runs here.
+ * Finds the configuration: --config, PEGBOARD_CONFIG, the nearest `mcp.config.json` upwards that the user confirmed, or
+ * the one in the user's configuration folder. Confirmation prevents that a cloned repository decides what runs.
  */
 export async function findConfig(named: string | undefined, io: Io): Promise<FoundConfig> {
   const given = named ?? (io.env['PEGBOARD_CONFIG'] || undefined)
@@ -31,7 +31,7 @@ export async function findConfig(named: string | undefined, io: Io): Promise<Fou
   }
 }
 
-/** In the working folder or above it, up to the home folder. */
+/** In the working directory or above, up to the home folder. */
 function nearestConfig(machine: Machine): string | undefined {
   const home = resolve(homeIn(machine))
   for (let at = resolve(machine.cwd); ; at = dirname(at)) {
@@ -70,7 +70,7 @@ function readConfirmed(record: string): readonly string[] {
     const known = JSON.parse(readFileSync(record, 'utf8')) as unknown
     return Array.isArray(known) ? known.filter((one) => typeof one === 'string') : []
   } catch {
-    // Without it the person is asked again.
+    // The person is asked again.
     return []
   }
 }

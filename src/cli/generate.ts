@@ -1,14 +1,15 @@
 import { errorCatalogue } from '../core/errors.ts'
-import { isRecord } from '../core/record.ts'
+import { failureClasses } from '../core/failure-class.ts'
+import { firstSentence } from '../core/first-sentence.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { Tool } from '../core/tool.ts'
 import { riskOf } from '../core/tool.ts'
-import { clientFacts } from '../view/clients.ts'
-import { firstSentence } from '../view/listing.ts'
+import { clientFacts } from '../view/client-table.ts'
 import { commands, commonOptions } from './commands.ts'
 import { defaultOf, typeOf } from './describe.ts'
 import { usageOf } from './help.ts'
 
-/** Every key of the configuration file, from its JSON Schema. */
+/** The table of all settings, from the JSON Schema of the configuration. */
 export function settingsTable(schema: Readonly<Record<string, unknown>>): string {
   return markdown(['Key', 'Type', 'Default', 'Meaning'], settingRows(schema, ''))
 }
@@ -44,13 +45,24 @@ export function toolsTable(tools: readonly Tool[]): string {
 }
 
 export function errorsTable(): string {
-  const rows = Object.entries(errorCatalogue).map(([name, { audience, meaning, next }]) => [
+  const rows = Object.entries(errorCatalogue).map(([name, { audience, class: failure, meaning, next }]) => [
     code(name),
     audience === 'model' ? 'client' : 'operator',
+    failure === undefined ? 'by the message' : code(failure),
     meaning,
     next,
   ])
-  return markdown(['Code', 'Seen by', 'Meaning', 'What to do'], rows)
+  return markdown(['Code', 'Seen by', 'Class', 'Meaning', 'What to do'], rows)
+}
+
+export function failureClassesTable(): string {
+  const rows = Object.entries(failureClasses).map(([name, { meaning, hint, retryable }]) => [
+    code(name),
+    meaning,
+    hint,
+    retryable ? 'yes' : 'no',
+  ])
+  return markdown(['Class', 'Meaning', 'Hint for the model', 'Worth a retry'], rows)
 }
 
 export function commandsTable(): string {
@@ -62,7 +74,7 @@ export function commandsTable(): string {
   return `${markdown(['Command', 'What it does'], rows)}\n${markdown(['Option of every command', 'Meaning'], common)}`
 }
 
-/** What is known of clients: every one that `src/view/clients.ts` has. */
+/** The table of known clients, from `src/view/client-table.ts`. */
 export function clientsTable(): string {
   const all = Object.entries(clientFacts)
   const count = (limit: number | undefined): string => (limit === undefined ? '' : limit.toLocaleString('en'))
@@ -72,7 +84,11 @@ export function clientsTable(): string {
     count(facts.maxTools),
     facts.maxName === undefined ? '' : `${facts.maxName}${facts.prefix ? `, with ${code(facts.prefix)} before` : ''}`,
     facts.schema ?? '',
-    count(facts.maxResultBytes),
+    [
+      ...(facts.maxResultBytes === undefined ? [] : [`${count(facts.maxResultBytes)} bytes`]),
+      ...(facts.maxResultTokens === undefined ? [] : [`${count(facts.maxResultTokens)} tokens`]),
+    ].join(', '),
+    facts.reads ?? '',
     facts.listChanged === undefined ? '' : facts.listChanged ? 'yes' : 'no',
     (facts.deferral ?? []).map(code).join(', '),
     count(facts.maxText),
@@ -84,8 +100,9 @@ export function clientsTable(): string {
     'Tools',
     'Longest name',
     'Schemas',
-    'Result, bytes',
-    'Takes over changed lists',
+    'Result',
+    'Reads',
+    'Applies changed lists',
   ]
   const notes = all.map(([, { title, note = '', sources }]) => [title, note, sources])
   return [

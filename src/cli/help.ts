@@ -1,13 +1,13 @@
 import { type Command, commands, commonOptions, type Option } from './commands.ts'
-import { table } from './io.ts'
+import { formatTable } from './io.ts'
 
 export function generalHelp(): string {
   return [
     'Usage: pegboard <command> [options]\n\n',
-    table(commands.map(({ name, summary }) => [`  ${name}`, summary])),
+    formatTable(commands.map(({ name, summary }) => [`  ${name}`, summary])),
     '\nOptions of every command:\n',
     optionLines(commonOptions),
-    '\npegboard help <command> tells more; pegboard --version the version.\n',
+    '\nRun pegboard help <command> for details, or pegboard --version for the version.\n',
   ].join('')
 }
 
@@ -23,7 +23,7 @@ export function usageOf(command: Command): string {
 }
 
 const optionLines = (options: Readonly<Record<string, Option>>): string =>
-  table(
+  formatTable(
     Object.entries(options).map(([name, { short, value, about }]) => [
       `  ${short ? `-${short}, ` : '    '}--${name}${value ? ` ${value}` : ''}`,
       about,

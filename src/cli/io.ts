@@ -1,33 +1,33 @@
 import type { Readable } from 'node:stream'
-import type { Environment } from '../config/places.ts'
-import { plain, plainJson } from '../core/plain.ts'
-import type { LineOutput } from '../server/stdio.ts'
+import type { Environment } from '../config/machine.ts'
+import { toPrintable, toPrintableJson } from '../core/printable.ts'
+import type { LineOutput } from '../server/serve-stdio.ts'
 
-/** What a command may touch of the world. `main.ts` gives the real one, tests their own. */
+/** The environment of a command. `main.ts` passes the real one, tests their own. */
 export interface Io {
   stdout(text: string): void
   stderr(text: string): void
-  /** These are secret, too: nothing that goes to stderr has them any more, whoever writes it. */
+  /** Adds secrets, which are removed from everything written to stderr. */
   know?(secrets: readonly string[]): void
-  /** Lines that were not written to stderr, because nobody read them. */
+  /** Number of lines that were dropped because stderr was not read. */
   readonly unwritten?: () => number
-  /** Called before code of the user's own is imported. */
+  /** Called before drop-in modules are imported. */
   readonly beforeDropIns?: () => void
-  /** Where MCP is spoken when serving on stdio. */
+  /** Input of the MCP connection on stdio. */
   readonly input: Readable & { readonly isTTY?: boolean }
-  /** Stdout, for the protocol. What modules print goes to stderr. */
+  /** Reserves stdout for MCP. What modules print goes to stderr. */
   claimOutput(): LineOutput
-  /** Whether a person reads stdout and stderr as they come. */
+  /** True where stdout or stderr is a terminal. */
   readonly terminal?: { readonly out: boolean; readonly err: boolean }
   readonly env: Environment
   readonly cwd: string
-  /** Fires when the person or the system wants the process to end. */
+  /** Aborted by SIGINT and other signals. */
   readonly stop: AbortSignal
-  /** How this program is started: absolute paths of the runtime and of the script, and what a person types. */
+  /** Absolute paths of Node and of the script, and the command as a person types it. */
   readonly self: { readonly node: string; readonly script: string; readonly called: string }
 }
 
-/** The command line itself was wrong: exit code 2. */
+/** The command line is wrong: exit code 2. */
 export class UsageError extends Error {
   constructor(message: string) {
     super(message)
@@ -35,23 +35,25 @@ export class UsageError extends Error {
   }
 }
 
-/** Takes back the line a person is watching, so that another can be written in its place. */
+/** Clears the current line of the terminal. */
 export const ERASE = '\r\x1b[K'
 
-/** What others wrote, among what is ours, may steer a terminal. */
-export const steady = (text: string): string =>
-  text.startsWith(ERASE) ? ERASE + plain(text.slice(ERASE.length)) : plain(text)
+/** Makes text of others safe for a terminal. */
+export const makePrintable = (text: string): string =>
+  text.startsWith(ERASE) ? ERASE + toPrintable(text.slice(ERASE.length)) : toPrintable(text)
 
-/** A finished JSON document on stdout. */
-export const writeJson = (io: Io, value: unknown): void => io.stdout(`${plainJson(JSON.stringify(value, null, 2))}\n`)
+/** Writes a JSON document to stdout. */
+export const writeJson = (io: Io, value: unknown): void =>
+  io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 
 /** `1 tool`, `2 tools`. */
-export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`
+export const formatCount = (count: number, one: string, many = `${one}s`): string =>
+  `${count} ${count === 1 ? one : many}`
 
-/** Rows as aligned columns; the last column is not padded. Empty text for no rows. */
-export function table(given: ReadonlyArray<readonly string[]>): string {
-  // A description must not make a row of its own.
-  const rows = given.map((row) => row.map((cell) => plain(cell).replaceAll(/\s*\n\s*/g, ' ')))
+/** Aligns rows in columns; the last column is not padded. Returns an empty text for no rows. */
+export function formatTable(given: ReadonlyArray<readonly string[]>): string {
+  // A line break in a description must not start a row.
+  const rows = given.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)
   return rows

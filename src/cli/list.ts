@@ -1,13 +1,14 @@
 import { serializeTools, TOOL_FORMATS } from '../agent/serialize.ts'
-import { shownState } from '../catalog/state.ts'
-import type { Config } from '../config/load.ts'
+import { shownState } from '../catalog/owner-state.ts'
+import { clashesOf } from '../catalog/resource-owner.ts'
+import type { Config } from '../config/load-config.ts'
+import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
-import { clashesOf } from '../server/route.ts'
-import { firstSentence } from '../view/listing.ts'
-import type { Args } from './commands.ts'
-import { typable } from './invocation.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
-import { oneOf, type Session, starting, text, withApp } from './open.ts'
+import { type Args, oneOf, readOption } from './args.ts'
+import { hiddenReason } from './explain-tool.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { describeStarting, type Session, withApp } from './open-app.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -16,16 +17,16 @@ export async function run(args: Args, io: Io): Promise<number> {
   const what = args.positionals[0] ?? 'tools'
   const listing = Object.hasOwn(LISTINGS, what) ? LISTINGS[what] : undefined
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
-  const format = text(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
+  const format = readOption(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
   if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)
   const json = args.values['json'] === true
   const hidden = args.values['hidden'] === true
   const shown = new Set<unknown>()
-  const config = text(args, 'config')
-  /** Prints those rows that were not printed before. */
+  const config = readOption(args, 'config')
+  /** Prints the rows that were not printed before. */
   const print = (rows: readonly Row[]): void => {
     const fresh = rows.filter((row) => !shown.has(keyOf(row)))
-    if (fresh.length > 0) io.stdout(typable(tableOf(listing, fresh, io, shown.size === 0), config, io))
+    if (fresh.length > 0) io.stdout(toTypedCommands(tableOf(listing, fresh, io, shown.size === 0), config, io))
     for (const row of fresh) shown.add(keyOf(row))
   }
   const early = (session: Session): void => {
@@ -48,7 +49,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const { ignored } = session
     if (json) writeJson(io, rows)
     else if (rows.length === 0)
-      io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is not read.\n`)
+      io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is ignored.\n`)
     else print(rows)
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
@@ -57,13 +58,13 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 
-/** With a head where a person looks at it; scripts get rows alone. */
+/** Adds a header on a terminal; scripts get only rows. */
 function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
   const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
-  // Scripts count columns; this one came later.
+  // Scripts count columns, and this one was added later.
   const all = columns.filter((column) => column !== 'instance' || shown.includes(column))
   const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase())] : []
-  return table([
+  return formatTable([
     ...head,
     ...rows.map((row) => (terminal?.out ? shown : all).map((column) => String(row[column] ?? ''))),
   ])
@@ -71,7 +72,10 @@ function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, f
 
 interface Listing {
   readonly columns: readonly string[]
-  /** @param short descriptions as one line, and what is a member of its own in JSON with the reason */
+  /**
+   * @param short shortens descriptions to one line, and adds the next attempt to the reason instead of a field of its
+   * own
+   */
   rows(session: Session, hidden: boolean, short: boolean): Row[]
 }
 
@@ -95,12 +99,11 @@ function tools({ app, caller, config }: Session, hidden: boolean, short: boolean
   const { byId: known, owners } = app.catalog.snapshot()
   const byId = new Map(known)
   for (const { withheld } of owners.values()) for (const { tool } of withheld) byId.set(tool.id, tool)
-  for (const [id, { reason, failure }] of view.hidden) {
+  for (const [id, why] of view.hidden) {
     const tool = byId.get(id)
-    const why = failure === undefined ? reason : `${reason}: ${failure}`
-    if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${why}` })
+    if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${hiddenReason(why)}` })
   }
-  // Of these no tool is known: nothing of them was loaded.
+  // Tools of modules that were not loaded are unknown.
   for (const { id, reason } of leftOut(config, /^(?:modules|openapi)\./))
     rows.push({ name: `${id}.*`, module: id, hidden: `hidden: ${reason}` })
   return rows
@@ -112,10 +115,11 @@ function modules({ app, caller, config }: Session): Row[] {
     .filter((owner) => owner.origin === 'module')
     .map(({ id, state, summary, reason, tools }) => {
       const count = view.count(id)
-      // Of a module that shows nothing, what would change that.
+      // What would make tools of the module visible.
       const waits =
         reason ?? (count > 0 ? undefined : tools.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
-      return { id, state, tools: count, summary, ...(waits && { reason: waits }) }
+      const shown = state === 'ready' && count === 0 && waits !== undefined ? 'unavailable' : state
+      return { id, state: shown, tools: count, summary, ...(waits && { reason: waits }) }
     })
   const failed = app
     .failed()
@@ -124,7 +128,7 @@ function modules({ app, caller, config }: Session): Row[] {
   return [...loaded, ...failed, ...broken]
 }
 
-/** What waits for a variable, by what it is called among tools. */
+/** Modules and APIs that lack a variable, by category. */
 const leftOut = ({ missing }: Config, section: RegExp): { readonly id: string; readonly reason: string }[] =>
   Object.entries(missing).flatMap(([key, reason]) =>
     section.test(key) ? [{ id: key.replace('modules.', '').replace('openapi.', 'api_'), reason }] : [],
@@ -138,7 +142,7 @@ const skippedRow = ({ id, reason }: { readonly id: string; readonly reason: stri
   reason,
 })
 
-/** Servers whose tools may be missing; those that are still waited for were named before. */
+/** Warnings about servers whose tools may be missing. Servers that are still starting were named before. */
 const failing = ({ app }: Session): readonly string[] =>
   app.upstreams.status().flatMap(({ module, state, detail, reason, pending, tools, nextAttemptAt }) => {
     const why = detail ?? reason
@@ -146,14 +150,14 @@ const failing = ({ app }: Session): readonly string[] =>
     return [`${module}: ${withNext(why, nextAttemptAt, Date.now())}`]
   })
 
-/** A reason, with when it is tried again. */
+/** A reason with the time until the next attempt. */
 function withNext(reason: string, nextAttemptAt: number | undefined, now: number): string {
-  // An attempt that is under way was due before.
+  // The time of a running attempt has passed.
   const inMs = nextAttemptAt === undefined ? 0 : nextAttemptAt - now
   return inMs > 0 ? `${reason} (again in ${Math.ceil(inMs / 1_000)} s)` : reason
 }
 
-/** Every server of the configuration, in the order of the file. */
+/** All configured servers, in the order of the file. */
 function servers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
   const { owners } = app.catalog.snapshot()
@@ -163,7 +167,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
     const reason =
       server.detail ??
       server.reason ??
-      (server.pending && server.tools === 0 ? starting(server).replace(/^is still /, '') : undefined)
+      (server.pending && server.tools === 0 ? describeStarting(server).replace(/^is still /, '') : undefined)
     const owner = owners.get(module)
     if (!owner)
       return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
@@ -174,7 +178,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       id: module,
       state: shownState(owner, owner.tools.length),
       tools: view.count(module),
-      summary: owner.summary,
+      summary: app.categoryLine(owner, view),
       ...(told === undefined ? {} : { reason: short ? withNext(told, nextAttemptAt, now) : told }),
       ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
       transport,
@@ -182,7 +186,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       start,
       ...(startMs === undefined ? {} : { start_ms: startMs }),
       ...(short || clashes.length === 0 ? {} : { clashes }),
-      // Most are shared, which needs no column.
+      // Most servers are shared, so no column is needed.
       ...(short && instance === 'shared' ? {} : { instance: short ? `one per ${instance}` : instance }),
       ...(instances === undefined ? {} : { instances }),
     }
@@ -191,13 +195,13 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
     ...config.skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, reason })),
     ...leftOut(config, /^openapi\./),
   ].map(skippedRow)
-  const apis = app.apis.status().map(({ id, module, state, reason }) => {
+  const apis = app.apis.status().map(({ module, state, reason }) => {
     const owner = owners.get(module)
     return {
       id: module,
       state,
       tools: view.count(module),
-      summary: owner?.summary ?? `API ${id}`,
+      summary: owner ? app.categoryLine(owner, view) : '',
       ...((reason ?? owner?.notice) === undefined ? {} : { reason: reason ?? owner?.notice }),
     }
   })

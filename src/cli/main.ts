@@ -1,17 +1,21 @@
 #!/usr/bin/env node
 import { realpathSync } from 'node:fs'
+import { z } from 'zod'
 import { knownSecrets, secretsOf } from '../core/known-secrets.ts'
 import { once } from '../core/once.ts'
-import type { LineOutput } from '../server/stdio.ts'
+import type { LineOutput } from '../server/serve-stdio.ts'
 import { keepChildrenOffStdio } from './children-stdio.ts'
 import { calledAs } from './invocation.ts'
 import type { Io } from './io.ts'
-import { run } from './run.ts'
+import { run } from './run-command.ts'
+
+// Zod would generate code for each object schema on first use: 6 ms of a start, to save 0.3 µs for each later use.
+z.config({ jitless: true })
 
 const leave = process.exit.bind(process)
-// A module that ends the process would end everybody else's tools: its own call fails instead.
+// A module that called process.exit would stop the tools of all other modules, so its call fails instead.
 process.exit = (code) => {
-  throw new Error(`process.exit(${code ?? ''}) was called; only Pegboard ends its process`)
+  throw new Error(`process.exit(${code ?? ''}) was called; only Pegboard can end its process`)
 }
 
 const stop = new AbortController()
@@ -19,41 +23,41 @@ const INTERRUPTED = 130
 const MAX_UNREAD_BYTES = 1024 * 1024
 const FLUSH_MS = 1_000
 
-/** The first signal asks for an orderly end, the second does not ask. */
+/** The first signal stops Pegboard in order; the second one stops it immediately. */
 function onSignal(): void {
   if (stop.signal.aborted) leave(INTERRUPTED)
   stop.abort()
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
-// One module's stray promise must not take every other tool down.
-process.on('unhandledRejection', tell)
-process.on('uncaughtException', tell)
-// Whoever read our output has gone; of a module's own pipes, which end up above, that says nothing.
+// An unhandled rejection in one module must not stop the tools of all others.
+process.on('unhandledRejection', printError)
+process.on('uncaughtException', printError)
+// The reader of our output has exited. The pipes of a module, which the lines above handle, do not tell that.
 process.stdout.on('error', () => leave(0))
-// Nobody may read what we log; that is no reason to stop.
+// A closed stderr is no reason to stop.
 process.stderr.on('error', () => undefined)
 
-function tell(error: unknown): void {
+function printError(error: unknown): void {
   const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  say(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
+  writeLine(`${JSON.stringify({ time: new Date().toISOString(), level: 'error', message })}\n`)
 }
 
-// What breaks may tell what it was given, and modules print what they like.
+// Errors may quote the arguments of a call, and modules can print anything, so all output passes the secret filter.
 const told = new Set<string>()
 const gather = () => once(() => knownSecrets([...told, ...secretsOf(process.env)]))
 let secrets = gather()
-/** Tokens of servers change all the time: the oldest are forgotten. */
+/** Server tokens change all the time, so the oldest secrets are dropped. */
 const MAX_TOLD = 1_000
-function know(values: readonly string[]): void {
+function addSecrets(values: readonly string[]): void {
   for (const value of values) told.add(value)
   for (const value of told) if (told.size > MAX_TOLD) told.delete(value)
   secrets = gather()
 }
 
 const writeErr = process.stderr.write.bind(process.stderr) as (text: string) => boolean
-// Modules write there as well, and so does Node.
+// Modules and Node write to stderr as well.
 process.stderr.write = ((chunk: string | Uint8Array, ...more: unknown[]) => {
-  say(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
+  writeLine(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
   const done = more.findLast((one) => typeof one === 'function') as (() => void) | undefined
   if (done) queueMicrotask(done)
   return true
@@ -62,8 +66,8 @@ const writeOut = process.stdout.write.bind(process.stdout) as (data: string | Bu
 let dropped = 0
 let untold = 0
 
-/** To stderr, as long as somebody reads it: what is logged must not fill the memory. */
-function say(text: string): void {
+/** Writes to stderr only while it is read, so that unread log lines do not fill the memory. */
+function writeLine(text: string): void {
   const { stderr } = process
   if (stderr.writableLength > MAX_UNREAD_BYTES) {
     dropped++
@@ -74,7 +78,7 @@ function say(text: string): void {
     const entry = {
       time: new Date().toISOString(),
       level: 'warn',
-      message: 'lines were not written, because nobody read them',
+      message: 'lines were dropped, because nothing read them',
     }
     writeErr(`${JSON.stringify({ ...entry, lines: untold })}\n`)
   }
@@ -82,27 +86,27 @@ function say(text: string): void {
   writeErr(secrets()?.hide(text) ?? text)
 }
 
-// Modules print where they like; on stdout that would be read as protocol, or spoil what a script reads.
+// Modules may print to stdout, where MCP clients and scripts would read it. Redirect that to stderr.
 process.stdout.write = ((chunk: string | Uint8Array) => {
-  say(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
+  writeLine(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
   return true
 }) as typeof process.stdout.write
 
-/** A diagnostic report has the environment in it, and with that all secrets; Node 20 makes none without. */
+/** A diagnostic report contains the environment and so all secrets. Node 20 cannot write reports without it. */
 function reportWithoutEnvironment(): void {
   if (!`${process.env['NODE_OPTIONS']} ${process.execArgv}`.includes('--report')) return
   const { report } = process
   if ('excludeEnv' in report) report.excludeEnv = true
   else {
-    // Else the signal would end the process.
+    // Without a listener the signal would end the process.
     if (report.reportOnSignal) process.on(report.signal, () => undefined)
     report.reportOnSignal = report.reportOnFatalError = report.reportOnUncaughtException = false
-    say('pegboard: warning: this version of Node writes the environment into its reports, so none are written\n')
+    writeLine('pegboard: warning: this version of Node writes the environment into its reports, so none are written\n')
   }
 }
 reportWithoutEnvironment()
 
-/** Modules print where they like; on stdio that would be read as protocol. */
+/** Modules may print to stdout, where a client on stdio would read it as protocol messages. */
 function claimOutput(): LineOutput {
   const { stdout } = process
   return {
@@ -118,8 +122,8 @@ function claimOutput(): LineOutput {
 
 const io: Io = {
   stdout: (text) => void writeOut(text),
-  stderr: say,
-  know,
+  stderr: writeLine,
+  know: addSecrets,
   unwritten: () => dropped,
   beforeDropIns: keepChildrenOffStdio,
   terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
@@ -135,14 +139,14 @@ const io: Io = {
   },
 }
 
-/** The longest a timer takes, 25 days. */
+/** Maximum delay of a timer, 25 days. */
 const NEVER_MS = 0x7fff_ffff
 
 async function main(): Promise<void> {
-  // Waiting for a timer that does not hold the process must not end it.
+  // Keeps the process alive while it waits for a timer that is unreferenced.
   setInterval(() => undefined, NEVER_MS)
   const exitCode = await run(process.argv.slice(2), io)
-  // Output to a pipe may still be on its way, and may never arrive.
+  // Output to a pipe may still be in transit, or may never arrive.
   setTimeout(() => leave(exitCode), FLUSH_MS)
   writeOut('', () => leave(exitCode))
 }

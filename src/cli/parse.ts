@@ -1,8 +1,10 @@
-import { parseToolCalls } from '../agent/parse.ts'
-import type { Args } from './commands.ts'
+import { parseToolCalls } from '../agent/parse-tool-calls.ts'
+import type { Args } from './args.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 
-/** `pegboard parse`: the tool calls in what a model wrote, from stdin; a JSON line each, then the rest of the text. */
+/**
+ * `pegboard parse`: finds tool calls in model output on stdin. Prints a JSON line for each, then the rest of the text.
+ */
 export async function run(args: Args, io: Io): Promise<number> {
   if (io.input.isTTY)
     throw new UsageError('parse reads what a model wrote from stdin, such as pegboard parse < answer.txt')

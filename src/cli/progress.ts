@@ -4,7 +4,7 @@ import { ERASE, type Io } from './io.ts'
 const WIDTH = 24
 const EVERY_MS = 100
 
-/** One line that rewrites itself while a search model loads, for a person who waits; `done` clears it. Silent without a terminal. */
+/** Shows the progress of a loading search model in one line; `done` clears it. Silent without a terminal. */
 export function modelProgress(
   io: Io,
   isTerminal = process.stderr.isTTY === true,

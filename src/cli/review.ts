@@ -1,52 +1,52 @@
 import { join } from 'node:path'
 import { createFilter } from '../catalog/naming.ts'
-import type { Config } from '../config/load.ts'
+import type { Config } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { nearest } from '../core/names.ts'
 import { once } from '../core/once.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { findNearest } from '../core/tool-names.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import { isKept, type KeptList, listKey } from '../openapi/api.ts'
+import { seenIn } from '../openapi/api-approval.ts'
+import type { Json } from '../openapi/api-document.ts'
 import { moduleOf } from '../openapi/apis.ts'
-import { seenIn } from '../openapi/approval.ts'
-import type { Json } from '../openapi/document.ts'
-import { lockedAs } from '../openapi/locked.ts'
-import { isLockedApi } from '../openapi/options.ts'
-import { createBytesStore, createFileStore } from '../state/files.ts'
-import { assess, type Held, type Mode, type Seen, type Strangers } from '../trust/assess.ts'
-import { type Change, changesBetween, linesOfNew } from '../trust/diff.ts'
+import { lockName } from '../openapi/lock-name.ts'
+import { createBytesStore, createFileStore } from '../state/file-store.ts'
+import { assess, type Held, type ListedDefinition, type Mode, type OtherTools } from '../trust/assess-tools.ts'
+import { type Change, changesBetween, linesOfNew } from '../trust/definition-diff.ts'
 import type { Finding } from '../trust/finding.ts'
 import { fingerprint } from '../trust/fingerprint.ts'
-import { escapedLine as line } from '../trust/hidden.ts'
-import { createLock, type Lock, lockFile } from '../trust/lock.ts'
-import { strangersAmong, strangersOf } from '../trust/strangers.ts'
+import { escapedLine as line } from '../trust/hidden-text.ts'
+import { createLock, type Lock, lockFile } from '../trust/lock-file.ts'
+import { mergeOtherTools, otherToolsOf } from '../trust/other-tools.ts'
 import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
-import type { Args } from './commands.ts'
-import { typable } from './invocation.ts'
-import { counted, type Io, UsageError, writeJson } from './io.ts'
-import { openConfig, openLog, text } from './open.ts'
+import { type Args, readOption } from './args.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { openConfig, openLog } from './open-app.ts'
 
-/** A tool that is not let in, or not yet. */
+/** A tool that waits for approval. */
 interface Waiting {
   readonly name: string
-  /** `first`: it is let in when its server is next used. */
+  /** `first`: it will be approved when its server is next used. */
   readonly state: Held['why'] | 'first'
   readonly findings: readonly Finding[]
   readonly changes: readonly Change[]
-  /** The definition it had is not kept on this machine. */
+  /** The approved definition is not stored on this machine. */
   readonly unknownBefore: boolean
 }
 
 interface Server {
-  /** Of an API `openapi.<id>`, as the lock file has it. */
+  /** For an API `openapi.<id>`, as in the lock file. */
   readonly id: string
   readonly trust: Mode
-  /** Its tools were read on this machine once. */
+  /** The tools were read on this machine before. */
   readonly seen: boolean
   readonly waiting: readonly Waiting[]
-  /** Kept out by a review, until they change. */
+  /** Rejected in a review until they change. */
   readonly rejected: readonly string[]
-  /** In the lock, and no longer offered. */
+  /** In the lock file, but no longer offered. */
   readonly gone: readonly string[]
 }
 
@@ -55,26 +55,28 @@ interface Desk {
   readonly file: string
   readonly lock: Lock
   readonly kept: ReturnType<typeof createFileStore<Kept>>
+  /** Fingerprints by tool of what a person was shown and has not decided about. */
+  readonly shown: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
   readonly entries: ReadonlyMap<string, Entry>
 }
 
-/** What is reviewed of a server or an API. */
+/** A server or API to review. */
 interface Entry {
   readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: Mode }
-  /** Its category, which is named so in a command, too. */
+  /** Its category, which commands accept too. */
   readonly module: string
-  /** As it was read last; undefined where it never was. */
-  readonly tools: readonly Seen[] | undefined
+  /** The tools as read last; undefined if they never were. */
+  readonly tools: readonly ListedDefinition[] | undefined
 }
 
-/** `pegboard review`: reads what servers offered last from disk and starts none. */
+/** `pegboard review`: reviews the tools stored on disk. Starts no server. */
 export async function run(args: Args, io: Io): Promise<number> {
   const [wanted, ...names] = args.positionals
   const { accept, reject, frozen } = args.values
   if ((accept === true && reject === true) || (frozen === true && (accept === true || reject === true)))
     throw new UsageError('choose one of --accept, --reject and --frozen')
-  if (reject === true && names.length === 0) throw new UsageError('--reject takes a server and the tools to keep out')
+  if (reject === true && names.length === 0) throw new UsageError('--reject needs a server and the tools to reject')
   const { config } = await openConfig(args, io)
   const file = lockFile(config.file)
   if (file === undefined) throw new UsageError('review needs a configuration: --config FILE')
@@ -85,22 +87,23 @@ export async function run(args: Args, io: Io): Promise<number> {
     })
   const servers = serversOf(desk, wanted)
   if (accept === true || reject === true) return await decide(desk, servers, names, accept === true, args, io)
-  const shown = names.length === 0 ? servers : servers.map((server) => only(server, names))
+  const shown = names.length === 0 ? servers : servers.map((server) => selectTools(server, names))
   const out = wanted === undefined ? config.skipped.filter(({ self }) => self !== true) : []
   const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
-  // What is left out cannot be compared.
+  // A server that was left out cannot be compared.
   const differs = waits || (frozen === true && out.length > 0)
   if (args.values['json'] === true)
     writeJson(io, { ok: !differs, servers: shown, ...(out.length === 0 ? {} : { left_out: out }) })
-  else io.stdout(typable(reportText(shown, out), text(args, 'config'), io))
+  else io.stdout(toTypedCommands(reportText(shown, out), readOption(args, 'config'), io))
+  for (const { id, waiting } of shown) rememberShown(desk, id, waiting, names.length > 0)
   return frozen === true && differs ? 1 : 0
 }
 
 function open(config: Config, file: string, args: Args, io: Io): Desk {
   const log = openLog(args, io, 'warn')
-  const failed = (error: unknown): void => log.warn('something could not be kept', { error: messageOf(error) })
+  const failed = (error: unknown): void => log.warn('cannot store a file', { error: messageOf(error) })
   const manifests = createBytesStore(join(config.dirs.state, 'manifests'), failed)
-  const toolsOf = (settings: Config['servers'][string]): readonly Seen[] | undefined => {
+  const toolsOf = (settings: Config['servers'][string]): readonly ListedDefinition[] | undefined => {
     try {
       const bytes = manifests.get(manifestKey(settings))
       return bytes && decodeManifest(bytes)?.tools
@@ -111,7 +114,7 @@ function open(config: Config, file: string, args: Args, io: Io): Desk {
   }
   const lists = createFileStore<KeptList>(join(config.dirs.state, 'openapi', 'lists'), failed)
   const documents = createFileStore<Json>(join(config.dirs.state, 'openapi', 'documents'), failed)
-  const operationsOf = (settings: Config['openapi'][string]): readonly Seen[] | undefined => {
+  const operationsOf = (settings: Config['openapi'][string]): readonly ListedDefinition[] | undefined => {
     const key = listKey(settings)
     const list = lists.get(key)
     const document = once(() => documents.get(key))
@@ -127,7 +130,7 @@ function open(config: Config, file: string, args: Args, io: Io): Desk {
       tools: () => toolsOf(settings),
     })),
     ...Object.entries(config.openapi).map(([id, settings]) => ({
-      id: lockedAs(id),
+      id: lockName(id),
       settings,
       module: moduleOf(id),
       tools: () => operationsOf(settings),
@@ -140,6 +143,7 @@ function open(config: Config, file: string, args: Args, io: Io): Desk {
     file,
     lock: createLock({ file, log }),
     kept: createFileStore<Kept>(join(config.dirs.state, 'trust'), failed),
+    shown: createFileStore(join(config.dirs.state, 'trust'), failed),
     entries: new Map(entries),
   }
 }
@@ -149,11 +153,11 @@ function serversOf(desk: Desk, wanted: string | undefined): Server[] {
   if (wanted === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
   const named = (spelled: (id: string, entry: Entry) => readonly string[]) =>
     [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(wanted))
-  // Both may have the same name.
+  // A server and an API may have the same name.
   const found =
     named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
   if (found) return [serverOf(desk, ...found)]
-  const [near] = nearest(wanted, ids)
+  const [near] = findNearest(wanted, ids)
   const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
   throw new UsageError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : there}`)
 }
@@ -162,28 +166,28 @@ function serverOf(desk: Desk, id: string, { settings, tools }: Entry): Server {
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
   if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
-  const { held, taken } = assess(
+  const { withheld, newlyApproved } = assess(
     {
       server: id,
       mode: settings.trust,
       tools,
-      strangers: othersThan(desk, id),
+      otherTools: othersThan(desk, id),
       reserved: new Set(META_NAMES),
     },
     { pins, broken: false, frozen: false },
   )
   const passes = createFilter(settings)
   const before = desk.kept.get(keptKey(desk.file, id)) ?? {}
-  const first = new Set(taken.map(({ name }) => name))
-  const isRejected = ({ name }: Seen): boolean => held.get(name)?.why === 'rejected'
+  const first = new Set(newlyApproved.map(({ name }) => name))
+  const isRejected = ({ name }: ListedDefinition): boolean => withheld.get(name)?.why === 'rejected'
   const waiting = tools
-    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (held.has(tool.name) && !isRejected(tool))))
-    .map((tool) => waitingTool(tool, held.get(tool.name), pins?.get(tool.name), before))
+    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (withheld.has(tool.name) && !isRejected(tool))))
+    .map((tool) => waitingTool(tool, withheld.get(tool.name), pins?.get(tool.name), before))
   const rejected = tools.filter((tool) => passes(tool.name) && isRejected(tool)).map(({ name }) => name)
   return { id, trust: settings.trust, seen: true, waiting, rejected, gone }
 }
 
-function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
+function waitingTool(tool: ListedDefinition, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
   const now = JSON.parse(tool.text || '{}') as Record<string, unknown>
   const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
   const old = known !== undefined && known.hash === pin ? known.definition : undefined
@@ -196,14 +200,14 @@ function waitingTool(tool: Seen, held: Held | undefined, pin: string | undefined
   }
 }
 
-const othersThan = (desk: Desk, id: string): Strangers =>
-  strangersAmong(() =>
+const othersThan = (desk: Desk, id: string): OtherTools =>
+  mergeOtherTools(() =>
     [...desk.entries].flatMap(([one, { module, tools }]) => {
       const other = one.replace(/^openapi\./, '')
       return one === id || !tools
         ? []
         : [
-            strangersOf(() =>
+            otherToolsOf(() =>
               tools.map(({ name, text }) => ({
                 name,
                 get description() {
@@ -219,7 +223,7 @@ const othersThan = (desk: Desk, id: string): Strangers =>
     }),
   )
 
-/** Of a definition as JSON; one that cannot be read has none. */
+/** The description in a definition; empty if the JSON cannot be parsed. */
 function descriptionIn(text: string): string {
   try {
     const { description } = JSON.parse(text) as { description?: unknown }
@@ -229,13 +233,42 @@ function descriptionIn(text: string): string {
   }
 }
 
-const only = (server: Server, names: readonly string[]): Server => ({
+const selectTools = (server: Server, names: readonly string[]): Server => ({
   ...server,
   waiting: server.waiting.filter(({ name }) => names.includes(name)),
   rejected: server.rejected.filter((name) => names.includes(name)),
 })
 
-/** Writes the decision into the lock; a running server notices. */
+const shownKey = (desk: Desk, id: string): string => `shown-${keptKey(desk.file, id)}`
+
+function rememberShown(desk: Desk, id: string, waiting: readonly Waiting[], isPart: boolean): void {
+  const key = shownKey(desk, id)
+  const before = desk.shown.get(key)
+  if (waiting.length === 0 && before === undefined) return
+  const tools = desk.entries.get(id)?.tools ?? []
+  const now = tools.filter(({ name }) => waiting.some((one) => one.name === name)).map(({ name, hash }) => [name, hash])
+  desk.shown.set(key, { ...(isPart ? before : {}), ...Object.fromEntries(now) })
+}
+
+function forgetShown(desk: Desk, id: string, decided: readonly string[]): void {
+  const shown = desk.shown.get(shownKey(desk, id))
+  if (shown === undefined) return
+  const left = Object.entries(shown).filter(([name]) => !decided.includes(name))
+  desk.shown.set(shownKey(desk, id), Object.fromEntries(left))
+}
+
+/** A server may change a tool between the look of a person and the decision. @throws UsageError */
+function assertShown(desk: Desk, id: string, chosen: readonly ListedDefinition[], waiting: readonly Waiting[]): void {
+  const shown = desk.shown.get(shownKey(desk, id)) ?? {}
+  if (Object.keys(shown).length === 0) return
+  const other = chosen.find(({ name, hash }) => waiting.some((one) => one.name === name) && shown[name] !== hash)
+  if (other)
+    throw new UsageError(
+      `${id}: ${JSON.stringify(other.name)} changed after you reviewed it; review it again: pegboard review ${quoteWord(id)}`,
+    )
+}
+
+/** Writes the decision to the lock file. A running server notices. */
 async function decide(
   desk: Desk,
   servers: readonly Server[],
@@ -257,8 +290,9 @@ async function decide(
     const unread = accepted && chosen.find((tool) => tool.text === '')
     if (unread)
       throw new UsageError(
-        `what ${id} says of ${JSON.stringify(unread.name)} is not kept; pegboard check reads it again`,
+        `the definition of ${JSON.stringify(unread.name)} of ${id} is not stored; pegboard check reads it again`,
       )
+    if (accepted) assertShown(desk, id, chosen, waiting)
     if (chosen.length === 0 && gone.length === 0) continue
     const all = names.length === 0
     desk.lock.change((lock) => {
@@ -272,19 +306,20 @@ async function decide(
   }
   await desk.lock.flush()
   if (desk.lock.unsaved !== undefined) {
-    io.stderr(`pegboard: nothing is decided: ${desk.lock.unsaved}\n`)
+    io.stderr(`pegboard: nothing was changed: ${desk.lock.unsaved}\n`)
     return 1
   }
+  for (const { server, tools } of done) forgetShown(desk, server, tools)
   if (args.values['json'] === true) writeJson(io, { ok: true, [accepted ? 'accepted' : 'rejected']: done })
-  else if (done.length === 0) io.stdout('Nothing waits.\n')
+  else if (done.length === 0) io.stdout('No tools to review.\n')
   else
     for (const { server, tools } of done)
-      io.stdout(`${server}: ${accepted ? 'let in' : 'kept out'}: ${tools.map(line).join(', ') || 'nothing new'}\n`)
+      io.stdout(`${server}: ${accepted ? 'approved' : 'rejected'}: ${tools.map(line).join(', ') || 'nothing new'}\n`)
   return 0
 }
 
-function didYouMean(name: string, tools: readonly Seen[]): string {
-  const [near] = nearest(
+function didYouMean(name: string, tools: readonly ListedDefinition[]): string {
+  const [near] = findNearest(
     name,
     tools.map((tool) => tool.name),
   )
@@ -294,10 +329,10 @@ function didYouMean(name: string, tools: readonly Seen[]): string {
 const STATES: Readonly<Record<Waiting['state'], string>> = {
   changed: 'changed since it was approved',
   new: 'new',
-  flagged: 'kept out by a check',
+  flagged: 'blocked by a check',
   rejected: 'rejected',
   unreadable: 'the lock file is damaged',
-  first: 'let in when its server is next used',
+  first: 'approved when its server is next used',
 }
 
 function reportText(servers: readonly Server[], out: Config['skipped']): string {
@@ -309,31 +344,28 @@ function reportText(servers: readonly Server[], out: Config['skipped']): string 
 }
 
 function howToDecide([id = '', ...more]: readonly string[]): string {
-  const name = more.length > 0 ? 'SERVER' : word(id)
+  const name = more.length > 0 ? 'SERVER' : quoteWord(id)
   return [
-    `Let in all of ${more.length > 0 ? 'a server' : 'it'}:  pegboard review ${name} --accept\n`,
-    'For some of it name the tools after the server; --reject in place of --accept keeps them out.\n',
+    `Approve all tools${more.length > 0 ? ' of a server' : ''}:  pegboard review ${name} --accept\n`,
+    'To decide about single tools, name them after the server. --reject instead of --accept rejects them.\n',
   ].join('')
 }
-
-/** As it is typed in a command. */
-const word = (name: string): string => (/^[\w.-]+$/.test(name) ? name : JSON.stringify(name))
 
 function serverText({ id, trust, seen, waiting, rejected, gone }: Server): string {
   const head = `${id} (trust: ${trust}): `
   if (!seen)
-    return `${head}not seen on this machine yet; pegboard check ${isLockedApi(id) ? 'reads' : 'starts'} it once\n`
+    return `${head}its tools were never read on this machine. To read them, or to see why that fails: pegboard check\n`
   const left = [
     ...(rejected.length > 0
       ? [
-          `  kept out: ${rejected.map(line).join(', ')}\n`,
-          `    let in again:  pegboard review ${word(id)} ${rejected.length === 1 ? line(word(rejected[0] ?? '')) : 'TOOL'} --accept\n`,
+          `  rejected: ${rejected.map(line).join(', ')}\n`,
+          `    to approve:  pegboard review ${quoteWord(id)} ${rejected.length === 1 ? line(quoteWord(rejected[0] ?? '')) : 'TOOL'} --accept\n`,
         ]
       : []),
     ...(gone.length > 0 ? [`  no longer offered: ${gone.map(line).join(', ')}\n`] : []),
   ].join('')
-  if (waiting.length === 0) return `${head}nothing waits\n${left}`
-  return [`${head}${counted(waiting.length, 'tool')} to look at\n`, ...waiting.map(waitingText), left].join('')
+  if (waiting.length === 0) return `${head}no tools to review\n${left}`
+  return [`${head}${formatCount(waiting.length, 'tool')} to review\n`, ...waiting.map(waitingText), left].join('')
 }
 
 function waitingText({ name, state, findings, changes, unknownBefore }: Waiting): string {
@@ -345,13 +377,13 @@ function waitingText({ name, state, findings, changes, unknownBefore }: Waiting)
         `      ${line(evidence)}`,
       ].join('\n'),
     ),
-    ...(unknownBefore ? ['    what was approved is not kept on this machine; this is the whole of it now:'] : []),
+    ...(unknownBefore ? ['    the approved definition is not stored on this machine; this is the current one:'] : []),
     ...cut(changes.flatMap((change) => changeText(change, state === 'changed' && !unknownBefore))),
   ]
   return `${lines.join('\n')}\n`
 }
 
-/** @param signed whether what came is told from what was there */
+/** @param signed marks what was removed and what was added */
 function changeText({ field, lines }: Change, signed: boolean): string[] {
   const [first = '', second = ''] = lines
   const [was, is] = [first.slice(2), second.slice(2)]
@@ -361,6 +393,6 @@ function changeText({ field, lines }: Change, signed: boolean): string[] {
   return fits && !`${was}${is}`.includes('→') ? [both] : [`    ${field}`, ...lines.map((line) => `      ${line}`)]
 }
 
-/** Long schemas are cut for the terminal; --json has all. */
+/** Cuts long schemas for the terminal; --json shows all. */
 const cut = (lines: readonly string[]): readonly string[] =>
   lines.length <= 60 ? lines : [...lines.slice(0, 60), `    … ${lines.length - 60} more lines; see --json`]

@@ -1,42 +1,50 @@
-import type { Owner } from '../catalog/catalog.ts'
+import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
-import { nearest } from '../core/names.ts'
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
-import type { Args } from './commands.ts'
+import { findNearest } from '../core/tool-names.ts'
+import type { Args } from './args.ts'
 import { defaultOf, typeOf } from './describe.ts'
-import { counted, type Io, table, writeJson } from './io.ts'
-import { withApp } from './open.ts'
+import { formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { type Session, withApp } from './open-app.ts'
 
-/** `pegboard schema [module]`: the developer's view, hidden parameters and internal tools included and marked. */
+/**
+ * `pegboard schema [module]`: all tools of a module for developers, with hidden parameters and internal tools marked.
+ */
 export async function run(args: Args, io: Io): Promise<number> {
   const [wanted] = args.positionals
   const json = args.values['json'] === true
-  return withApp(args, io, ({ app }) => {
+  const show = ({ app, caller }: Session): number => {
     const owners = app.catalog.snapshot().owners
+    const lineOf = (owner: Owner): string => app.categoryLine(owner, app.view(caller))
     if (wanted === undefined) {
-      const rows = [...owners.values()].map(({ id, summary, tools }) => ({ id, summary, actions: tools.length }))
+      const rows = [...owners.values()].map((owner) => ({
+        id: owner.id,
+        summary: lineOf(owner),
+        actions: owner.tools.length,
+      }))
       if (json) writeJson(io, rows)
-      else io.stdout(table(rows.map((row) => [row.id, counted(row.actions, 'tool'), row.summary])))
+      else io.stdout(formatTable(rows.map((row) => [row.id, formatCount(row.actions, 'tool'), row.summary])))
       return 0
     }
     const owner = owners.get(wanted) ?? owners.get(`mcp_${wanted}`)
     if (!owner) throw unknownModule(wanted, [...owners.keys()])
-    if (json) writeJson(io, { id: owner.id, summary: owner.summary, actions: owner.tools.map(action) })
-    else io.stdout(moduleText(owner))
+    if (json) writeJson(io, { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(action) })
+    else io.stdout(moduleText(owner, lineOf(owner)))
     return 0
-  })
+  }
+  return withApp(args, io, show, { everyModule: true })
 }
 
 function unknownModule(wanted: string, known: readonly string[]): PegboardError {
-  const [near] = nearest(wanted, known)
+  const [near] = findNearest(wanted, known)
   return new PegboardError('E_NOT_FOUND', `There is no module "${wanted}". There is: ${known.join(', ')}.`, {
     hint: near ? `Did you mean "${near}"?` : 'Use one of these.',
   })
 }
 
-/** The published parameters, with hidden ones beside them, each marked `"hidden": true`. */
+/** The parameters that clients see, with hidden ones marked `"hidden": true`. */
 export function parametersOf(tool: Tool): JsonSchema {
   const { json } = tool.input
   const hidden = Object.entries(tool.hiddenParameters ?? {}).map(([name, schema]) => [
@@ -59,7 +67,7 @@ const action = (tool: Tool) => ({
   side_effects: tool.sideEffects,
 })
 
-function moduleText(owner: Owner): string {
+function moduleText(owner: Owner, summary: string): string {
   const tools = owner.tools.map((tool) => {
     const { description, effect, parameters, internal } = action(tool)
     const required = new Set(Array.isArray(parameters['required']) ? parameters['required'] : [])
@@ -73,7 +81,7 @@ function moduleText(owner: Owner): string {
       const about = isRecord(schema) && typeof schema['description'] === 'string' ? schema['description'] : ''
       return [`    ${name}`, typeOf(schema), marks.join(', '), about]
     })
-    return `\n  ${tool.id} (${effect}${internal ? ', internal' : ''})\n  ${description.replaceAll('\n', '\n  ')}\n${table(rows)}`
+    return `\n  ${tool.id} (${effect}${internal ? ', internal' : ''})\n  ${description.replaceAll('\n', '\n  ')}\n${formatTable(rows)}`
   })
-  return `${owner.id}: ${owner.summary}\n${tools.join('')}`
+  return `${owner.id}: ${summary}\n${tools.join('')}`
 }

@@ -1,35 +1,46 @@
-import { signatureOf } from '../core/signature.ts'
+import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
-import { waitFor } from '../meta/standing.ts'
-import { shownEmbedder } from '../search/deferred.ts'
-import type { SearchHit } from '../search/index.ts'
-import { firstSentence } from '../view/listing.ts'
-import type { Args } from './commands.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
-import { oneOf, whole, withApp } from './open.ts'
+import { signatureOf } from '../core/tool-signature.ts'
+import { waitFor } from '../meta/owner-status.ts'
+import { shownEmbedder } from '../search/deferred-embedder.ts'
+import type { SearchHit } from '../search/tool-search.ts'
+import { type Args, oneOf, readInteger } from './args.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { withApp } from './open-app.ts'
 import { modelProgress } from './progress.ts'
 
 export const LANES = ['hybrid', 'lexical', 'vector'] as const
 
-/** `pegboard search <query>`: what a client's search_tools finds, with scores. */
+/**
+ * `pegboard search <query>`: the results of search_tools, with scores. Exit code 1 if nothing matches because the
+ * configuration is not read.
+ */
 export async function run(args: Args, io: Io): Promise<number> {
   const query = args.positionals.join(' ').trim()
   if (query === '') throw new UsageError('search needs a query, such as pegboard search "read a file"')
-  const limit = whole(args, 'limit', 1, 100, 5)
+  const limit = readInteger(args, 'limit', 1, 100, 5)
   const lanes = oneOf(args, 'lanes', LANES, 'hybrid')
   const explain = args.values['explain'] === true
   const progress = modelProgress(io)
-  const find = async ({ app, config, caller }: Parameters<Parameters<typeof withApp>[2]>[0]): Promise<number> => {
+  const find = async ({
+    app,
+    config,
+    caller,
+    ignored,
+  }: Parameters<Parameters<typeof withApp>[2]>[0]): Promise<number> => {
     await app.indexed()
     progress.done()
     const { embedded, semantic } = app.searchStatus()
     if (semantic?.state === 'unavailable')
       io.stderr(`pegboard: warning: ${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}\n`)
     if (embedded === 'unavailable')
-      io.stderr('pegboard: warning: the search model cannot be used; words alone count.\n')
+      io.stderr('pegboard: warning: the search model is unavailable; search uses keywords only.\n')
     const view = app.view(caller)
     const { owners } = app.catalog.snapshot()
-    const { hits } = await app.search(query, caller, limit, { lanes, explain })
+    const answer = await app.search(query, caller, limit, { lanes, explain })
+    // With a configuration that is ignored, the nearest tools are not those that the user means.
+    const hits = answer.unanswered && ignored !== undefined ? [] : answer.hits
+    if (answer.unanswered && hits.length > 0) io.stderr('No close match; these are the nearest.\n')
     const rows = hits.flatMap((hit) => {
       const entry = view.byId.get(hit.id)
       if (!entry) return []
@@ -45,15 +56,16 @@ export async function run(args: Args, io: Io): Promise<number> {
       return [row]
     })
     if (args.values['json'] === true) writeJson(io, rows)
-    else if (rows.length === 0) io.stdout('Nothing matches.\n')
+    else if (rows.length === 0)
+      io.stdout(ignored === undefined ? 'Nothing matches.\n' : `Nothing matches: ${ignored} is ignored.\n`)
     else if (explain) io.stdout(explained(hits))
-    else io.stdout(table(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, row.description])))
-    return 0
+    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, row.description])))
+    return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   try {
     return await withApp(args, io, find, {
       onModelProgress: progress.show,
-      // What is known from disk is searched, wherever its server is.
+      // Tools known from disk are searched without waiting for their server.
       awaited: ({ tools }) => tools === 0,
       waitS: 3,
     })
@@ -69,7 +81,7 @@ const whyOf = (why: NonNullable<SearchHit['why']>) =>
     Object.entries(why).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]),
   )
 
-/** A line a hit: its score, and what went into it. */
+/** One line per result, with the parts of its score. */
 function explained(hits: readonly SearchHit[]): string {
   const head = ['score', 'tool', 'words', 'meaning', 'covered', 'name covered', 'calls', 'model', 'matched words']
   const rows = hits.map(({ id, score, matched, why }) => [
@@ -82,5 +94,5 @@ function explained(hits: readonly SearchHit[]): string {
   ])
   const external = hits.some(({ why }) => why?.external !== undefined)
   const shown = [head, ...rows].map((row) => row.filter((_, at) => external || head[at] !== 'model'))
-  return table(shown)
+  return formatTable(shown)
 }

@@ -1,35 +1,35 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
-import type { App } from '../app.ts'
-import type { Config } from '../config/load.ts'
+import type { App } from '../app/app.ts'
+import type { Config } from '../config/load-config.ts'
+import { type Caller, localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
-import { type Caller, localCaller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
 import { createLog, type Log } from '../core/log.ts'
-import { activityOf } from './activity.ts'
-import type { Args } from './commands.ts'
+import { activityLine } from './activity-line.ts'
+import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
-import { openApp, openConfig, openLog, profileFor, text, unpinnedWarning, whole, withFlags } from './open.ts'
+import { openApp, openConfig, openLog, profileFor, unpinnedWarning, withFlags } from './open-app.ts'
 import type { Reach } from './snippets.ts'
 
-/** Requests that run when the process is told to stop get this long. */
+/** Time for running requests at shutdown. */
 const GRACE_MS = 2_000
-/** A client that waits for its first answer waits this long for modules at most. */
+/** Longest time that the first answer waits for modules. */
 const PATIENCE_MS = 1_500
-/** A client that has not listed this long after its first request may never do it. */
+/** After this time without a list, the client counts as one that does not list. */
 const UNLISTED_MS = 2_000
-/** Servers never seen are looked at when the first list is out, and without one after this long. */
+/** Servers that were never read are read after the first list, or after this time. */
 const UNSEEN_MS = 1_000
-/** What files cannot be followed for is tried again after so long. */
+/** Pause before watching files is tried again. */
 const AGAIN_MS = 5_000
 
-/** `pegboard serve`: runs until the client leaves or the process is told to stop. */
+/** `pegboard serve`: runs until the client disconnects or the process gets a signal. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io, overHttp)
   const config = withAddress(loaded.config, args)
   const caller = { ...localCaller, profile: profileFor(args, config) }
-  // A person reads sentences; the log is for whoever keeps it.
+  // People read sentences; JSON is for log collectors.
   const watched =
     overHttp && io.terminal?.err === true && config.log.level === undefined && config.log.format === undefined
   const log =
@@ -44,8 +44,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   let over = false
   let cancelFollowing: (() => void) | undefined
   const followFiles = async (): Promise<void> => {
-    const { followConfig, watchConfig } = await import('../config/reload.ts')
-    const { lockFile } = await import('../trust/lock.ts')
+    const { followConfig, watchConfig } = await import('../config/reload-config.ts')
+    const { lockFile } = await import('../trust/lock-file.ts')
     if (over || config.file === undefined) return
     endings.push(app.loader.watch())
     const lock = lockFile(config.file)
@@ -58,13 +58,13 @@ export async function run(args: Args, io: Io): Promise<number> {
     }
     endings.push(followConfig({ config, text: loaded.text, machine, log, refine, onConfig }))
   }
-  /** There may be no descriptor left to read our own code with. */
+  /** There may be no file descriptor left to load code with. */
   const tryToFollow = (): Promise<void> =>
     followFiles().catch((error: unknown) => {
-      log.warn('files are not followed for now', { error: messageOf(error) })
+      log.warn('cannot watch files for now', { error: messageOf(error) })
       if (!over) cancelFollowing = systemClock.after(AGAIN_MS, () => void tryToFollow())
     })
-  // What nobody waits for: indexing, and following the files.
+  // Background work: indexing, and watching files.
   const follow = async (): Promise<void> => {
     if (over) return
     const warning = unpinnedWarning(config)
@@ -75,7 +75,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
   try {
     await app.open()
-    // Drop-ins that take longer appear when they are there.
+    // Drop-ins that take longer appear later.
     const started = app.start()
     started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
     await Promise.race([started, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS).unref())])
@@ -90,12 +90,12 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
 }
 
-/** What goes on, a line each: who connects, what they call, who is refused, which edits are taken. */
+/** One line for each connection, call, refusal and configuration change. */
 function activityLog(io: Io): Log {
   let last = ''
   return createLog((line) => {
-    const text = activityOf(line)
-    // Somebody who knocks a thousand times in a second is one line.
+    const text = activityLine(line)
+    // Repeated refusals are logged once.
     if (text === undefined || (text === last && text.includes('refused a request'))) return
     last = text
     io.stderr(`${text}\n`)
@@ -112,8 +112,8 @@ function wantsHttp(args: Args, io: Io): boolean {
 
 function withAddress(config: Config, args: Args): Config {
   const { http } = config.server
-  const port = whole(args, 'port', 0, 65_535, http.port)
-  const host = text(args, 'host') ?? http.host
+  const port = readInteger(args, 'port', 0, 65_535, http.port)
+  const host = readOption(args, 'host') ?? http.host
   return { ...config, server: { ...config.server, http: { ...http, port, host } } }
 }
 
@@ -122,27 +122,27 @@ interface Serving {
   readonly config: Config
   readonly args: Args
   readonly io: Io
-  /** A client that chooses no profile. */
+  /** A client that selects no profile. */
   readonly caller: Caller
   follow(): Promise<void>
-  /** All modules are there. */
+  /** Resolves when all modules are loaded. */
   readonly started: Promise<void>
 }
 
 async function serveStdio({ app, config, args, io, follow, caller }: Serving): Promise<void> {
-  const { serveOnStdio } = await import('../server/stdio.ts')
+  const { serveOnStdio } = await import('../server/serve-stdio.ts')
   let told = false
   const tell = async (): Promise<void> => {
     if (told) return
     told = true
     const { bannerText, factsOf } = await import('./banner.ts')
-    // Whoever asks for JSON reads nothing else.
+    // JSON logs replace the text.
     if (config.log.format === 'json') app.log.info('serving', { ...factsOf(app, caller) })
-    else io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? reach({ args, config, io }) : undefined))
+    else io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? createReach({ args, config, io }) : undefined))
     await follow()
   }
-  // Clients wait for the first list, so everything that can wait comes after it; a client that calls without a list,
-  // or lists in the newer protocol, is given time for its first answers.
+  // Clients wait for the first list, so other work starts after it. A client that calls without listing, or that lists
+  // with the newer protocol, gets time for its first answers.
   const tellSoon = (): void => void tell().catch((error: unknown) => app.log.error('after the first list', { error }))
   let cancel: () => void = () => undefined
   const connection = serveOnStdio({
@@ -158,21 +158,21 @@ async function serveStdio({ app, config, args, io, follow, caller }: Serving): P
     spoke = true
     cancel = systemClock.after(UNLISTED_MS, tellSoon)
   })
-  await Promise.race([connection.closed, stopped(io)])
+  await Promise.race([connection.closed, waitForStop(io)])
   cancel()
-  // A client that has gone wants no answers; one that is still there gets those under way.
+  // A client that disconnected needs no answers; others get those of running calls.
   if (io.stop.aborted) await Promise.race([connection.closed, app.drain(GRACE_MS)])
   connection.close()
   if (!spoke && args.values.stdio !== true && !io.stop.aborted)
     io.stderr(
-      'pegboard: there was no terminal, so it spoke MCP on stdin, where nobody was. To listen instead: pegboard serve --http\n',
+      'pegboard: without a terminal, Pegboard serves MCP on stdin, but no client was there. To listen on HTTP instead, run pegboard serve --http\n',
     )
 }
 
 async function serveHttp({ app, config, args, io, follow, caller, started }: Serving): Promise<void> {
   const token = await tokenFor(config)
   if (token !== undefined) io.know?.([token])
-  const { listenHttp } = await import('../server/listen.ts')
+  const { listenHttp } = await import('../server/listen-http.ts')
   const server = await listenHttp({
     host: app.server,
     settings: config.server.http,
@@ -182,44 +182,51 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
     forget: app.forget,
   })
   const { bannerText, factsOf, shownText } = await import('./banner.ts')
-  const { isWildcard } = await import('../server/door.ts')
+  const { isWildcard } = await import('../server/origin-check.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
-  const { typable } = await import('./invocation.ts')
+  const { toTypedCommands } = await import('./invocation.ts')
   const { auth, oauth, tokens, host, publicUrl, allowedHosts } = config.server.http
   const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
   const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
-  // Beyond this machine there may be none but those of others; clients of an issuer fetch theirs.
+  // On other machines, clients use tokens of their own or those of an OAuth issuer.
   const wanted = auth === 'token' && (tokens.length > 0 || !oauth)
   const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
-  else io.stdout(typable(bannerText(facts, { ...reach({ args, config, io }), http: shown }), text(args, 'config'), io))
+  else
+    io.stdout(
+      toTypedCommands(
+        bannerText(facts, { ...createReach({ args, config, io }), http: shown }),
+        readOption(args, 'config'),
+        io,
+      ),
+    )
   const loaded = (): void => {
     if (!io.stop.aborted && args.values['json'] !== true)
       io.stdout(`\nAll modules are loaded: ${shownText(factsOf(app, caller))}\n`)
   }
   if (facts.loading) started.then(loaded, () => undefined)
   await follow()
-  await stopped(io)
+  await waitForStop(io)
   await app.drain(GRACE_MS)
   await server.close(GRACE_MS)
 }
 
-function reach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): Reach {
-  const profile = text(args, 'profile')
+function createReach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): Reach {
+  const profile = readOption(args, 'profile')
   return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }
 
 async function tokenFor(config: Config): Promise<string | undefined> {
-  const { isLoopback } = await import('../server/door.ts')
+  const { isLoopback } = await import('../server/origin-check.ts')
   const { auth, token, host } = config.server.http
   if (auth === 'none') return undefined
-  // Beyond this machine the operator names the token; serveHttp refuses to start without one.
+  // For other machines the operator sets the token; serveHttp refuses to start without one.
   if (token !== undefined || !isLoopback(host)) return token
-  const { loadOrCreateToken } = await import('../server/auth.ts')
+  const { loadOrCreateToken } = await import('../server/bearer-tokens.ts')
   return loadOrCreateToken(join(config.dirs.state, 'token'))
 }
 
-async function stopped(io: Io): Promise<void> {
+async function waitForStop(io: Io): Promise<void> {
   if (!io.stop.aborted) await once(io.stop, 'abort')
 }

@@ -1,27 +1,29 @@
-/** Stands in a snippet for a token that is known to its bearer alone. */
+import { quoteWord } from '../core/quote-word.ts'
+
+/** Replaces a token in a snippet that only its owner knows. */
 export const PLACEHOLDER = 'TOKEN'
 
-/** What clients need to reach a Pegboard. Paths are absolute. */
+/** What clients need to connect. Paths are absolute. */
 export interface Reach {
   readonly node: string
   readonly script: string
   readonly config: string | undefined
-  /** What `--profile` named. */
+  /** Value of `--profile`. */
   readonly profile?: string
-  /** Present when it listens on HTTP. */
+  /** Present if it listens on HTTP. */
   readonly http?: { readonly url: string; readonly token: string | undefined }
 }
 
 export interface Snippet {
   readonly client: string
-  /** Where it goes. */
+  /** Where to paste the text. */
   readonly place: string
   readonly text: string
 }
 
 /**
- * Ready-to-paste settings of the common clients. Claude Desktop starts a process of its own whatever is running; the
- * others use HTTP when there is any.
+ * Settings to paste into common clients. Claude Desktop always starts its own process; the others use HTTP if
+ * available.
  */
 export function snippetsFor(reach: Reach): Snippet[] {
   const { http, config, profile } = reach
@@ -43,7 +45,7 @@ export function snippetsFor(reach: Reach): Snippet[] {
       place: 'run in a terminal',
       text: http
         ? `claude mcp add --transport http pegboard ${http.url}${http.token === undefined ? '' : ` --header "Authorization: Bearer ${http.token}"`}`
-        : `claude mcp add pegboard -- ${[start.command, ...start.args].map(quoted).join(' ')}`,
+        : `claude mcp add pegboard -- ${[start.command, ...start.args].map(quoteWord).join(' ')}`,
     },
     { client: 'Cursor', place: '~/.cursor/mcp.json', text: json({ mcpServers: { pegboard: remote ?? start } }) },
     {
@@ -55,7 +57,3 @@ export function snippetsFor(reach: Reach): Snippet[] {
 }
 
 const json = (value: unknown): string => JSON.stringify(value, null, 2)
-
-/** A word for a shell, quoted only when it must be. */
-export const quoted = (word: string): string =>
-  /^[\w@%+=:,./\\-]+$/.test(word) ? word : `"${word.replaceAll(/(["$`])/g, '\\$1')}"`

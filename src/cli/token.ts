@@ -1,12 +1,12 @@
 import { join } from 'node:path'
-import type { Config } from '../config/load.ts'
+import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { nearest } from '../core/names.ts'
 import type { Effect } from '../core/tool.ts'
-import { grantFitsNone } from '../policy/scope.ts'
-import { grantsOf } from '../server/auth.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { grantFitsNone } from '../policy/token-scope.ts'
+import { grantsOf } from '../server/bearer-tokens.ts'
 import {
   createFileTokens,
   createSharedTokens,
@@ -14,13 +14,15 @@ import {
   type KeptToken,
   makeToken,
   type Tokens,
-} from '../server/tokens.ts'
-import type { Args } from './commands.ts'
-import { typable } from './invocation.ts'
-import { counted, type Io, table, UsageError, writeJson } from './io.ts'
-import { oneOf, openConfig, openLog, profileFor, text, withApp } from './open.ts'
+} from '../server/token-store.ts'
+import { type Args, oneOf, readOption } from './args.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
 
-/** `pegboard token`: bearer tokens that this machine, or all that share a Redis, let in. A running server notices. */
+/**
+ * `pegboard token`: bearer tokens for this machine, or for all that share a Redis. A running server notices changes.
+ */
 export async function run(args: Args, io: Io): Promise<number> {
   const [what = 'list', name, ...more] = args.positionals
   const work = new Map([
@@ -54,7 +56,7 @@ async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: 
       close: async () => undefined,
     }
   const { createCommonClock } = await import('../state/common-clock.ts')
-  const { createRedisShared } = await import('../state/shared.ts')
+  const { createRedisShared } = await import('../state/shared-state.ts')
   const clock = createCommonClock(systemClock)
   const shared = createRedisShared(url, prefix, clock, log)
   await shared.open()
@@ -69,42 +71,45 @@ const PRINCIPAL = /^[A-Za-z0-9@._:+-]{1,128}$/
 
 async function create({ args, io, config, tokens, name }: Task): Promise<number> {
   if (name === undefined) throw new UsageError('token create takes the name of the token')
-  const principal = text(args, 'principal') ?? name
+  const principal = readOption(args, 'principal') ?? name
   for (const one of [name, principal])
     if (!PRINCIPAL.test(one))
-      throw new UsageError(`"${one}" is no name: letters, digits and @ . _ : + - are, 128 of them at most`)
-  if (principal === 'local') throw new UsageError('local is whoever runs Pegboard; give the token a name of its own')
+      throw new UsageError(`"${one}" is not a valid name; use 1 to 128 letters, digits and @ . _ : + -`)
+  if (principal === 'local')
+    throw new UsageError('local is the name of the person who runs Pegboard; choose another name')
   const now = systemClock.now()
-  for (const one of several(args, 'tools') ?? [])
+  for (const one of readList(args, 'tools') ?? [])
     if (!PATTERN.test(one))
       throw new UsageError(`--tools takes names of tools such as github.*, not ${JSON.stringify(one.slice(0, 80))}`)
-  for (const one of several(args, 'role') ?? [])
+  for (const one of readList(args, 'role') ?? [])
     if (!ROLE.test(one)) throw new UsageError(`--role takes a name, not ${JSON.stringify(one.slice(0, 80))}`)
-  const effect = text(args, 'effect') === undefined ? undefined : oneOf(args, 'effect', EFFECTS, 'read')
-  const tools = several(args, 'tools')
-  const lasts = text(args, 'expires')
+  const effect = readOption(args, 'effect') === undefined ? undefined : oneOf(args, 'effect', EFFECTS, 'read')
+  const tools = readList(args, 'tools')
+  const lasts = readOption(args, 'expires')
   if ((await tokens.list()).some((one) => one.name === name && !hasExpired(one, now)))
-    throw new UsageError(`there is a token "${name}"; pegboard token revoke ${name} ends it`)
+    throw new UsageError(`a token "${name}" exists already; revoke it with pegboard token revoke ${name}`)
   const { token, kept } = makeToken({
     name,
     principal,
-    ...(text(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
-    roles: several(args, 'role') ?? [],
+    ...(readOption(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
+    roles: readList(args, 'role') ?? [],
     ...grantsOf({ tools, effect }),
     createdAt: now,
     ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
   })
   await tokens.add(kept)
   for (const warning of await doubtsOf(args, io, { tools, effect })) io.stderr(`pegboard: warning: ${warning}\n`)
-  if (args.values['json'] === true) writeJson(io, { token, ...shown(kept, now) })
+  if (args.values['json'] === true) writeJson(io, { token, ...toJson(kept, now) })
   else {
     io.stdout(`${token}\n`)
-    io.stderr(`This is shown once. It is called ${name}${described(kept)}; pegboard token revoke ${name} ends it.\n`)
+    io.stderr(
+      `Pegboard shows this token only once. Its name is ${name}${describeLimits(kept)}. To revoke it, run pegboard token revoke ${name}.\n`,
+    )
   }
   return 0
 }
 
-/** What a token is probably meant for and is not: patterns that no tool fits which is known here, servers that are not believed. */
+/** Likely mistakes of a token: patterns that match no known tool, and effects that servers' hints do not allow. */
 async function doubtsOf(
   args: Args,
   io: Io,
@@ -123,10 +128,12 @@ async function doubtsOf(
       const { owners, tools } = app.catalog.snapshot()
       if (effect === 'read') {
         const grants = grantsOf({ tools: patterns.length > 0 ? patterns : undefined })
-        const hearsay = app.view({ ...caller, ...grants }).tools.filter(({ tool }) => tool.hearsay === true)
+        const unverifiedRead = app
+          .view({ ...caller, ...grants })
+          .tools.filter(({ tool }) => tool.unverifiedRead === true)
         for (const { id, module } of app.upstreams.status()) {
-          const count = hearsay.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
-          if (count > 0) found.push(unbelieved(app.upstreams.where(id), module, count))
+          const count = unverifiedRead.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
+          if (count > 0) found.push(formatUntrusted(app.upstreams.where(id), module, count))
         }
       }
       const named = app.view({ ...caller, ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined }) }).size
@@ -134,11 +141,12 @@ async function doubtsOf(
         ...caller,
         ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined, effect }),
       }).size
-      if (effect !== undefined && named > 0 && usable === 0 && found.length === 0) found.push(unusable(effect, named))
+      if (effect !== undefined && named > 0 && usable === 0 && found.length === 0)
+        found.push(formatUnusable(effect, named))
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
       for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
-        const [near] = nearest(pattern.replace(/[._]*\*$/, ''), names)
-        found.push(`--tools "${pattern}" fits no tool${near ? `; did you mean "${near}"?` : '.'}`)
+        const [near] = findNearest(pattern.replace(/[._]*\*$/, ''), names)
+        found.push(`--tools "${pattern}" matches no tool${near ? `; did you mean "${near}"?` : '.'}`)
       }
       return 0
     },
@@ -147,24 +155,30 @@ async function doubtsOf(
   return found
 }
 
-const unusable = (effect: Effect, count: number): string =>
-  `the token can use no tool: none of ${counted(count, 'tool')} that it names counts as "${effect}". Set mcpServers.<server>.effect, or mcpServers.<server>.tools.<tool>.effect, to say what they do.`
+const formatUnusable = (effect: Effect, count: number): string =>
+  `the token can use no tool: none of ${formatCount(count, 'tool')} that it names counts as "${effect}". Set "effect" of their server, or of single tools, to say what they do.`
 
-const unbelieved = (where: string, module: string, count: number): string =>
-  `--effect read leaves out ${counted(count, 'tool')} of ${module}, of which only the server says that they read; ${where}.trustHints has it believed.`
+const formatUntrusted = (where: string, module: string, count: number): string =>
+  `--effect read leaves out ${formatCount(count, 'tool')} of ${module}, because only the server declares them read-only. Set ${where}.trustHints to true to trust it.`
 
 async function list({ args, io, tokens, name }: Task): Promise<number> {
-  if (name !== undefined) throw new UsageError('token list takes nothing more')
+  if (name !== undefined) throw new UsageError('token list takes no arguments')
   const now = systemClock.now()
   const all = [...(await tokens.list())].sort((one, other) => one.createdAt - other.createdAt)
   if (args.values['json'] === true)
     writeJson(
       io,
-      all.map((one) => shown(one, now)),
+      all.map((one) => toJson(one, now)),
     )
   else if (all.length === 0)
-    io.stdout(typable('No tokens were made. pegboard token create <name> makes one.\n', text(args, 'config'), io))
-  else io.stdout(table(all.map((one) => [one.id, one.name, `${state(one, now)}${described(one)}`])))
+    io.stdout(
+      toTypedCommands(
+        'No tokens exist. To create one, run pegboard token create <name>.\n',
+        readOption(args, 'config'),
+        io,
+      ),
+    )
+  else io.stdout(formatTable(all.map((one) => [one.id, one.name, `${state(one, now)}${describeLimits(one)}`])))
   return 0
 }
 
@@ -175,13 +189,13 @@ async function revoke({ args, io, tokens, name }: Task): Promise<number> {
     throw new PegboardError('E_NOT_FOUND', `There is no token "${name}".`, { hint: 'pegboard token list shows them.' })
   for (const { id } of found) await tokens.remove(id)
   if (args.values['json'] === true) writeJson(io, { revoked: found.map(({ id }) => id) })
-  else io.stdout(`Revoked ${name}. What it had open at a running server ends within a second.\n`)
+  else io.stdout(`Revoked ${name}. A running server closes its connections within a second.\n`)
   return 0
 }
 
 const EFFECTS = ['read', 'write', 'destructive'] as const
 
-const several = (args: Args, name: string): string[] | undefined => {
+const readList = (args: Args, name: string): string[] | undefined => {
   const values = args.values[name]
   return Array.isArray(values) ? values.map(String) : undefined
 }
@@ -201,8 +215,8 @@ const state = ({ expiresAt }: KeptToken, now: number): string => {
   return `${hasExpired({ expiresAt }, now) ? 'expired' : 'holds until'} ${new Date(expiresAt).toISOString()}`
 }
 
-/** What it is for, as far as that is less than everything. */
-function described({ name, principal, profile, roles, grants }: KeptToken): string {
+/** The limits of a token, if it has any. */
+function describeLimits({ name, principal, profile, roles, grants }: KeptToken): string {
   const parts = [
     ...(principal === name ? [] : [`principal ${principal}`]),
     ...(profile === undefined ? [] : [`profile ${profile}`]),
@@ -215,8 +229,8 @@ function described({ name, principal, profile, roles, grants }: KeptToken): stri
   return parts.length === 0 ? '' : ` (${parts.join('; ')})`
 }
 
-/** For programs; the digest is nobody's business. */
-function shown({ id, name, principal, profile, roles, grants, createdAt, expiresAt }: KeptToken, now: number): object {
+/** The token for --json, without its digest. */
+function toJson({ id, name, principal, profile, roles, grants, createdAt, expiresAt }: KeptToken, now: number): object {
   const [grant] = grants ?? []
   return {
     id,

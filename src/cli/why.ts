@@ -1,11 +1,11 @@
+import { type Args, readOption } from './args.ts'
 import { mayHave } from './call.ts'
-import type { Args } from './commands.ts'
-import { typable } from './invocation.ts'
-import { type Io, table, UsageError, writeJson } from './io.ts'
-import { text, withApp } from './open.ts'
-import { type Verdict, verdictOf } from './verdict.ts'
+import { type Verdict, verdictOf } from './explain-tool.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { withApp } from './open-app.ts'
 
-/** `pegboard why <tool>` and `pegboard why "<query>"`. Exit code 1 when nothing is called that. */
+/** `pegboard why <tool>` and `pegboard why "<query>"`. Exit code 1 if the tool is unknown. */
 export async function run(args: Args, io: Io): Promise<number> {
   const [name, ...more] = args.positionals
   if (name === undefined) throw new UsageError('why needs the name of a tool, or a query of several words')
@@ -13,7 +13,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const search = await import('./search.ts')
     return search.run({ ...args, values: { ...args.values, explain: true } }, io)
   }
-  const message = text(args, 'message')
+  const message = readOption(args, 'message')
   return withApp(
     args,
     io,
@@ -21,7 +21,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       const caller = message === undefined ? session.caller : { ...session.caller, turn: { message } }
       const verdict = verdictOf({ ...session, caller }, name)
       if (args.values['json'] === true) writeJson(io, verdict)
-      else io.stdout(typable(verdictText(verdict), text(args, 'config'), io))
+      else io.stdout(toTypedCommands(verdictText(verdict), readOption(args, 'config'), io))
       return verdict.stage === 'unknown' ? 1 : 0
     },
     { awaited: ({ id, module, tools }, { config }) => tools === 0 && mayHave(name, id, module, config) },
@@ -46,5 +46,5 @@ function verdictText(verdict: Verdict): string {
       : [['Server', `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`]]),
     ...(verdict.nearest && verdict.nearest.length > 0 ? [['Perhaps', verdict.nearest.join(', ')]] : []),
   ]
-  return `${tool} is ${visible ? 'visible' : stage === 'unknown' ? 'not known' : 'hidden'}.\n${table(rows)}`
+  return `${tool} is ${visible ? 'visible' : stage === 'unknown' ? 'not known' : 'hidden'}.\n${formatTable(rows)}`
 }

@@ -1,4 +1,6 @@
-/** A parsed text and where each value starts. */
+import { printParseErrorCode, visit } from 'jsonc-parser'
+
+/** A parsed text and the lines of its values. */
 export interface Jsonc {
   readonly value: unknown
   /** 1-based line of the key or item at a dotted path, such as `exposure.mode` or `modules.a.setup.0`. */
@@ -19,128 +21,105 @@ export class JsoncError extends Error {
 }
 
 const MAX_DEPTH = 100
-const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
-const STRING = /"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy
-const WORDS = new Map<string, unknown>([
-  ['true', true],
-  ['false', false],
-  ['null', null],
-])
+
+/** What the parser wanted, by its error codes. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  ValueExpected: 'a value',
+  PropertyNameExpected: 'a key in double quotes',
+  ColonExpected: '":"',
+  CommaExpected: '","',
+  CloseBraceExpected: '"}"',
+  CloseBracketExpected: '"]"',
+  EndOfFileExpected: 'the end of the file',
+}
+const PROBLEMS: Readonly<Record<string, string>> = {
+  UnexpectedEndOfComment: 'a comment is not closed',
+  UnexpectedEndOfString: 'a string is not closed',
+  InvalidCharacter: 'a string has a line break or control character',
+  InvalidEscapeCharacter: 'a string has an unknown escape',
+  InvalidUnicode: 'a string has an incomplete \\u escape',
+}
 
 /**
- * Reads JSON as people write it in configuration files: line and block comments, trailing commas and a byte order mark
- * are fine. A key given twice in one object, prototype keys and integers that would be rounded are not.
+ * Reads JSON with comments, trailing commas and a byte order mark. Refuses a key that is given twice in one object,
+ * `__proto__` as a key, integers that would be rounded, and more than 100 levels.
  * @throws JsoncError
  */
-export function parseJsonc(text: string): Jsonc {
+export function parseJsonc(source: string): Jsonc {
+  // A byte order mark takes no column.
+  const text = source.replace(/^\ufeff/, '')
   const lines = new Map<string, number>()
-  let at = text.charCodeAt(0) === 0xfeff ? 1 : 0
+  const open: Container[] = []
+  let root: unknown
 
-  const fail = (message: string, where = at): never => {
-    const before = text.slice(0, where).split('\n')
-    throw new JsoncError(message, before.length, (before.at(-1)?.length ?? 0) + 1)
+  const fail = (message: string, line: number, column: number): never => {
+    throw new JsoncError(message, line + 1, column + 1)
   }
-  const seen = (): string => (at < text.length ? `"${text[at]}"` : 'the end of the file')
-
-  const skip = (): void => {
-    for (;;) {
-      while (at < text.length && ' \t\r\n'.includes(text[at] as string)) at++
-      if (text.startsWith('//', at)) {
-        const end = text.indexOf('\n', at)
-        at = end < 0 ? text.length : end
-      } else if (text.startsWith('/*', at)) {
-        const end = text.indexOf('*/', at + 2)
-        if (end < 0) fail('a comment is not closed')
-        at = end + 2
-      } else return
+  /** Puts a value into the innermost container, and returns its path. */
+  const add = (value: unknown, line: number): string => {
+    const parent = open.at(-1)
+    if (!parent) {
+      root = value
+      return ''
     }
+    const { items, path } = parent
+    const isList = Array.isArray(items)
+    const key = isList ? items.length : parent.key
+    const inner = path === '' ? `${key}` : `${path}.${key}`
+    // The line of a property is that of its key.
+    if (isList) {
+      lines.set(inner, line + 1)
+      items.push(value)
+    } else items[parent.key] = value
+    return inner
   }
-
-  const match = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at
-    const found = pattern.exec(text)?.[0]
-    if (found !== undefined) at += found.length
-    return found
+  const begin = (items: Container['items'], line: number, column: number): void => {
+    if (open.length > MAX_DEPTH) fail(`nested more than ${MAX_DEPTH} deep`, line, column)
+    open.push({ items, path: add(items, line), key: '' })
   }
+  const end = (): void => void open.pop()
 
-  const string = (): string => {
-    const start = at
-    const raw = match(STRING)
-    if (raw === undefined) fail('a string is not closed or has an illegal character or escape', start)
-    return JSON.parse(raw as string) as string
-  }
+  visit(
+    text,
+    {
+      onObjectBegin: (_offset, _length, line, column) => begin({}, line, column),
+      onObjectEnd: end,
+      onArrayBegin: (_offset, _length, line, column) => begin([], line, column),
+      onArrayEnd: end,
+      onObjectProperty(key, _offset, _length, line, column) {
+        const parent = open.at(-1) as Container
+        if (key === '__proto__') fail('"__proto__" cannot be a key', line, column)
+        if (Object.hasOwn(parent.items, key)) fail(`the key "${key}" is given twice`, line, column)
+        parent.key = key
+        lines.set(parent.path === '' ? key : `${parent.path}.${key}`, line + 1)
+      },
+      onLiteralValue(value, _offset, _length, line, column) {
+        // The rounded id of a chat is the id of another chat.
+        if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value))
+          fail('an integer beyond 2^53 would be rounded: write it as a string', line, column)
+        add(value, line)
+      },
+      onError: (code, offset, _length, line, column) =>
+        fail(describe(printParseErrorCode(code), text[offset]), line, column),
+    },
+    { allowTrailingComma: true },
+  )
+  return { value: root, lines }
+}
 
-  let line = 1
-  let counted = 0
-  const note = (path: string): void => {
-    for (; counted < at; counted++) if (text.charCodeAt(counted) === 10) line++
-    lines.set(path, line)
-  }
+/** An object or array that is being read. */
+interface Container {
+  readonly items: Record<string, unknown> | unknown[]
+  readonly path: string
+  /** The property whose value comes next. */
+  key: string
+}
 
-  const list = (close: string, item: () => void): void => {
-    at++
-    for (;;) {
-      skip()
-      if (text[at] === close) break
-      item()
-      skip()
-      if (text[at] === ',') at++
-      else if (text[at] !== close) fail(`expected "," or "${close}" but found ${seen()}`)
-    }
-    at++
-  }
-
-  const value = (path: string, depth: number): unknown => {
-    if (depth > MAX_DEPTH) fail(`nested more than ${MAX_DEPTH} deep`)
-    const inner = (key: string | number): string => (path === '' ? String(key) : `${path}.${key}`)
-    if (text[at] === '{') {
-      const result: Record<string, unknown> = {}
-      list('}', () => {
-        if (text[at] !== '"') fail(`expected a key in double quotes but found ${seen()}`)
-        const start = at
-        note(inner('?'))
-        const key = string()
-        if (key === '__proto__') fail('"__proto__" cannot be a key', start)
-        if (Object.hasOwn(result, key)) fail(`the key "${key}" is given twice`, start)
-        lines.set(inner(key), line)
-        skip()
-        if (text[at] !== ':') fail(`expected ":" after the key "${key}" but found ${seen()}`)
-        at++
-        skip()
-        result[key] = value(inner(key), depth + 1)
-      })
-      lines.delete(inner('?'))
-      return result
-    }
-    if (text[at] === '[') {
-      const result: unknown[] = []
-      list(']', () => {
-        note(inner(result.length))
-        result.push(value(inner(result.length), depth + 1))
-      })
-      return result
-    }
-    if (text[at] === '"') return string()
-    const start = at
-    const number = match(NUMBER)
-    if (number !== undefined) {
-      const exact = Number(number)
-      // The id of a chat, rounded, is that of another.
-      if (Number.isInteger(exact) && !Number.isSafeInteger(exact))
-        fail('an integer beyond 2^53 would be rounded: write it as a string', start)
-      return exact
-    }
-    for (const [word, meaning] of WORDS) {
-      if (!text.startsWith(word, at)) continue
-      at += word.length
-      return meaning
-    }
-    return fail(`expected a value but found ${seen()}`)
-  }
-
-  skip()
-  const result = value('', 0)
-  skip()
-  if (at < text.length) fail(`expected the end of the file but found ${seen()}`)
-  return { value: result, lines }
+/** Shows one character of the text at most, because the next word may be a secret. */
+function describe(code: string, found: string | undefined): string {
+  const expected = EXPECTED[code]
+  if (expected !== undefined)
+    return `expected ${expected} but found ${found === undefined ? 'the end of the file' : `"${found}"`}`
+  if (code === 'InvalidSymbol') return `"${found}" is not allowed here; keys and strings need double quotes`
+  return PROBLEMS[code] ?? 'a number is not valid'
 }

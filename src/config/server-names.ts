@@ -1,12 +1,11 @@
-import { foldName } from '../core/fold.ts'
 import { mixedWord, skeleton } from '../core/lookalike.ts'
+import { foldName } from '../core/name-folding.ts'
 
 /**
- * Why a server's name could be taken for another one, as the end of "it …"; undefined for a name that is what it looks
- * like, in any script.
+ * Why a server's name could be mistaken for another, as the end of "it …"; undefined for a clear name in any script.
  */
 export function oddName(id: string): string | undefined {
-  if (UNSEEN.test(id)) return 'has characters that nobody sees'
+  if (UNSEEN.test(id)) return 'has invisible characters'
   const word = mixedWord(id)
   if (word !== undefined) return 'mixes letters of several scripts that look alike'
   const plain = id.normalize('NFKC')
@@ -15,12 +14,12 @@ export function oddName(id: string): string | undefined {
 
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\p{Variation_Selector}|\u034f/u
 
-/** The name with everything that is not plain ASCII as its code points. */
+/** Replaces all characters except printable ASCII by their code points. */
 export const escapedName = (id: string): string =>
   [...id].map((char) => (/[ -~]/.test(char) ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`)).join('')
 
-/** Pairs of names that differ and look the same, or are the same but for case and separators. */
-export function alike(ids: readonly string[]): Array<readonly [string, string]> {
+/** Pairs of names that look the same, or differ only in case and separators. */
+export function findLookalikePairs(ids: readonly string[]): Array<readonly [string, string]> {
   const seen = new Map<string, string>()
   return ids.flatMap((id) => {
     const shapes = [`folded ${foldName(id)}`, `shaped ${skeleton(id)}`]

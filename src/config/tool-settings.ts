@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { isRecord } from '../core/record.ts'
-import { rateLimitOptions } from '../policy/options.ts'
+import { isRecord } from '../core/is-record.ts'
+import { rateLimitOptions } from '../policy/policy-options.ts'
+import { maxResultTokens } from '../results/results-options.ts'
 
 /** Seconds, or a duration such as "30s", "1m30s" or "500ms". */
 const duration = z
@@ -16,21 +17,27 @@ const secondsOf = (text: string): number =>
     0,
   )
 
-const toolOptions = z.strictObject({
-  enabled: z.boolean().default(true).describe('false switches the tool off and says so to whoever calls it.'),
-  rate_limit: rateLimitOptions.optional().describe('How often it may be called.'),
-  deny_paths: z
-    .array(z.string().min(1))
-    .optional()
-    .describe('For read_file and bash: paths that are refused. Added to denied_paths of the module.'),
-  max_bytes: z.int().min(1).optional().describe('For write_file: bytes of one call at most.'),
-  timeout: duration.optional().describe('For bash and url_fetch: seconds, or a duration such as "30s".'),
-})
+const toolOptions = z.lazy(() =>
+  z.strictObject({
+    enabled: z
+      .boolean()
+      .default(true)
+      .describe('Set to false to turn the tool off. Callers get an error that names this setting.'),
+    rate_limit: rateLimitOptions.optional().describe('Rate limit of the tool.'),
+    maxResultTokens: maxResultTokens.optional(),
+    deny_paths: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('For read_file and bash: paths to deny, in addition to denied_paths of the module.'),
+    max_bytes: z.int().min(1).optional().describe('For write_file: maximum size of one call, in bytes.'),
+    timeout: duration.optional().describe('For bash and url_fetch: seconds, or a duration such as "30s".'),
+  }),
+)
 
 export type ToolSettings = z.infer<typeof toolOptions>
-type Own = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit'>
+type Own = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit' | 'maxResultTokens'>
 
-/** Which tools take which of these settings, and the setting of the module that each of them is. */
+/** By setting and tool: the path of the module setting that it sets. */
 const PLACES: Readonly<Record<Own, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>> = {
   deny_paths: { read_file: ['filesystem', 'denied_paths'], bash: ['shell', 'denied_paths'] },
   max_bytes: { write_file: ['filesystem', 'write_file_max_bytes'] },
@@ -55,7 +62,7 @@ export const toolsSection = z
 
 type Json = Readonly<Record<string, unknown>>
 
-/** A bare name means every file of that name. */
+/** A bare name matches every file of that name. */
 const asGlob = (path: string): string => (path.startsWith('/') || path.startsWith('**/') ? path : `**/${path}`)
 
 type Tools = Readonly<Record<string, ToolSettings>>
@@ -66,7 +73,7 @@ interface Placed {
   readonly value: unknown
 }
 
-/** @param written the section as it stands in the file: a default switches nothing on */
+/** @param written the section before defaults were added: a default enables nothing */
 function placesOf(tools: Tools, written: unknown): readonly Placed[] {
   const found: Placed[] = OWN.flatMap((key) =>
     Object.entries(PLACES[key]).flatMap(([name, [module, ...path]]) => {
@@ -76,15 +83,15 @@ function placesOf(tools: Tools, written: unknown): readonly Placed[] {
     }),
   )
   const bash = isRecord(written) ? written['bash'] : undefined
-  // Agents are told this setting when they call bash while it is off.
+  // The error for a call of bash while it is off names this setting.
   return isRecord(bash) && bash['enabled'] === true
     ? [...found, { module: 'shell', path: ['enabled'], value: true }]
     : found
 }
 
 /**
- * The settings of modules with what is said of their tools by name. Lists are joined; elsewhere what the module's own
- * configuration says counts.
+ * Merges settings of single tools into those of their modules. Lists are joined; otherwise the module's own setting
+ * wins.
  */
 export function withToolSettings<T extends { readonly config: Record<string, unknown> }>(
   modules: Readonly<Record<string, T>>,
@@ -95,27 +102,35 @@ export function withToolSettings<T extends { readonly config: Record<string, unk
   const made: Record<string, T> = { ...modules }
   for (const { module, path, value } of placesOf(tools, written)) {
     const entry = Object.hasOwn(made, module) ? (made[module] as T) : fresh()
-    const config = placed(entry.config, path, value)
+    const config = setAtPath(entry.config, path, value)
     if (config) made[module] = { ...entry, config }
   }
+  const { shell, web } = made
+  if (shell && hasSecrets(web?.config)) made['shell'] = { ...shell, config: { secrets_enabled: true, ...shell.config } }
   return made
 }
 
-function placed(config: Json | undefined, [name, ...rest]: readonly string[], value: unknown): Json | undefined {
+/** True if url_fetch may use credentials, which a command with network access could send elsewhere. */
+const hasSecrets = (web: Json | undefined): boolean => {
+  const secrets = isRecord(web?.['url_fetch']) ? web['url_fetch']['secrets'] : undefined
+  return isRecord(secrets) && secrets['enabled'] === true
+}
+
+function setAtPath(config: Json | undefined, [name, ...rest]: readonly string[], value: unknown): Json | undefined {
   if (config === undefined || name === undefined) return undefined
   const there = config[name]
   if (rest.length > 0) {
-    const inner = placed(isRecord(there) ? there : there === undefined ? {} : undefined, rest, value)
+    const inner = setAtPath(isRecord(there) ? there : there === undefined ? {} : undefined, rest, value)
     return inner && { ...config, [name]: inner }
   }
   if (Array.isArray(value)) return { ...config, [name]: [...(Array.isArray(there) ? there : []), ...value] }
   return there === undefined ? { ...config, [name]: value } : config
 }
 
-/** Modules that have nothing to set before they can be used: who names one wants it. */
+/** Modules that need no setting, so naming one enables it. */
 const ON_WHEN_NAMED = ['archives', 'context', 'memory', 'relay']
 
-/** The settings of modules, with those switched on that the file names without saying whether they are on. */
+/** Enables the modules that the file names without `enabled`. */
 export const withNamed = <T extends { readonly config: Record<string, unknown> }>(
   modules: Readonly<Record<string, T>>,
 ): Record<string, T> =>

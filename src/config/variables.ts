@@ -1,37 +1,37 @@
-import { looksSecret } from '../core/credentials.ts'
-import type { Environment } from './places.ts'
+import { looksSecret } from '../core/secret-names.ts'
+import type { Environment } from './machine.ts'
 
-/** A `${…}` that nothing fills, and where it stands. Its value is never known here, so it cannot leak. */
+/** A `${…}` without a value, and its path in the file. Its value is unknown, so it cannot leak. */
 export interface Unset {
   readonly path: readonly string[]
-  /** What has to be set: an environment variable. */
+  /** The environment variable to set. */
   readonly variable: string
 }
 
 export interface Filled {
   readonly value: unknown
-  /** What variables gave where credentials are, or by names of such, and what is written there itself: nobody else is to read it. */
+  /** Values of variables and literal values in places of credentials. They must not be shown. */
   readonly secrets: readonly string[]
   readonly unset: readonly Unset[]
-  /** Dotted paths of strings that were one reference as a whole: they may have to become numbers or booleans. */
+  /** Paths of strings that consist of one variable, which may become numbers or booleans. */
   readonly whole: ReadonlySet<string>
 }
 
 export interface Sources {
   readonly env: Environment
-  /** VS Code's `inputs`, for their defaults. */
+  /** Defaults of VS Code's `inputs`. */
   readonly inputs: ReadonlyMap<string, string | undefined>
-  /** What `${workspaceFolder}` and `${userHome}` mean. */
+  /** Values of `${workspaceFolder}` and `${userHome}`. */
   readonly folders: Readonly<Record<string, string>>
 }
 
 const REFERENCE = /(\$?)\$\{(?:(env|input):)?([A-Za-z_][\w.-]*)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}/g
 
 /**
- * Fills `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, `${workspaceFolder}` and `${userHome}` in every
- * string below `value`; keys stay as they are. `$${NAME}` stands for the text `${NAME}`. Other `${…}` are left alone.
- * An empty variable counts as unset where a default is given, and as empty otherwise. A default may be another reference;
- * what a variable holds is text, whatever it looks like, so that no two can go in a circle.
+ * Replaces `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, `${workspaceFolder}` and `${userHome}` in every
+ * string below `value`, not in keys. `$${NAME}` is the text `${NAME}`. Other `${…}` are unchanged. With a default, an
+ * empty variable counts as unset. A default may contain another variable; the value of a variable is not parsed, so
+ * there are no cycles.
  */
 export function fillVariables(value: unknown, sources: Sources, path: readonly string[] = []): Filled {
   const unset: Unset[] = []
@@ -70,16 +70,16 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
 
 const isSecretPlace = (step: string): boolean => step === 'headers' || looksSecret(step)
 
-/** A scheme of HTTP, and what stands behind it. */
+/** An HTTP authentication scheme and its credentials. */
 const SCHEME = /^(?:bearer|basic|token|apikey)\s+(\S+)$/i
 const LOGIN = /:\/\/[^\s/:@]*:([^\s/@]+)@/g
-/** No secret, whatever the setting is called: an address, a path, a variable that is not filled. */
+/** Values that are never secrets: a URL, a path, a variable without a value. */
 const HARMLESS = /^(?:[a-z][a-z0-9+.-]*:\/\/|[./~]|[A-Za-z]:\\)|\$\{/
 
-/** Settings that say where the credential is: `password_env`, `idTokenFile`. */
+/** Settings that say where a credential is: `password_env`, `idTokenFile`. */
 const ELSEWHERE = /(?:env|file)$/i
 
-/** Of a text as it stands in the file: the value of a setting that is a credential by its name, and passwords of addresses. */
+/** Secrets written in the file: values of settings named like credentials, and passwords in URLs. */
 function secretsWritten(text: string, at: readonly string[]): readonly string[] {
   const passwords = [...text.matchAll(LOGIN)].flatMap(([, password = '']) => [password, decoded(password)])
   const named = at.findLast((step) => !/^\d+$/.test(step)) ?? ''
@@ -95,7 +95,7 @@ function decoded(text: string): string {
   }
 }
 
-/** The value and the name of the environment variable that would set it. */
+/** The value, and the name of the environment variable that would set it. */
 function lookUp(kind: string | undefined, name: string, sources: Sources): [string | undefined, string] {
   if (kind === 'input') {
     const variable = inputVariable(name)
@@ -105,5 +105,5 @@ function lookUp(kind: string | undefined, name: string, sources: Sources): [stri
   return [sources.env[name], name]
 }
 
-/** The environment variable that answers `${input:id}`: `github-token` is PEGBOARD_INPUT_GITHUB_TOKEN. */
+/** The environment variable for `${input:id}`: `github-token` is PEGBOARD_INPUT_GITHUB_TOKEN. */
 const inputVariable = (id: string): string => `PEGBOARD_INPUT_${id.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`

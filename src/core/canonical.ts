@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
-/** JSON with the members of objects in one order: a client may write the same arguments in another. */
-export function canonical(value: unknown): string {
+/** JSON with sorted keys, because clients may order the same arguments differently. */
+export function toCanonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, one: unknown) =>
     typeof one === 'object' && one !== null && !Array.isArray(one)
       ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
@@ -9,8 +9,8 @@ export function canonical(value: unknown): string {
   )
 }
 
-/** The same for the same value, whoever wrote it: SHA-256 in hexadecimal. */
+/** SHA-256 in hex; equal for equal values, whatever the order of keys. */
 export const digestOf = (value: unknown): string =>
   createHash('sha256')
-    .update(canonical(value) ?? 'undefined')
+    .update(toCanonicalJson(value) ?? 'undefined')
     .digest('hex')

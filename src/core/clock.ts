@@ -1,17 +1,17 @@
-/** Time as the rest of the code sees it. Tests pass their own, so nothing sleeps. */
+/** The time source of all code. Tests pass their own, so that no test sleeps. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number
   /** Runs `fn` once after `ms`; the returned function cancels. Does not keep the process alive. */
   after(ms: number, fn: () => void): () => void
-  /** Milliseconds since some moment, whatever people and time servers do to the clock meanwhile; default as `now`. */
+  /** A monotonic clock in milliseconds, unaffected by clock changes; default: `now`. */
   ticks?(): number
 }
 
-/** To measure how long something takes: a clock that people set is no measure of that. */
+/** For measuring durations, which a settable clock cannot do. */
 export const ticksOf = (clock: Clock): number => clock.ticks?.() ?? clock.now()
 
-/** The time of the first look, and from then on what has passed since: a clock that is set later does not move it. */
+/** Starts at the current time and then only counts elapsed time, unaffected by clock changes. */
 export function createSteadyClock(clock: Clock): Clock {
   const origin = clock.now() - ticksOf(clock)
   const now = (): number => Math.round(origin + ticksOf(clock))
@@ -21,7 +21,7 @@ export function createSteadyClock(clock: Clock): Clock {
 /** Time servers correct a clock in smaller steps. */
 const JUMP_MS = 1_000
 
-/** How far a clock was set since the last time this was asked, in milliseconds; 0 where it only went on. */
+/** Returns by how many milliseconds the clock was changed since the last call; 0 if it was not. */
 export function createJumpDetector(clock: Clock): () => number {
   let drift = clock.now() - ticksOf(clock)
   return () => {
@@ -34,23 +34,15 @@ export function createJumpDetector(clock: Clock): () => number {
 }
 
 /**
- * Milliseconds since some moment, for how long something took: nobody sets it. `performance.now()` is the same, but the
- * first look at it reads a part of Node that takes as long as a hundred calls.
+ * Monotonic milliseconds. Same as `performance.now()`, whose first use loads a part of Node that costs as much as a
+ * hundred calls.
  */
 export function monotonicMs(): number {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1_000 + nanoseconds / 1_000_000
 }
 
-let origin: number | undefined
-
-/** When a moment of `monotonicMs` was, in milliseconds since the epoch: later moments are never earlier. */
-export function epochMs(at: number): number {
-  origin ??= Date.now() - monotonicMs()
-  return origin + at
-}
-
-/** A timer of Node that is to wait longer fires at once, with a warning. */
+/** Node fires a longer timer at once, with a warning. */
 const MOST_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

@@ -1,425 +1,446 @@
+import { classifyFailure, type FailureClass, failureClasses, hintOf } from './failure-class.ts'
+
 /**
- * Every code Pegboard can answer with. Codes are stable: clients and operators may match on them.
- * `model` codes travel to the client as a tool result with `isError`; `operator` codes appear in logs and on the terminal.
+ * All error codes. Codes are stable, so that clients and operators may match on them. `model` codes reach the client
+ * as a tool result with `isError`; `operator` codes appear in logs and on the terminal.
  */
 export const errorCatalogue = {
   E_VALIDATION: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The arguments do not fit the tool.',
-    next: 'Correct the named argument as the schema of the tool says.',
+    class: 'argument',
+    meaning: "The arguments do not match the tool's schema.",
+    next: 'Correct the named argument as the schema of the tool requires.',
   },
   E_INT_PRECISION: {
     audience: 'model',
-    retryable: false,
-    meaning: 'An integer is too large to be carried exactly.',
+    class: 'argument',
+    meaning: 'An integer is too large to be represented exactly.',
     next: 'Send it as a string.',
   },
   E_NOT_FOUND: {
     audience: 'model',
-    retryable: false,
-    meaning: 'No such tool, category, resource or prompt.',
+    class: 'not_found',
+    meaning: 'There is no tool, category, resource or prompt with this name.',
     next: 'Use one of the suggested names, or search for another tool.',
   },
   E_TOOL_HIDDEN: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The tool exists but cannot be used now.',
+    class: 'permission',
+    meaning: 'The tool exists but is not available now.',
     next: 'The message says what is missing.',
   },
   E_TOOL_DISABLED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The operator switched the tool off.',
+    class: 'permission',
+    meaning: 'The operator disabled the tool.',
     next: 'Set tools.<name>.enabled to true.',
   },
   E_TOOL_FAILED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The tool ran and reported a failure.',
-    next: 'Read the message; change the arguments or the plan.',
+    class: undefined,
+    meaning: 'The tool ran and returned an error.',
+    next: 'Read the message before you call the tool again, or use another tool.',
+  },
+  E_SCRIPT_FAILED: {
+    audience: 'model',
+    class: 'argument',
+    meaning: 'The script of run_code ended with an error. Calls that it made before were carried out.',
+    next: 'Correct the script. Do not repeat the calls that changed something.',
   },
   E_TOOL_CHANGED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The tool is not what the operator approved.',
-    next: 'The operator looks at the change with pegboard review.',
+    class: 'permission',
+    meaning: 'The tool changed after the operator approved it.',
+    next: 'The operator reviews the change with pegboard review.',
   },
   E_TOOL_QUARANTINED: {
     audience: 'model',
-    retryable: false,
+    class: 'permission',
     meaning: 'The tool waits for the operator to approve it.',
-    next: 'The operator looks at it with pegboard review.',
+    next: 'The operator reviews it with pegboard review.',
   },
   E_LOOP_DETECTED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'A call would call itself, calls are nested too deep, or a server leads back to this Pegboard.',
-    next: 'Name the real tool; the operator removes the named server.',
+    class: 'argument',
+    meaning: 'A call would call itself, calls are nested too deeply, or a server forwards to this same Pegboard.',
+    next: 'Call the tool itself. The operator removes the named server.',
   },
   E_LOOP_LIMIT: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'A model went on calling tools when it had no round left and was asked to answer.',
-    next: 'Allow more rounds, or ask for less at once.',
+    class: 'argument',
+    meaning: 'A model kept calling tools after its last allowed round.',
+    next: 'Allow more rounds, or split the request.',
   },
   E_CANNOT_ASK: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The tool has a question and this client cannot show it.',
-    next: 'Give the answer as an argument, or use a client with elicitation.',
+    class: 'argument',
+    meaning: 'The tool needs an answer from the user, and this client cannot ask questions.',
+    next: 'Pass the answer as an argument, or use a client that supports elicitation.',
   },
   E_CONFIRMATION_REQUIRED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The call needs a yes of a person, and nobody could be asked or nobody answered.',
-    next: 'Use a client that can ask its user; the named setting decides.',
+    class: 'permission',
+    meaning: 'The call needs the approval of a person, and nobody could be asked or nobody answered.',
+    next: 'Use a client that can ask its user, or change the named setting.',
   },
   E_CONFIRMATION_DECLINED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'A person was asked about the call and did not say yes.',
-    next: 'Do not make the call again unless the person wants it.',
+    class: 'permission',
+    meaning: 'A person did not approve the call.',
+    next: 'Do not repeat the call unless the person asks for it.',
   },
   E_RATE_LIMITED: {
     audience: 'model',
-    retryable: true,
-    meaning: 'The tool was called as often as its limit allows.',
-    next: 'Try again after retryAfterMs; the named setting decides.',
+    class: 'rate',
+    meaning: 'The tool reached its rate limit.',
+    next: 'Try again after retryAfterMs. The named setting holds the limit.',
   },
   E_SECRET_BLOCKED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The result has a field that looks like a credential, so it was kept back.',
-    next: 'Ask for something else; `tripwire` of the module or server decides.',
+    class: 'permission',
+    meaning: 'The result contains a field that looks like a credential, so it was blocked.',
+    next: 'Ask for other data. The setting `tripwire` of the module or server controls this.',
   },
   E_READ_ONLY_CONTRACT: {
     audience: 'model',
-    retryable: false,
-    meaning: 'A tool that says it changes nothing tried to.',
-    next: 'Its author removes `readOnly`, or names in `writes` what it writes to.',
+    class: 'bug',
+    meaning: 'A read-only tool tried to write.',
+    next: 'Its author removes `readOnly`, or names the target in `writes`.',
   },
   E_OVERLOADED: {
     audience: 'model',
-    retryable: true,
-    meaning: 'Too much is running already.',
+    class: 'rate',
+    meaning: 'Too many calls are running.',
     next: 'Try again later.',
   },
   E_LOADING: {
     audience: 'model',
-    retryable: true,
-    meaning: 'Module files are still being loaded, and the tool may be in one of them.',
+    class: 'network',
+    meaning: 'Pegboard is still loading modules, and the tool may be in one of them.',
     next: 'Try again after retryAfterMs.',
   },
   E_SHUTTING_DOWN: {
     audience: 'model',
-    retryable: true,
+    class: 'network',
     meaning: 'The server is stopping.',
-    next: 'Try again when it is back.',
+    next: 'Try again after it has restarted.',
   },
   E_TIMEOUT: {
     audience: 'model',
-    retryable: true,
-    meaning: 'The call took longer than its limit.',
+    class: 'timeout',
+    meaning: 'The call exceeded its time limit.',
     next: 'Ask for less, or raise execution.timeoutMs.',
   },
   E_CANCELLED: {
     audience: 'model',
-    retryable: true,
+    class: 'timeout',
     meaning: 'The call was cancelled.',
-    next: 'Call again if it is still wanted.',
+    next: 'Call again if you still need the result.',
   },
   E_TOO_LARGE: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The arguments or the result pass a size limit.',
+    class: 'argument',
+    meaning: 'The arguments or the result exceed a size limit.',
     next: 'Ask for a part.',
   },
   E_INTERNAL: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The tool broke in a way its author did not foresee; the details are in the server log.',
-    next: 'Give the operator the correlation id.',
+    class: 'bug',
+    meaning: 'The tool failed unexpectedly. The server log has the details.',
+    next: 'Send the operator the correlation id.',
   },
   E_UPSTREAM_UNAVAILABLE: {
     audience: 'model',
-    retryable: true,
+    class: 'network',
     meaning: 'The server behind this tool is not connected.',
-    next: 'Try again shortly; pegboard list servers shows its state.',
+    next: 'Try again soon. pegboard list servers shows the state of the server.',
   },
   E_CIRCUIT_OPEN: {
     audience: 'model',
-    retryable: true,
-    meaning: 'The server behind this tool failed five times in a row, so calls are refused until it is back.',
-    next: 'Use another tool, or try again after retryAfterMs; pegboard list servers shows why.',
+    class: 'network',
+    meaning: 'The server behind this tool failed five times in a row. Calls fail until it recovers.',
+    next: 'Use another tool, or try again after retryAfterMs. pegboard list servers shows the reason.',
   },
   E_UPSTREAM_PROTOCOL: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The server behind this tool answered with something that is not MCP.',
+    class: 'bug',
+    meaning: 'The server behind this tool sent an invalid MCP message, or asks for input without end.',
     next: 'Report it to the operator.',
   },
   E_BACKEND_UNAVAILABLE: {
     audience: 'model',
-    retryable: true,
+    class: 'network',
     meaning: 'The service behind this tool cannot be reached.',
-    next: 'Try again shortly; pegboard list servers shows its state.',
+    next: 'Try again soon. pegboard list servers shows the state of the server.',
   },
   E_STATE_UNAVAILABLE: {
     audience: 'model',
-    retryable: true,
-    meaning: 'Where tasks, schedules and sessions are kept cannot be reached.',
-    next: 'Try again shortly; what needs none of them goes on.',
+    class: 'network',
+    meaning: 'The store for tasks, schedules and sessions is unavailable.',
+    next: 'Try again soon. Tools that do not use the store still work.',
   },
   E_OWNER_GONE: {
     audience: 'model',
-    retryable: false,
-    meaning: 'Work that was planned is not done: whoever planned it may not come in any more.',
-    next: 'The operator gives its owner a token again (server.http.tokens; of pegboard token only the one it came with counts), or somebody else plans it anew.',
+    class: 'permission',
+    meaning: 'A scheduled job did not run because its owner no longer has access.',
+    next: 'The operator gives the owner access again (server.http.tokens, or the same token of pegboard token), or another user schedules the job.',
   },
   E_SCHEDULE_INVALID: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The time of a schedule means nothing, is past, or never comes.',
-    next: 'The message says what is wrong with it; correct it and plan it again.',
+    class: 'argument',
+    meaning: 'The time of a schedule is invalid, is in the past, or never occurs.',
+    next: 'Correct the time as the message says, and schedule it again.',
   },
   E_WATCH_LIMIT: {
     audience: 'model',
-    retryable: false,
-    meaning: 'No more can be watched.',
-    next: 'End a watcher, or watch less at once.',
+    class: 'permission',
+    meaning: 'The limit of watchers is reached.',
+    next: 'Cancel a watcher first.',
   },
   E_AUTH_REQUIRED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The server behind this tool wants a login, or one with more rights.',
-    next: 'Tell the person who runs Pegboard; only they can log in, with `pegboard auth`.',
+    class: 'login',
+    meaning: 'The server behind this tool requires a login, or a login with more rights.',
+    next: 'Ask the operator to log in with `pegboard auth`.',
   },
   E_SSRF_BLOCKED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'An address is not one that may be reached from here.',
-    next: 'Use a public https address; the named setting decides.',
+    class: 'permission',
+    meaning: 'The address is not allowed, for example because it is in a private network.',
+    next: 'Use a public https address, or change the named setting.',
   },
   E_DNS: {
     audience: 'model',
-    retryable: true,
-    meaning: 'The name in an address is not known to the name service, or that did not answer.',
+    class: 'network',
+    meaning: 'DNS does not know the host name, or did not answer.',
     next: 'Check the spelling of the address, or try again later.',
   },
   E_TLS: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The certificate of an address is expired, not trusted, or for another name.',
-    next: 'Use another address; checking certificates cannot be switched off.',
+    class: 'server_setup',
+    meaning: 'The certificate of the server is expired, not trusted, or for another name.',
+    next: 'Use another address. Certificate checks cannot be disabled.',
   },
   E_HTTP_PROTOCOL: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The answer of an address is not valid HTTP, or is packed in a way that cannot be read.',
-    next: 'Use another address, or tell the person who runs it.',
+    class: 'bug',
+    meaning: 'The response is not valid HTTP, or has an unsupported encoding.',
+    next: 'Use another address, or contact the owner of the site.',
   },
   E_REDIRECT_BLOCKED: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The address redirects elsewhere, which is not followed.',
-    next: 'Name the address where it really is.',
+    class: 'argument',
+    meaning: 'The address redirects to another address, and redirects are not followed.',
+    next: 'Use the final address.',
   },
   E_PATH_OUTSIDE_ROOT: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The path leaves the allowed folders.',
+    class: 'permission',
+    meaning: 'The path is outside the allowed folders.',
     next: 'Use a path inside modules.filesystem.config.roots.',
   },
   E_PATH_DENIED: {
     audience: 'model',
-    retryable: false,
+    class: 'permission',
     meaning: 'The path is protected.',
-    next: 'Use another path; the message names the setting that decides, where one does.',
+    next: 'Use another path, or change the setting that the message names.',
   },
   E_NOT_REGULAR_FILE: {
     audience: 'model',
-    retryable: false,
-    meaning: 'The path is not an ordinary file.',
-    next: 'Name a regular file.',
+    class: 'argument',
+    meaning: 'The path is not a regular file.',
+    next: 'Use the path of a regular file.',
   },
   E_READ_ONLY: {
     audience: 'model',
-    retryable: false,
-    meaning: 'Writing is switched off, or the call only reads.',
-    next: 'The named setting decides: modules.filesystem.config.readonly, or the policy of a database connection.',
+    class: 'permission',
+    meaning: 'Writing is disabled here.',
+    next: 'The named setting controls this: modules.filesystem.config.readonly, or the policy of a database connection.',
   },
   E_DENIED_BY_POLICY: {
     audience: 'model',
-    retryable: false,
+    class: 'permission',
     meaning:
       'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
-    next: 'The named setting decides: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
+    next: 'The named setting controls this: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {
     audience: 'model',
-    retryable: false,
-    meaning: 'There are several SQL statements where one is taken.',
-    next: 'Send one at a time, or use database.transaction.',
+    class: 'argument',
+    meaning: 'The call has several SQL statements where one is allowed.',
+    next: 'Send one statement at a time, or use database.transaction.',
   },
   E_DB_UNAVAILABLE: {
     audience: 'model',
-    retryable: true,
-    meaning: 'A database cannot be reached, or refuses the login.',
-    next: 'Try again later; the operator looks at modules.database.config.connections and at the log.',
+    class: 'network',
+    meaning: 'The database is unreachable, or rejects the login.',
+    next: 'Try again later. The operator checks modules.database.config.connections and the log.',
   },
   E_DB_BUSY: {
     audience: 'model',
-    retryable: true,
-    meaning: 'Somebody else works on the same file or rows.',
+    class: 'rate',
+    meaning: 'Another process has locked the same file or rows.',
     next: 'Try again.',
   },
   E_DB_CORRUPT: {
     audience: 'model',
-    retryable: false,
-    meaning: 'A database says that it is damaged, or its file is none.',
-    next: 'Name another, or have it restored.',
+    class: 'server_setup',
+    meaning: 'The database is damaged, or the file is not a database.',
+    next: 'Use another database, or restore this one.',
   },
   E_SANDBOX_UNAVAILABLE: {
     audience: 'model',
-    retryable: false,
-    meaning: 'Scripts run only in a sandbox, and none works on this machine.',
+    class: 'server_setup',
+    meaning: 'The tool needs a sandbox, and none works on this machine.',
     next: 'The operator installs one, or sets modules.shell.config.sandbox to "off".',
   },
   E_MODULE_LOAD: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'A module file could not be loaded; the others were.',
-    next: 'Mend the file; it is read again when it changes.',
+    class: 'server_setup',
+    meaning: 'A module file could not be loaded. The other modules work.',
+    next: 'Fix the file. Pegboard loads it again when it changes.',
   },
   E_MODULE_SHAPE: {
     audience: 'operator',
-    retryable: false,
+    class: 'server_setup',
     meaning: 'A module file does not export a module.',
     next: 'Export defineModule({...}), a tool, or call registerTool.',
   },
   E_MODULE_CONFIG: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'The config of a module does not fit its schema.',
+    class: 'server_setup',
+    meaning: 'The options of a module do not match its schema.',
     next: 'Correct the named key.',
   },
   E_CONFIG_SYNTAX: {
     audience: 'operator',
-    retryable: false,
+    class: 'server_setup',
     meaning: 'The configuration is not valid JSON.',
-    next: 'Correct it at the named line.',
+    next: 'Correct the named line.',
   },
   E_CONFIG_INVALID: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'The configuration has an unknown key, or a value that cannot be used.',
+    class: 'server_setup',
+    meaning: 'The configuration has an unknown key or an invalid value.',
     next: 'Correct the named key.',
   },
   E_ADDRESS_UNAVAILABLE: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'The address to listen on is in use, or is not one of this machine.',
-    next: 'Stop the program that uses it, or choose another with --port or --host.',
+    class: 'server_setup',
+    meaning: 'The address to listen on is in use, or does not belong to this machine.',
+    next: 'Stop the program that uses it, or choose another address with --port or --host.',
   },
   E_CONFIG_MISSING: {
     audience: 'operator',
-    retryable: false,
+    class: 'server_setup',
     meaning: 'The configuration file does not exist.',
     next: 'Check the path given with --config.',
   },
   E_CONFIG_WRITABLE: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'Somebody else may write the configuration file, and so decide what is served.',
-    next: 'Make the file yours and nobody else may write it: chown, chmod o-w.',
+    class: 'server_setup',
+    meaning: 'Another user can write the configuration file, and so control what Pegboard runs.',
+    next: 'Make yourself the only user who can write the file: chown, chmod go-w.',
   },
   E_CONFIG_AUTH: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'The server would listen without authentication beyond this machine.',
-    next: 'Remove server.http.auth: "none", or bind 127.0.0.1.',
+    class: 'server_setup',
+    meaning: 'The server would accept other machines without authentication.',
+    next: 'Remove server.http.auth: "none", or listen on 127.0.0.1.',
   },
   E_CONFIG_OPENAPI: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'The description of an API cannot be read, or is not OpenAPI 3.x.',
-    next: 'Correct the document or openapi.<id>.document; it is read again on the next reload.',
+    class: 'server_setup',
+    meaning: 'The API description cannot be read, or is not OpenAPI 3.x.',
+    next: 'Correct the document or openapi.<id>.document. Pegboard reads it again at the next reload.',
   },
   E_STATE: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'What must survive a restart cannot be kept or read.',
-    next: 'The message says what is wrong with the file; nothing was deleted.',
+    class: 'server_setup',
+    meaning: 'Pegboard cannot read or write its state.',
+    next: 'Fix the file as the message says. Nothing was deleted.',
   },
   E_AUTH_FAILED: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'A login at a remote server did not succeed.',
-    next: 'Read the reason; run pegboard auth again.',
+    class: 'login',
+    meaning: 'A login to a remote server failed.',
+    next: 'Read the reason, then run pegboard auth again.',
   },
   E_NAME_TAKEN: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'Two tools or modules want the same name.',
+    class: 'server_setup',
+    meaning: 'Two tools or modules have the same name.',
     next: 'Rename one, or set a prefix.',
   },
   E_NAME_INVALID: {
     audience: 'operator',
-    retryable: false,
-    meaning: 'A module or tool name has illegal characters.',
+    class: 'server_setup',
+    meaning: 'The name of a module or tool has invalid characters.',
     next: 'Use lower-case letters, digits, _ and -.',
   },
 } as const satisfies Record<
   string,
-  { audience: 'model' | 'operator'; retryable: boolean; meaning: string; next: string }
+  { audience: 'model' | 'operator'; class: FailureClass | undefined; meaning: string; next: string }
 >
 
 export type ErrorCode = keyof typeof errorCatalogue
 
 export interface ErrorOptions {
-  /** What to do next; default is the catalogue's. */
+  /** What to do next; default: the catalog's hint, or that of the class. */
   readonly hint?: string
+  /** Default: the class of the code; for E_TOOL_FAILED by the message. */
+  readonly class?: FailureClass | undefined
+  /** Default: as the class says. */
   readonly retryable?: boolean
   readonly retryAfterMs?: number
   readonly cause?: unknown
-  /** More for the model: what the tool returned beside its error. */
+  /** Additional data for the model: what the tool returned besides its error. */
   readonly data?: unknown
 }
 
-// A drop-in may carry its own copy of this package, so errors are known by this symbol and never by instanceof.
+// A drop-in may load its own copy of this package, so errors are recognized by this symbol instead of instanceof.
 const BRAND = Symbol.for('pegboard.error')
 
-/** A failure with a stable code. `message` is safe to show a client: no stack, address, absolute path or secret. */
+/** An error with a stable code. `message` must be safe for clients: no stack, address, absolute path or secret. */
 export class PegboardError extends Error {
   readonly [BRAND] = true
   readonly code: ErrorCode
   readonly hint: string
+  /** Undefined if nothing tells. */
+  readonly class: FailureClass | undefined
   readonly retryable: boolean
   readonly retryAfterMs: number | null
   readonly data: unknown
-  /** The call it belongs to, as in the log. Set where the call is run. */
+  /** Id of the call in the log. Set where the call runs. */
   correlationId?: string
+  /** The name that was called and that no tool has. Set where names are resolved. */
+  unknownTool?: string
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'PegboardError'
     this.code = code
-    this.hint = options.hint ?? errorCatalogue[code].next
-    this.retryable = options.retryable ?? errorCatalogue[code].retryable
+    const usual = errorCatalogue[code]
+    this.class = options.class ?? (code === 'E_TOOL_FAILED' ? classifyFailure(message) : usual.class)
+    this.hint =
+      options.hint ?? (this.class === undefined || this.class === usual.class ? usual.next : hintOf(this.class))
+    this.retryable = options.retryable ?? (this.class !== undefined && failureClasses[this.class].retryable)
     this.retryAfterMs = options.retryAfterMs ?? null
     this.data = options.data
   }
 }
 
-/** Nothing new is begun, and what runs ends. */
+/** Used while the server stops: no new work is accepted. */
 export const shuttingDown = (): PegboardError => new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
 
-/** A result that is longer than one may be. */
+/** A result over the size limit. */
 export const resultTooLarge = (message: string): PegboardError =>
   new PegboardError('E_TOO_LARGE', message, { hint: 'Ask for a part, or raise execution.maxResultBytes.' })
 
-/** What a tool throws when the model can do something about it: `throw new ToolError('No such city.', { hint: 'Try "City, Country".' })`. */
+/**
+ * The error for tools to throw when the model can do something about it: `throw new ToolError('No such city.', {
+ * hint: 'Try "City, Country".' })`.
+ */
 export class ToolError extends PegboardError {
   constructor(message: string, options: ErrorOptions & { readonly code?: ErrorCode } = {}) {
     super(options.code ?? 'E_TOOL_FAILED', message, options)
@@ -436,18 +457,18 @@ export function isPegboardError(error: unknown): error is PegboardError {
   }
 }
 
-/** Message and hint as sentences, whatever their authors left out: `What is wrong. What to do.` */
-export function sentences(message: string, hint: string): string {
+/** Message and hint as complete sentences: `What is wrong. What to do.` */
+export function joinSentences(message: string, hint: string): string {
   const closed = /[.!?…]$/.test(message) || message === '' ? message : `${message}.`
   return hint ? `${closed} ${hint}` : closed
 }
 
-/** The sentence an operator reads for anything thrown. */
+/** A one-sentence description of anything thrown, for operators. */
 export function messageOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error)
   } catch {
-    // A module may throw what cannot even be looked at.
+    // A module may throw an object whose properties throw.
     return 'something was thrown that cannot be read'
   }
 }

@@ -1,12 +1,12 @@
-/** A text that may hold a number that parsing would change: sixteen digits, or an exponent of three. */
+/** True if the text may contain a number that parsing would change: sixteen digits, or a three-digit exponent. */
 export const MAY_CHANGE = /\d{16}|\d[eE]\+?\d{3}/
 
 const NUMBER = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 const QUOTE = 0x22
 
 /**
- * The same JSON with numbers as texts that parsing would change: `9007199254740993`, which would become another id, and
- * `1e400`, which would become `null`. Takes time in proportion to the length, whatever is in the text.
+ * Writes numbers that parsing would change as strings: `9007199254740993`, which would become another id, and
+ * `1e400`, which would become `null`. Linear time for any text.
  */
 export function withExactNumbers(json: string): string {
   if (!MAY_CHANGE.test(json)) return json
@@ -28,7 +28,7 @@ export function withExactNumbers(json: string): string {
   return exact + json.slice(copied)
 }
 
-/** @param from after the opening quote @returns the place after the closing quote; the end of the text where there is none */
+/** @param from after the opening quote @returns the position after the closing quote, or the end of the text */
 function stringEnd(json: string, from: number): number {
   for (let quote = json.indexOf('"', from); quote !== -1; quote = json.indexOf('"', quote + 1)) {
     let slash = quote

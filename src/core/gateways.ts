@@ -1,13 +1,13 @@
-import { isRecord } from './record.ts'
+import { isRecord } from './is-record.ts'
 
 /**
- * In `_meta` of `tools/list`. A Pegboard that asks another one sends `true`; the answer has the ids of the Pegboards that its
- * tools come through. One that finds its own id there would list its own tools once more. Only Pegboards are told, and
- * only who may list the tools: nobody else can make it look as if there was a loop.
+ * Key in `_meta` of `tools/list`. A Pegboard that lists another Pegboard's tools sends `true`; the answer contains
+ * the ids of all Pegboards its tools come through. A Pegboard that finds its own id there has detected a loop. Only
+ * Pegboards that may list the tools get the ids, so that nobody can fake a loop.
  */
 const GATEWAYS = 'pegboard/gateways'
 
-/** More than anybody chains. */
+/** More than any real chain. */
 const MAX_IDS = 64
 const ID = /^[0-9a-f]{32}$/
 
@@ -20,7 +20,7 @@ export const gatewaysAnswer = (ids: readonly string[]): Readonly<Record<string, 
   [GATEWAYS]: ids.slice(0, MAX_IDS),
 })
 
-/** The ids in an answer; none from a server that is no Pegboard. */
+/** The ids in an answer; none if the server is not a Pegboard. */
 export function gatewaysIn({ _meta }: Readonly<Record<string, unknown>>): readonly string[] {
   const ids = isRecord(_meta) ? _meta[GATEWAYS] : undefined
   return Array.isArray(ids) ? ids.slice(0, MAX_IDS).filter((id): id is string => ID.test(String(id))) : []

@@ -1,23 +1,23 @@
 import { REDACTED } from './tripwire.ts'
 
-/** Values that must not leave, such as tokens of the configuration. */
+/** Secret values that must not appear in output, such as tokens from the configuration. */
 export interface KnownSecrets {
-  /** The text without them, base64 of them included: for what is told of failures and in logs. */
+  /** Removes them from a text, base64 forms included; for error messages and logs. */
   hide(text: string): string
-  /** Whether bytes have one of them. */
+  /** True if the bytes contain one of them. */
   isIn(bytes: Buffer): boolean
-  /** The value without them; the same object where it has none. */
+  /** Removes them from a value; returns the same object if there are none. */
   hideIn<T>(value: T): T
 }
 
-/** Shorter ones are found everywhere, and hide nothing. */
+/** Shorter values would match everywhere. */
 const MIN_LENGTH = 8
 
-/** `undefined` where there is nothing to look for. */
+/** `undefined` if there is nothing to search for. */
 export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined {
   const long = [...values].filter((one) => one.length >= MIN_LENGTH)
   if (long.length === 0) return undefined
-  const texts = longestFirst(long.flatMap(spellings))
+  const texts = longestFirst(long.flatMap(listEncodings))
   const told = longestFirst([...texts, ...long.flatMap(inBase64)])
   const bytes = longestFirst([...texts, ...long.flatMap(inJson)]).map((text) => Buffer.from(text))
   const without = (text: string, secrets: readonly string[]): string => {
@@ -49,26 +49,26 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
   }
 }
 
-/** Names of variables whose values nobody is to see. `PWD` is a folder. */
+/** Names of variables with secret values. `PWD` is a folder. */
 const SECRET_NAME =
   /(?:^|_)(?:(?:API|ACCESS|AUTH|PRIVATE|SECRET|SIGNING|ENCRYPTION)?_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$/i
 
-/** The values of variables of an environment that are secrets by their names. */
+/** Values of environment variables whose names look secret. */
 export const secretsOf = (environment: Readonly<Record<string, string | undefined>>): readonly string[] =>
   Object.entries(environment).flatMap(([name, value]) => (value && SECRET_NAME.test(name) ? [value] : []))
 
-/** One may be part of another. */
+/** Longest first, because one secret may contain another. */
 const longestFirst = (texts: readonly string[]): readonly string[] =>
   [...new Set(texts)].filter((one) => one.length >= MIN_LENGTH).sort((a, b) => b.length - a.length)
 
-/** In JSON and in addresses some are written otherwise. */
-const spellings = (text: string): string[] => [
+/** Their spellings in JSON and in URLs. */
+const listEncodings = (text: string): string[] => [
   text,
   JSON.stringify(text).slice(1, -1),
   encodeURIComponent(Buffer.from(text).toString()),
 ]
 
-/** As other writers of JSON put it, which is undone where that is read: slashes escaped, and whatever is not ASCII. */
+/** Other JSON writers escape slashes and non-ASCII characters. */
 function inJson(text: string): string[] {
   const written = JSON.stringify(text).slice(1, -1)
   const slashed = (one: string): string => one.replaceAll('/', '\\/')
@@ -80,7 +80,7 @@ function inJson(text: string): string[] {
   return [written, escaped(false), escaped(true)].flatMap((one) => [one, slashed(one)])
 }
 
-/** What stays the same of its base64 whatever stands before and after it; with the letters of addresses, too. */
+/** The part of a value's base64 form that does not depend on what surrounds it, in both alphabets. */
 function inBase64(text: string): string[] {
   return [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)])

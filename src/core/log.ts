@@ -1,18 +1,18 @@
-import { plainJson } from './plain.ts'
+import { toPrintableJson } from './printable.ts'
 import { redact } from './redact.ts'
 import { redactSecrets } from './secret-values.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** Where operators read what happened. One JSON line an entry; never stdout, which belongs to the protocol. */
+/** The operator's log: one JSON line per entry, never on stdout, which belongs to the protocol. */
 export interface Log {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void
   info(message: string, fields?: Readonly<Record<string, unknown>>): void
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void
   error(message: string, fields?: Readonly<Record<string, unknown>>): void
-  /** `debug` entries are dropped: nobody need write them. */
+  /** True if `debug` entries are dropped, so that callers can skip building them. */
   readonly terse?: boolean
-  /** The same log with `scope` (a module or upstream) added to every entry. */
+  /** The same log with `scope` (a module or server) in every entry. */
   scoped(scope: string): Log
 }
 
@@ -21,8 +21,8 @@ const MAX_LINE = 8 * 1024
 const MAX_CUT = 6 * 1024
 
 /**
- * Builds a log that hands finished lines (no newline inside, JSON of at most about 8 KiB) to `write`.
- * @param level entries below it are dropped; default `info`
+ * Creates a log that passes finished lines (JSON of at most about 8 KiB, no newline) to `write`.
+ * @param level minimum level; default `info`
  */
 export function createLog(write: (line: string) => void, level: LogLevel = 'info', scope?: string): Log {
   const entry =
@@ -30,7 +30,7 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
     (message: string, fields?: Readonly<Record<string, unknown>>): void => {
       if (ORDER[entryLevel] < ORDER[level]) return
       const head = { time: new Date().toISOString(), level: entryLevel, ...(scope ? { scope } : {}), message }
-      const line = written({ ...head, ...fields }) ?? jsonLine({ ...head, ...plainOf(fields), unreadable: true })
+      const line = serialize({ ...head, ...fields }) ?? jsonLine({ ...head, ...plainOf(fields), unreadable: true })
       const fits = line.length <= MAX_LINE
       write(fits ? line : jsonLine({ ...head, message: message.slice(0, 1_000), cut: line.slice(0, MAX_CUT) }))
     }
@@ -44,19 +44,22 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
   }
 }
 
-/** JSON leaves them as they are, and editors end a line there. */
+/** Line breaks for some editors, which JSON does not escape. */
 const LINE_ENDS = /[\u2028\u2029]/g
 
-/** A value as one line of JSON in which nothing ends the line or steers who reads it. @throws what cannot be written */
+/**
+ * A value as one line of JSON that contains no line break and no terminal command.
+ * @throws if the value cannot be serialized
+ */
 export const jsonLine = (value: unknown): string =>
-  plainJson(
+  toPrintableJson(
     JSON.stringify(value, (_key, one) =>
       one instanceof Error ? describeError(one) : typeof one === 'string' ? redactSecrets(one) : one,
     ),
   ).replaceAll(LINE_ENDS, (one) => `\\u${one.charCodeAt(0).toString(16)}`)
 
-/** Logging must not fail what it tells of. */
-function written(record: object): string | undefined {
+/** Logging must never fail the work it reports on. */
+function serialize(record: object): string | undefined {
   try {
     return jsonLine(record)
   } catch {
@@ -70,12 +73,12 @@ const plainOf = (fields: object = {}): object =>
 function describeError(error: Error): Record<string, unknown> {
   return {
     name: error.name,
-    // Node repeats whole addresses, passwords included.
+    // Node's error messages can contain whole URLs with passwords.
     message: redact(error.message),
     stack: redact(error.stack ?? ''),
     ...(error.cause ? { cause: redact(String(error.cause)) } : {}),
   }
 }
 
-/** Says nothing; for tests and library use. */
+/** Discards everything; for tests and library use. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {}, scoped: () => silentLog }

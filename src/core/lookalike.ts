@@ -1,46 +1,51 @@
-// Letters of other scripts that look like Latin ones in most typefaces, beside what NFKC already folds.
+// Lower-case letters of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, Coptic), and small capitals, that look like
+// Latin ones in most typefaces, beside those that NFKC already folds.
 const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
   [
-    ['аαɑ', 'a'],
-    ['ЬьƄƅ', 'b'],
-    ['сϲⅽ', 'c'],
-    ['ԁⅾ', 'd'],
-    ['еҽ℮', 'e'],
-    ['ɡց', 'g'],
-    ['һհ', 'h'],
-    ['іιıɩ', 'i'],
-    ['јϳ', 'j'],
-    ['κк', 'k'],
-    ['ӏⅼӀ', 'l'],
-    ['мⅿ', 'm'],
-    ['пոռ', 'n'],
-    ['оοօσ', 'o'],
-    ['рρ', 'p'],
+    ['аαɑᴀꭺꓮ', 'a'],
+    ['ЬьƄƅʙꮟꓐ', 'b'],
+    ['сϲⅽᴄꮯꓚⲥ', 'c'],
+    ['ԁⅾᴅꭰꓓ', 'd'],
+    ['еҽ℮ᴇ€ꭼꓰ', 'e'],
+    ['ꜰꓝ', 'f'],
+    ['ɡցɢꮐꓖ', 'g'],
+    ['һհʜꮋꓧⲏ', 'h'],
+    ['іιıɩɪꭵ', 'i'],
+    ['јϳᴊꭻꓙ', 'j'],
+    ['κкᴋꮶꓗⲕ', 'k'],
+    ['ӏⅼӀʟꮮꓡꓲⲓ', 'l'],
+    ['мⅿᴍꮇꓟⲙ', 'm'],
+    ['пոռɴꓠⲛ', 'n'],
+    ['оοօσᴏꓳⲟ', 'o'],
+    ['рρᴘꮲꓑⲣ', 'p'],
     ['ԛ', 'q'],
-    ['гᴦ', 'r'],
-    ['ѕꜱ', 's'],
-    ['тτ', 't'],
-    ['υսц', 'u'],
-    ['νѵ', 'v'],
-    ['ԝшω', 'w'],
-    ['хχ', 'x'],
-    ['уүγ', 'y'],
-    ['ᴢ', 'z'],
+    ['гᴦʀꭱꮢꓣⲅ', 'r'],
+    ['ѕꜱꮪꓢ', 's'],
+    ['тτᴛꭲꓔⲧ', 't'],
+    ['υսцᴜꓴ', 'u'],
+    ['νѵᴠꮩꓦ', 'v'],
+    ['ԝшωᴡꮃꓪ', 'w'],
+    ['хχꓫⲭ', 'x'],
+    ['уүγʏꭹꓬⲩ', 'y'],
+    ['ᴢꮓꓜ', 'z'],
   ].flatMap(([from = '', to = '']) => [...from].map((char) => [char, to])),
 )
 
 /**
- * What a name looks like to somebody who does not look closely: compatibility forms, letters of other scripts, accents,
- * `0` for `o`, `1` and `I` for `l` are all the same.
+ * The skeleton of a name: compatibility forms, letters of other scripts, accents, `0` and `o`, and `1`, `I` and `l` are
+ * equal.
  */
 export function skeleton(name: string): string {
-  // Nearly every name: each new server is compared with all tools of all others.
+  // A fast path for nearly every name, because each new server is compared with all tools of all others.
   if (!NOT_ASCII.test(name)) return folded(name)
   const plain = folded(name.normalize('NFKD').replaceAll(/\p{M}/gu, ''))
   return [...plain].map((char) => TWINS[char] ?? char).join('')
 }
 
-/** In lower case, without accents and compatibility forms, letters of other scripts as the Latin ones they look like. */
+/**
+ * The name in lower case, without accents and compatibility forms, and with Latin letters for look-alikes of other
+ * scripts.
+ */
 export function plainLetters(name: string): string {
   if (!NOT_ASCII.test(name)) return name.toLowerCase()
   const lower = name.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase()
@@ -52,7 +57,7 @@ const FOLDED = /[01I|]/
 const folded = (name: string): string =>
   (FOLDED.test(name) ? name.replaceAll(/[1I|]/g, 'l').replaceAll('0', 'o') : name).toLowerCase()
 
-/** A word of `name` that mixes Latin letters with look-alikes of another script. */
+/** Finds a word of `name` that mixes Latin letters with look-alikes of another script. */
 export function mixedWord(name: string): string | undefined {
   if (!NOT_ASCII.test(name)) return undefined
   return name
@@ -64,6 +69,6 @@ export function mixedWord(name: string): string | undefined {
     )
 }
 
-/** Whether `name` could be taken for `other` though it is another name; the same name in capitals is not meant. */
+/** True if `name` could be mistaken for `other`. False if the names differ only in case. */
 export const looksLike = (name: string, other: string): boolean =>
   name.toLowerCase() !== other.toLowerCase() && skeleton(name) === skeleton(other)

@@ -1,205 +1,265 @@
-import type { CallContext, Caller, Origin, Services } from './context.ts'
+import type { CallContext, Caller, Origin, Services } from './caller.ts'
 import type { Log } from './log.ts'
 import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
 import type { Effect, Example, NameOf, Needs } from './tool.ts'
 
-/** What `run` gets: what the schema gives out. A raw JSON Schema tells the compiler nothing but that it is an object. */
+/**
+ * The value that `run` receives: the output of the schema. For a raw JSON Schema the compiler knows only that it is an
+ * object.
+ */
 type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly output: infer Output }
     ? Output
     : never
   : Record<string, unknown>
-/** What `run` may return: what the schema takes in, since results are checked and sent as they are. */
+/** The value that `run` may return: the input of the schema, because results are checked and sent unchanged. */
 type Returned<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly input: infer Value }
     ? Unchanged<Value>
     : unknown
   : unknown
-/** A list or an object that nobody may change is as good as one of the same shape. */
+/** Accepts read-only lists and objects, too. */
 type Unchanged<Value> = Value extends readonly unknown[] | Readonly<Record<never, unknown>>
   ? { readonly [K in keyof Value]: Unchanged<Value[K]> }
   : Value
 type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 
-/** What `available` and `assemble` may look at. */
+/** The argument of `available` and `assemble`. */
 export interface ToolView<Config> {
-  /** The module's options, with what the caller's profile changes of them. */
+  /** The options of the module, with the changes of the caller's profile. */
   readonly config: Config
   readonly caller: Caller
   readonly profile: Profile
   readonly services: Services
-  /** The wire name of another tool for this caller, or undefined. */
+  /** Returns the wire name of another tool; `undefined` if the caller does not see it. */
   readonly nameOf: NameOf
 }
 
-/** What a module says to the model beside its tools. */
+/** A text that a module adds to instructions and system prompts. */
 export interface PromptSection {
   /**
-   * Lower comes earlier, and is left out later where there is too little room; below 0 comes before everything else, the
-   * rest between the tools and the user's prompt.
+   * Lower numbers come first, and are omitted last if there is too little room. Below 0: before everything else.
+   * Otherwise: between the tools and the user's prompt.
    */
   readonly priority: number
   readonly text: string
 }
 
-/** A set-up step that was made, for `promptSection`: `{ action: 'connect', value: { name: 'default' } }`. */
+/** A completed set-up step, for `promptSection`: `{ action: 'connect', value: { name: 'default' } }`. */
 export interface SetupStep {
-  /** Without the module. */
+  /** Name of the tool without the module. */
   readonly action: string
-  /** What it returned. */
+  /** The value that the tool returned. */
   readonly value: unknown
 }
 
-/** What `promptSection` may look at. */
+/** The argument of `promptSection`. */
 export interface SectionView<Config> extends ToolView<Config> {
+  /** The set-up steps of the configuration that succeeded. */
   readonly setup: readonly SetupStep[]
 }
 
-/** Something a client may read without calling anything: what a tool of the module, one that only reads, answers. */
+/** A resource whose content is the result of a tool of the module. The tool must only read. */
 export interface ModuleResource {
   readonly name: string
   readonly title?: string
   readonly description: string
-  /** Default `application/json`; what the tool answers as text is handed on as it is. */
+  /** Default `application/json`. Text results are sent unchanged. */
   readonly mimeType?: string
-  /** Who may call it may read the resource, and nobody else knows of it. */
+  /** Name of the tool in this module. Callers who see the tool see the resource. */
   readonly tool: string
+  /** Arguments of the call; default none. */
   readonly input?: Readonly<Record<string, unknown>>
 }
 
-/** Whom a module may have something to tell. */
+/** The argument of `notices`. */
 export interface NoticeView<Config> extends Omit<ToolView<Config>, 'nameOf'> {
   readonly origin: Origin
 }
 
+/** What `assemble` may change. */
 export interface ToolDraft {
   readonly description: string
   readonly input: AnySchema
 }
 
-/** One tool as a module author writes it. */
-export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema> {
-  /** Said to people; default is made of the name. */
+/** What models and search learn about a tool. */
+interface ToolText<Input, Output> {
+  /** Title for people; default made of the name. */
   readonly title?: string
-  /** At least 20 characters: what it does, when to use it, when not. The model has nothing else to go by. */
+  /**
+   * What the tool does, when to use it and when not. At least 20 characters, because the model knows nothing else about
+   * it.
+   */
   readonly description: string
-  /** zod (or any Standard Schema) object, or raw JSON Schema; default takes no arguments. */
+  /** Arguments: an object schema of zod or another Standard Schema library, or raw JSON Schema; default none. */
   readonly input?: Input
-  /** What `run` returns, as a zod object or raw JSON Schema; default says nothing of it. */
+  /** The result of `run`: an object schema as for `input`. Results that do not match fail the call. Default: not declared. */
   readonly output?: Output
-  /** The worst it does. Required: a forgotten flag must not look safe. */
-  readonly effect: Effect
-  /** Calling twice is the same as once; default true for reads, false otherwise. */
-  readonly idempotent?: boolean
-  /** Reaches beyond this machine; default false. */
-  readonly openWorld?: boolean
-  readonly sideEffects?: readonly string[]
-  /** Other words people use for it, in any language; also callable names when unique. */
+  /** Other words for it, in any language. An alias that no other tool has can be called, too. */
   readonly aliases?: readonly string[]
   readonly tags?: readonly string[]
   readonly examples?: readonly Example[]
-  /** Parameters accepted and checked but not shown to the model. */
+  /** Names of parameters that are accepted and checked, but not shown to models. */
   readonly hidden?: readonly string[]
-  /** Not listed or searched, and no client can call it; only set-up steps and modules may. */
-  readonly internal?: boolean
+}
+
+/** What calls of a tool do and receive. */
+interface ToolBehavior {
+  /** The worst that the tool does. There is no default, so that a forgotten line cannot look safe. */
+  readonly effect: Effect
+  /** True if a second call with the same arguments changes nothing more; default true for reads, otherwise false. */
+  readonly idempotent?: boolean
+  /** True if it reaches beyond this machine; default false. */
+  readonly openWorld?: boolean
+  /** What it changes, in words for people; default none. */
+  readonly sideEffects?: readonly string[]
   /**
-   * Changes nothing: what it is given cannot be changed through, services only read, and what the person wrote is left out.
-   * Default is the module's. Its `effect` is then `read`, unless it says in `writes` what it writes to.
+   * True if it changes nothing. It then receives a read-only context: services only read, and the message of the user
+   * is missing. Its `effect` must be `read` unless `writes` names services. Default: as the module.
    */
   readonly readOnly?: boolean
-  /** Services that it writes to although it is read-only: `['kv']`. Default is the module's. */
+  /** Services that it writes to although it is read-only: `['kv']`. Default: as the module. */
   readonly writes?: readonly string[]
-  /** Gets to see what the person wrote although it is read-only. */
+  /** True if it receives the message of the user although it is read-only; default false. */
   readonly needsUserInput?: boolean
   /**
-   * Parts of its result that are somebody else's data, as dotted paths (`body`, `rows`, `pages.*.text`): fields in them may
-   * be called what they like. Everywhere else a field that looks like a credential fails the call or has its value replaced.
+   * Dotted paths of parts of the result that are data of others: `body`, `rows`, `pages.*.text`. Fields there may have
+   * any name. Elsewhere, a field that looks like a credential fails the call or has its value replaced.
    */
   readonly opaque?: readonly string[]
-  /** It takes long: clients that know tasks get one. `required`: other clients of the newest protocol cannot call it. */
-  readonly task?: 'optional' | 'required'
-  /** It becomes a task only when it calls `ctx.background()`, having asked what it needs to know. */
-  readonly asksFirst?: boolean
-  /** Never put in the background by itself (`execution.autoBackgroundAfterMs`), because what it does to its context would be lost. */
-  readonly noBackground?: boolean
-  /** To be called again and again with the same arguments, as when something is waited for: no warning (`execution.repeatWarning`). */
-  readonly allowRepeat?: boolean
-  /** Whoever calls it by its bare name while `enabled` of its module says no is told that it is disabled. */
-  readonly toldWhenOff?: boolean
-  /** Give `run` its context even when it declares one parameter. */
+  /** True if `run` receives its context although it declares one parameter; default false. */
   readonly context?: boolean
-  /** What must be so for it to be there. */
+  /** True if repeating a call with the same arguments is normal use, so that `execution.repeatWarning` ignores it. */
+  readonly allowRepeat?: boolean
+}
+
+/** How calls of a slow tool become tasks. */
+interface ToolTasks {
+  /** It is slow: clients that support tasks get one. `required`: other clients of the newest protocol cannot call it. */
+  readonly task?: 'optional' | 'required'
+  /** True if a call becomes a task only when it calls `ctx.background()`, for example after it has asked a question. */
+  readonly asksFirst?: boolean
+  /**
+   * True if a call is never moved to the background by `execution.autoBackgroundAfterMs`, because its context would be
+   * lost.
+   */
+  readonly noBackground?: boolean
+}
+
+/** Who sees a tool. */
+interface ToolConditions<Config> {
+  /** True if only set-up steps and modules may call it; default false. */
+  readonly internal?: boolean
+  /** True if a client that calls its bare name while the module is not enabled learns that it is disabled; default false. */
+  readonly toldWhenOff?: boolean
+  /** Conditions of the model, the profile and the caller; default none. */
   readonly needs?: Needs
-  /** What it does for prompts and profiles, whoever does it: `url_fetcher`, `web_search`. A profile's own server may stand in. */
+  /** What it does for prompts and profiles: `url_fetcher` or `web_search`. A server of a profile may replace it. */
   readonly provides?: string
-  /** Offered only when a message asks for it, where the profile wants that: the name of the intent. */
+  /** Name of an intent. In deliberate mode, the tool is offered only if a message asks for it. */
   readonly intent?: string
-  /** `true`, or the reason it cannot be used now, naming the setting. Pure and synchronous. */
+  /** Returns `true`, or the reason why it cannot be used now; name the setting. Pure and synchronous. */
   available?(view: ToolView<Config>): true | string
-  /** A narrower description and input for this caller, or null to hide. Hoist variants to constants: they are cached by identity. */
+  /**
+   * Returns a narrower description and input for this caller, or `null` to hide the tool. Pure and synchronous. Keep
+   * variants in constants: they are cached by identity.
+   */
   assemble?(view: ToolView<Config>, draft: ToolDraft): ToolDraft | null
+}
+
+/**
+ * A tool as a module author writes it, in `tools` of `defineModule`.
+ *
+ * @example
+ * ```ts
+ * forecast: {
+ *   description: 'Weather forecast of a city for the next days. Not for past weather.',
+ *   input: z.object({ city: z.string() }),
+ *   effect: 'read',
+ *   openWorld: true,
+ *   available: ({ config }) => config.key !== undefined || 'set modules.weather.config.key',
+ *   run: async ({ city }, ctx) => (await ctx.fetch(`https://weather.example/${city}?key=${ctx.config.key}`)).json(),
+ * }
+ * ```
+ */
+export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema>
+  extends ToolText<Input, Output>,
+    ToolBehavior,
+    ToolTasks,
+    ToolConditions<Config> {
+  /**
+   * Runs the tool. The result is a text, any JSON value, or MCP content blocks.
+   * @throws ToolError for failures that the model can correct
+   */
   run(input: Infer<Input>, ctx: CallContext<Config>): Returned<Output> | Promise<Returned<Output>>
 }
 
+/** The argument of `start`. */
 export interface StartContext<Config> {
   readonly config: Config
   readonly log: Log
+  /** Aborts when the module is stopped or started again. */
   readonly signal: AbortSignal
-  /** As for a local caller of the default profile. */
+  /** The services of a local caller in the default profile. */
   readonly services: Services
-  /** Say that `available` or `assemble` would answer differently now. */
+  /** Call it when the answers of `available` or `assemble` have changed. */
   changed(): void
 }
 
+/** A module: tools with common options and a common life cycle. Create it with `defineModule`. */
 export interface ToolModule<Config = unknown> {
-  /** `^[a-z][a-z0-9_-]*$`; the category and the prefix of its tools. */
+  /** `^[a-z][a-z0-9_-]*$`. The category of its tools, and the prefix of their names. */
   readonly name: string
   readonly description: string
+  /** Schema of `modules.<name>.config`; default takes no options. */
   readonly config?: StandardSchema<unknown, Config> | JsonSchema
+  /** By name: `{ forecast: { … } }` in the module `weather` is the tool `weather.forecast`. */
   // biome-ignore lint/suspicious/noExplicitAny: each tool has its own input type; it is checked where the tool is written
   readonly tools: Readonly<Record<string, ToolDef<Config, any, any>>>
-  /** All its tools change nothing, unless they say otherwise. */
+  /** Default of `readOnly` for its tools; default false. */
   readonly readOnly?: boolean
+  /** Default of `writes` for its tools; default none. */
   readonly writes?: readonly string[]
-  /** What clients may read beside its tools, by URI: `{ 'todo://wip': { name: 'open', description: '…', tool: 'list' } }`. */
+  /** Resources, by URI: `{ 'todo://wip': { name: 'open', description: '…', tool: 'list' } }`. */
   readonly resources?: Readonly<Record<string, ModuleResource>>
   /** Groups of words that mean the same here, in any language, for search: `[['ticket', 'issue', 'bug']]`. */
   readonly synonyms?: readonly (readonly string[])[]
-  /** Old tool name to new: calls with the old one keep working. */
+  /** New tool names by old ones. Calls with an old name keep working. */
   readonly renamed?: Readonly<Record<string, string>>
   /**
-   * `true`, or what the operator sets to switch it on: until then its tools look to clients as if they did not exist. With
-   * what the caller's profile changes. Pure and synchronous.
+   * Returns `true`, or the setting that enables the module. While it is not enabled, clients do not learn about its
+   * tools. `config` contains the changes of the caller's profile. Pure and synchronous.
    */
   enabled?(view: { readonly config: Config; readonly profile: Profile }): true | string
-  /** Replaces a bundled module of the same name. */
+  /** True if it replaces a bundled module of the same name; default false. */
   readonly override?: boolean
   /**
-   * Something for the instructions and system prompts of callers who see at least one of its tools, such as what its
-   * set-up steps opened; nothing to say nothing. Other tools are named by `nameOf`. Pure and synchronous.
+   * Returns a text for the instructions and system prompts of callers who see at least one of its tools; `undefined`
+   * adds nothing. Use `nameOf` to mention other tools. Pure and synchronous.
    */
   promptSection?(view: SectionView<Config>): PromptSection | undefined
   /**
-   * Lines that this caller is to be told beside the result of whatever it calls next, each once: asked after every call of who sees
-   * at least one of its tools, so it must be quick.
+   * Returns lines that the caller receives with the next result, each line once. Called after every call of a caller
+   * who sees at least one of its tools, so it must be fast. Limit: one second.
    */
   notices?(view: NoticeView<Config>): readonly string[] | Promise<readonly string[]>
-  /** Slow work goes here, not at import. Bounded by `loader.startTimeoutMs`. */
+  /** Slow preparation, which must not happen during import. Limit: `loader.startTimeoutMs`. */
   start?(ctx: StartContext<Config>): void | Promise<void>
   /**
-   * Ends what `start` and calls have begun. A changed configuration starts the same module again before its calls of before are
-   * over; `stop` comes when the last start is, and `signal` aborts for each.
+   * Releases what `start` and calls have created. After a change of the configuration, `start` runs again while earlier
+   * calls are still running. `stop` runs once, when the last start ends; the signal of each start aborts when that
+   * start ends.
    */
   stop?(): void | Promise<void>
 }
 
 const BRAND = Symbol.for('pegboard.module')
 
-// Unconstrained: with a bound, one tool without an input would cost all the others their types.
+// Unconstrained, because with a bound one tool without an input would make all others lose their types.
 type ToolsOf<Config, Inputs> = { readonly [K in keyof Inputs]: ToolDef<Config, Inputs[K]> }
-// Apart from the inputs: inferred together, one tool without an output would cost all the others their types, too. What
-// `run` takes is said there; `never` adds nothing to it.
+// Separate from the inputs for the same reason. `ToolsOf` types the parameters of `run`; `never` adds nothing to them.
 type OutputsOf<Outputs> = {
   readonly [K in keyof Outputs]: {
     readonly output?: Outputs[K]
@@ -208,8 +268,27 @@ type OutputsOf<Outputs> = {
 }
 
 /**
- * Types a module: inside each tool, `input` and `config` are inferred from their schemas, and `run` has to return what
- * `output` says. Returns what it was given.
+ * Types a module: in each tool, `input` and `ctx.config` are inferred from their schemas, and `run` must return what
+ * `output` declares. Returns the same module, marked as one.
+ *
+ * @example
+ * ```ts
+ * import { defineModule, z } from 'pegboard'
+ *
+ * export default defineModule({
+ *   name: 'hello',
+ *   description: 'Greets people.',
+ *   config: z.object({ greeting: z.string().default('Hello') }),
+ *   tools: {
+ *     say_hello: {
+ *       description: 'Greets a person by name, in the configured language.',
+ *       effect: 'read',
+ *       input: z.object({ name: z.string() }),
+ *       run: ({ name }, ctx) => `${ctx.config.greeting}, ${name}!`,
+ *     },
+ *   },
+ * })
+ * ```
  */
 export function defineModule<Config, Inputs, Outputs>(
   module: Omit<ToolModule<Config>, 'tools'> & { readonly tools: ToolsOf<Config, Inputs> & OutputsOf<Outputs> },

@@ -1,4 +1,4 @@
-/** What `make` makes, made when first asked for. */
+/** Calls `make` on first use and returns the same value afterwards. */
 export function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined
   return () => {

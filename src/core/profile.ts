@@ -1,20 +1,20 @@
-/** A named way to look at the catalogue: what a group of callers may see and which model stands behind them. Plain data. */
+/** A named set of permissions and defaults for a group of callers. Plain data. */
 export interface Profile {
   readonly id: string
-  /** Of the model behind the client, in lower case (`openai`, `novelai`); `''` when nobody said. */
+  /** The model's provider in lower case (`openai`, `novelai`); `''` if unknown. */
   readonly provider: string
   readonly model: {
     readonly id: string
-    /** Such as `tools`, `vision`; absent when nobody said, and then none is missing. */
+    /** For example `tools`, `vision`. Absent: unknown, and then none counts as missing. */
     readonly capabilities?: readonly string[]
   }
-  /** Switches that tools ask for by name; one that is not here is off. */
+  /** Flags that tools query by name; a missing flag is off. */
   readonly flags: Readonly<Record<string, boolean>>
-  /** What its callers may do beside what their token gives them. */
+  /** Permissions of its callers in addition to those of their tokens. */
   readonly permissions: readonly string[]
-  /** Where its callers come from when they do not say: `mcp`. */
+  /** The platform of callers that do not name one: `mcp`. */
   readonly platform: string
-  /** Options of modules that are other ones here, by module; put over those of the file. */
+  /** Module options that override those of the file, by module. */
   readonly config: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 

@@ -1,6 +1,6 @@
 import { PegboardError } from './errors.ts'
 
-/** Which functions can be called through it: those that only read by their name, or all. */
+/** Which functions of the value may be called: those whose names only read, or all. */
 export type Callable = 'reads' | 'all'
 
 const READS =
@@ -11,9 +11,9 @@ const refuse = (what: string): never => {
 }
 
 /**
- * A look at a value that nothing can be changed through, however deep: setting, deleting and defining throw, and so does
- * calling a function that may do more than read. The value itself stays as it is for everybody else.
- * @throws PegboardError E_READ_ONLY_CONTRACT at the attempt
+ * A deeply read-only view of a value: setting, deleting, defining, and calling a function that may change something
+ * all throw. The value itself is unaffected.
+ * @throws PegboardError E_READ_ONLY_CONTRACT on the attempt
  */
 export function readOnly<T>(value: T, callable: Callable = 'reads', name = 'its context'): T {
   if (typeof value === 'function') return callableLook(value, undefined, callable, name) as T
@@ -21,26 +21,26 @@ export function readOnly<T>(value: T, callable: Callable = 'reads', name = 'its 
   return look(value, callable, name) as T
 }
 
-/** An object whose own members cannot be changed; what they hold is as open as it was. */
-export function closed<T extends object>(value: T, name = 'its context'): T {
+/** An object whose own members cannot be changed; nested values can. */
+export function createReadOnlyObject<T extends object>(value: T, name = 'its context'): T {
   const change = (_value: T, key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
   return new Proxy(value, { set: change, defineProperty: change, deleteProperty: change })
 }
 
 function look(target: object, callable: Callable, name: string): object {
-  // A promise and the like work on themselves alone.
+  // Promises and the like only work on themselves.
   if (target instanceof Promise) return target.then((one) => readOnly(one, callable, name))
   const isList = Array.isArray(target)
   const child = (key: string | symbol): unknown => {
     const value = Reflect.get(target, key) as unknown
     const place = `${name}.${String(key)}`
     if (typeof value !== 'function') return readOnly(value, callable, place)
-    // What lists are born with works on the look itself, where changes fail.
+    // Array methods run on the view itself, where changes fail.
     if (isList || Object.hasOwn(Object.prototype, key) || key === 'constructor') return value
     return callableLook(value, target, callable, place)
   }
   const change = (key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
-  // A stand-in: what is frozen would have to be shown as it is.
+  // The proxy target is an empty object, because a proxy must show a frozen target's real members.
   return new Proxy((isList ? [] : {}) as object, {
     get: (_shadow, key) => child(key),
     has: (_shadow, key) => Reflect.has(target, key),

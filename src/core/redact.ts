@@ -1,28 +1,28 @@
-import { looksSecret } from './credentials.ts'
+import { looksSecret } from './secret-names.ts'
 import { REDACTED, redactSecrets } from './secret-values.ts'
 
-/** Whether there is anything to look for: most texts have none of it. */
+/** A quick test, because most texts contain nothing suspicious. */
 const SUSPECT = /pass|pwd|cookie|secret|token|auth|key|cred|bearer|sig|code=/i
 
-// None of these looks at a character more often than a fixed number of times: whoever wrote the text may have made it costly.
+// All expressions look at each character a bounded number of times, because the text may be hostile.
 const BEARER = /\b(bearer\s{1,4})(?=[\w.~+/-]{0,40}\d|[\w.~+/-]{20})[\w.~+/-]{8,}=*/gi
 const QUERY = /([?&])([\w.-]{1,64})(=)([^&\s"'<>#]+)/g
 const HEADER =
   /^([<>*]?\s{0,8}(?:proxy-)?authorization\s{0,4}:\s{0,4}(?:(?:bearer|basic|digest|negotiate|token|apikey)\s{1,4})?|[<>*]?\s{0,8}(?:set-)?cookie\s{0,4}:\s{0,4})\S.*$/gim
-/** A name, what stands between, and a value: in quotes, or a word that no bracket follows. */
+/** A name, a separator, and a value: quoted, or a word not followed by a bracket. */
 const PAIR =
   /(?<![\w.-])([A-Za-z][\w.-]{0,80})(["']?(?:=|\s{0,4}[:=]\s{0,4}))("(?:[^"\\\n]|\\.){1,4096}"|'[^'\n]{1,4096}'|[^\s"'`()<>{}[\],;&|$]{4,4096}(?![\w(.[]))/g
 
-/** Of addresses that are signed, whatever else is in them. */
+/** Parameters of signed URLs. */
 const SIGNED = /^(?:sig|signature|code|key|x-amz-signature|x-amz-security-token|x-goog-signature)$/i
-/** What code says where others have a value. */
+/** What source code has in place of a value. */
 const CODE =
   /^(?:string|number|boolean|unknown|undefined|null|none|true|false|any|void|object|never|str|bytes?|int|await|new|self|this)\b/i
 
 /**
- * A text without what looks like a credential in it: private keys, JSON web tokens, bearer tokens and those of well-known
- * services, values of names such as `password`, and what addresses have in their login and query. A help against
- * accidents, in time that grows with the text; it stops nobody who means to get one out.
+ * Removes what looks like a credential: private keys, JSON web tokens, bearer tokens, tokens of well-known services,
+ * values of names such as `password`, and logins and query values in URLs. Protects against accidents, not against a
+ * determined author. Linear time.
  */
 export function redact(text: string): string {
   const kept = redactSecrets(text)
@@ -34,11 +34,11 @@ export function redact(text: string): string {
       SIGNED.test(name) || looksSecret(name) ? mark + name + is + REDACTED : whole,
     )
     .replace(PAIR, (whole, name: string, between: string, value: string) =>
-      looksSecret(name) && isValue(between, value) ? name + between + quoted(value) : whole,
+      looksSecret(name) && isValue(between, value) ? name + between + matchesQuoted(value) : whole,
     )
 }
 
-/** `KEY=value` is one whatever the value; elsewhere, where code may stand, it has to look like one. */
+/** In `KEY=value` anything is a value; elsewhere, where code is likely, it must look like one. */
 function isValue(between: string, value: string): boolean {
   if (value.startsWith(REDACTED)) return false
   if (/^["']/.test(value)) return !value.includes(REDACTED)
@@ -46,9 +46,9 @@ function isValue(between: string, value: string): boolean {
   return /\d/.test(value) && value.length >= 6 && !CODE.test(value) && !/^[\w$]+(?:\.[A-Za-z_$]\w*)+$/.test(value)
 }
 
-const quoted = (value: string): string => (/^["']/.test(value) ? value[0] + REDACTED + value[0] : REDACTED)
+const matchesQuoted = (value: string): string => (/^["']/.test(value) ? value[0] + REDACTED + value[0] : REDACTED)
 
-/** An address without the values of parameters that look like credentials; other text is `redact`ed. */
+/** A URL without values of parameters that look like credentials; other text goes through `redact`. */
 export function redactUrl(given: string): string {
   if (!URL.canParse(given)) return redact(given)
   const url = new URL(given)

@@ -1,16 +1,16 @@
-import { mayBeUnseen, withoutUnseen } from './unseen.ts'
+import { mayContainInvisible, removeInvisible } from './invisible-characters.ts'
 
-/** Keys of `_meta` that only Pegboard writes. */
+/** Prefix of `_meta` keys that only Pegboard writes. */
 export const OWN_META = 'pegboard/'
 const NOTICE = '[NOTICE]'
-/** What shows as nothing in a line. */
+/** Characters that are invisible in a line. */
 const BLANK = /[\s\p{C}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]/u
 const LINE_END = /[\n\v\f\r\u0085\u2028\u2029]/
 
-/** Whether bytes from a server may hold a line that looks like a notice of Pegboard. */
+/** True if bytes from a server may contain a line that looks like a notice of Pegboard. */
 export const mayForgeNotice = (bytes: Buffer): boolean => bytes.includes(NOTICE)
 
-/** No line of the text begins as a notice of Pegboard does. Looks at each character once. */
+/** Changes lines that begin like a notice of Pegboard. Linear time. */
 export function withoutNotices(text: string): string {
   let kept = ''
   let copied = 0
@@ -22,7 +22,7 @@ export function withoutNotices(text: string): string {
   return kept + text.slice(copied)
 }
 
-/** Whether only blanks stand between the start of a line and this place. What is before `from` was looked at. */
+/** True if only blanks are between the start of the line and this position. Text before `from` was already checked. */
 function beginsLine(text: string, place: number, from: number): boolean {
   for (let at = place - 1; at >= from; at--) {
     const char = text[at] as string
@@ -34,16 +34,15 @@ function beginsLine(text: string, place: number, from: number): boolean {
   return from === 0
 }
 
-/** Text that somebody else wrote: nothing in it is hidden, and no line of it looks like a notice of Pegboard. */
-export const sanitizeText = (text: string): string => withoutNotices(withoutUnseen(text))
+/** Removes hidden characters and fake notices of Pegboard from upstream text. */
+export const sanitizeText = (text: string): string => withoutNotices(removeInvisible(text))
 
-/** These go back to their server as they came, and nobody reads them. */
+/** Sealed values go back to their server unchanged, and no model reads them. */
 const OPAQUE: ReadonlySet<string> = new Set(['requestState', 'nextCursor'])
 
 /**
- * Does the same to every text and key of a parsed message, in place, and takes out what `_meta` claims to have from Pegboard and
- * keys that would change prototypes.
- * Does not recurse on the call stack.
+ * Sanitizes every text and key of a parsed message in place, and removes forged `_meta` keys of Pegboard and keys
+ * that could change prototypes. Not recursive.
  */
 export function sanitize(message: object): void {
   const open: object[] = [message]
@@ -67,7 +66,7 @@ function sanitizeItems(items: unknown[], open: object[]): void {
 function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: object[]): void {
   let hasUnseenKey = false
   for (const key of Object.keys(node)) {
-    hasUnseenKey ||= mayBeUnseen(key)
+    hasUnseenKey ||= mayContainInvisible(key)
     const value = node[key]
     if (isPrototypeKey(key, value)) {
       delete node[key]
@@ -85,26 +84,26 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
   if (hasUnseenKey) renameKeys(node)
 }
 
-/** By these a reader that merges the value would change the prototype of all objects. */
+/** Keys with which merging the value would change the prototype of all objects. */
 const isPrototypeKey = (key: string, value: unknown): boolean =>
   key === '__proto__' ||
   (key === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'))
 
 function withoutOwnMeta(meta: Record<string, unknown>): void {
   for (const key of Object.keys(meta))
-    if (withoutUnseen(key).trim().toLowerCase().startsWith(OWN_META)) delete meta[key]
+    if (removeInvisible(key).trim().toLowerCase().startsWith(OWN_META)) delete meta[key]
 }
 
-/** Keeps the order. Of two keys that look the same the first one stays. */
+/** Keeps the order. Of two keys that become equal, the first stays. */
 function renameKeys(node: Record<string, unknown>): void {
   const entries = Object.entries(node)
   for (const [key] of entries) delete node[key]
   for (const [key, value] of entries) {
-    const kept = withoutUnseen(key)
+    const kept = removeInvisible(key)
     if (!Object.hasOwn(node, kept) && !isPrototypeKey(kept, value)) define(node, kept, value)
   }
 }
 
-/** A key `__proto__` is a key like any other here. */
+/** Assignment would treat `__proto__` specially. */
 const define = (node: object, key: string, value: unknown): unknown =>
   Object.defineProperty(node, key, { value, enumerable: true, writable: true, configurable: true })

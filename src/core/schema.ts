@@ -2,7 +2,7 @@ import { Validator } from '@cfworker/json-schema'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** One thing wrong with a value. `path` is dotted, empty for the value itself. */
+/** A validation error. `path` is dotted, and empty for the value itself. */
 export interface Issue {
   readonly path: string
   readonly message: string
@@ -12,14 +12,14 @@ export type Parsed =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly Issue[] }
 
-/** What a tool accepts: the JSON Schema a client sees and the check its arguments pass. */
+/** A tool's input: the JSON Schema that clients see, and the check for arguments. */
 export interface Schema {
-  /** Draft 2020-12, root `type: object` for tool inputs. Computed once; do not modify. */
+  /** Draft 2020-12; tool inputs have `type: object` at the root. Computed once; do not modify. */
   readonly json: JsonSchema
   parse(value: unknown): Parsed
 }
 
-/** The part of Standard Schema (https://standardschema.dev) that is used here; zod 4, valibot and arktype have it. */
+/** The part of Standard Schema (https://standardschema.dev) used here; zod 4, valibot and arktype implement it. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
@@ -44,10 +44,10 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 }
 
 /**
- * Makes one Schema of whatever a module author wrote: a Standard Schema (zod and the like) or a raw JSON Schema object.
- * The JSON form is computed on first use and kept.
- * @param say what is said of a wrong value
- * @throws TypeError when the value is neither, or a Standard Schema cannot express itself as JSON Schema
+ * Creates a Schema from a Standard Schema (zod and others) or a raw JSON Schema object. The JSON form is computed on
+ * first use.
+ * @param say describes a validation error
+ * @throws TypeError if the value is neither, or if a Standard Schema cannot be expressed as JSON Schema
  */
 export function toSchema(source: unknown, say = messageOf): Schema {
   if (isStandardSchema(source)) return fromStandard(source, say)
@@ -78,13 +78,13 @@ function fromStandard(source: StandardSchema, say: typeof messageOf): Schema {
       if (!result.issues) return { ok: true, value: result.value }
       return {
         ok: false,
-        issues: result.issues.map((issue) => ({ path: dotted(issue.path), message: say(issue, value) })),
+        issues: result.issues.map((issue) => ({ path: formatPath(issue.path), message: say(issue, value) })),
       }
     },
   }
 }
 
-function dotted(path: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined): string {
+function formatPath(path: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined): string {
   return (path ?? []).map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
 }
 
@@ -93,7 +93,7 @@ function fromJson(json: JsonSchema): Schema {
   return {
     json,
     parse(value) {
-      // An interpreter, not a compiler: modules may bring hundreds of schemas and most are never called.
+      // An interpreting validator, because modules may define hundreds of schemas of which most are never used.
       validator ??= new Validator(json as object, '2020-12', false)
       const result = validator.validate(value)
       if (result.valid) return { ok: true, value }
@@ -108,10 +108,10 @@ function fromJson(json: JsonSchema): Schema {
   }
 }
 
-// Keywords whose own message only says that something below failed.
+// Keywords whose own error only says that a nested check failed.
 const WRAPPERS = new Set(['properties', 'items', 'allOf', '$ref', 'prefixItems'])
 
-/** Accepts any object; what tools without an input get. */
+/** Accepts any object; used for tools without an input schema. */
 export const emptyObject: Schema = {
   json: { type: 'object', properties: {} },
   parse: (value) =>
@@ -120,7 +120,7 @@ export const emptyObject: Schema = {
       : { ok: false, issues: [{ path: '', message: 'must be an object' }] },
 }
 
-/** A schema that publishes `json` and checks nothing: upstream servers check their own arguments. */
-export function unchecked(json: JsonSchema): Schema {
+/** Publishes `json` but checks nothing, because upstream servers check their own arguments. */
+export function createUncheckedSchema(json: JsonSchema): Schema {
   return { json, parse: (value) => ({ ok: true, value }) }
 }

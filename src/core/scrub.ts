@@ -1,11 +1,11 @@
 const MAX_MESSAGE = 500
-/** What is looked at: whoever wrote the message may have made it costly to read. */
+/** Limits the work, because the message may be hostile. */
 const MAX_READ = 4 * 1024
 
 /**
- * A foreign message made fit for a client: credentials in URLs, private addresses, absolute paths and stacks are taken
- * out, and it is cut at 500 characters. Only its first 4 KiB are looked at, in time that grows with their number.
- * @param known what stands for a path that the client may see; undefined: it may not
+ * Makes an upstream error message safe for clients: removes credentials in URLs, private addresses, absolute paths
+ * and stack traces, and cuts it at 500 characters. Reads only the first 4 KiB, in linear time.
+ * @param known returns the replacement for a path that the client may see; undefined: it may not
  */
 export function scrub(message: string, known: (path: string) => string | undefined = () => undefined): string {
   const shown = (path: string): string => {
@@ -13,7 +13,7 @@ export function scrub(message: string, known: (path: string) => string | undefin
     const kept = known(end === '' ? path : path.slice(0, -1))
     return kept === undefined ? '<path>' : kept + end
   }
-  const clean = readable(message)
+  const clean = shortenMessage(message)
     .replaceAll(/\n[^\S\n]+at .*/g, '')
     .replaceAll(/:\/\/[^\s/]*@/g, '://')
     .replaceAll(/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '<address>')
@@ -30,8 +30,8 @@ export function scrub(message: string, known: (path: string) => string | undefin
 const MAX_TEXTS = 1_000
 
 /**
- * Which paths of a failed call its caller may see: those in its arguments, what lies in a folder of its arguments, and what lies
- * in a root. A path that ends with a relative path of the arguments is told as that.
+ * The paths that a caller may see in an error: those in its arguments, those below folders in its arguments, and
+ * those below a root. A path that ends with a relative path of the arguments is shown as that.
  */
 export function knownPaths(input: unknown, roots: readonly string[]): (path: string) => string | undefined {
   return (path) => {
@@ -44,7 +44,7 @@ export function knownPaths(input: unknown, roots: readonly string[]): (path: str
   }
 }
 
-/** Whether a path is this one, or below it. */
+/** True for this path and everything below it. */
 function isIn(folder: string, path: string): boolean {
   const start = folder.replace(/[/\\]+$/, '')
   return (
@@ -56,7 +56,7 @@ function isIn(folder: string, path: string): boolean {
 
 const ends = (path: string, text: string): boolean => path.endsWith(`/${text}`) || path.endsWith(`\\${text}`)
 
-/** The texts in a value; the first of many. */
+/** The strings in a value, limited in number. */
 function textsOf(input: unknown): readonly string[] {
   const texts: string[] = []
   const open: unknown[] = [input]
@@ -68,8 +68,8 @@ function textsOf(input: unknown): readonly string[] {
   return texts
 }
 
-/** A word that is cut in two may be half a secret that no pattern knows, so it goes as a whole. */
-function readable(message: string): string {
+/** A word cut at the limit is dropped, because it could be part of a secret that no pattern matches. */
+function shortenMessage(message: string): string {
   if (message.length <= MAX_READ) return message
   const start = message.slice(0, MAX_READ)
   const end = Math.max(start.lastIndexOf(' '), start.lastIndexOf('\n'))

@@ -1,181 +1,210 @@
-import type { CallContext, Caller } from './context.ts'
+import type { CallContext, Caller } from './caller.ts'
 import type { Profile } from './profile.ts'
-import type { ToolResult } from './result.ts'
 import type { JsonSchema, Schema } from './schema.ts'
+import type { ToolResult } from './tool-result.ts'
 
-/** The worst a tool does. MCP hints are derived from it at the edge. */
+/** The worst that a tool does. The hints of MCP are derived from it. */
 export type Effect = 'read' | 'write' | 'destructive'
 
-/** What is done about a field that looks like a credential: nothing, its value is replaced, or the call fails. */
+/** What happens to a field of a result that looks like a credential: `redact` replaces its value, `throw` fails the call. */
 export type Tripwire = 'off' | 'warn' | 'redact' | 'throw'
 
+/** An example call, for models and for search. */
 export interface Example {
   readonly input: Readonly<Record<string, unknown>>
+  /** What the call does, in a few words. */
   readonly note?: string
 }
 
-/** Gives the wire name of another tool, for descriptions that mention it; `undefined` when this caller cannot see it. */
+/** Returns the wire name of another tool, for descriptions that mention it; `undefined` if this caller does not see it. */
 export type NameOf = (id: string) => string | undefined
 
-/** What one caller is shown of a tool. */
+/** The description and schema of a tool for one caller. */
 export interface Draft {
   readonly description: string
   readonly input: Schema
 }
 
-/** What must be so for a tool to be there. Each is one stage of availability. */
+/** Conditions that must hold for a caller to see a tool. */
 export interface Needs {
-  /** Only for these providers of models, or for none of those. In lower case. */
+  /** Only for models of these providers, or for models of none of these. In lower case. */
   readonly providers?: readonly string[]
   readonly notProviders?: readonly string[]
-  /** What the model must be able to do, such as `vision`. */
+  /** Capabilities that the model must have, such as `vision`. */
   readonly capabilities?: readonly string[]
   /** Flags of the profile that must be on. */
   readonly flags?: readonly string[]
-  /** Roles or permissions of which the caller must have all. */
+  /** Roles or permissions. The caller must have all of them. */
   readonly permissions?: readonly string[]
 }
 
+/** Limits of concurrent calls. Tools that share the object share the limits. */
 export interface Capacity {
   readonly maxConcurrent: number
-  /** Calls that may wait for one of those; the next is refused. */
+  /** Number of calls that may wait. Pegboard rejects the next one. */
   readonly maxQueued: number
-  /** What the operator sets to let more wait. */
+  /** The setting with which the operator changes `maxQueued`. */
   readonly setting: string
 }
 
-/** One callable tool, whoever owns it. Immutable. Everything but `run` is safe to show a model. */
-export interface Tool {
-  /** `weather.forecast`: what people, configuration and logs use. */
+/** What a tool is called, and whose it is. */
+export interface ToolIdentity {
+  /** `weather.forecast`: the name for people, configuration and logs. */
   readonly id: string
-  /** `weather__forecast`: what clients see. */
+  /** `weather__forecast`: the wire name, for clients. */
   readonly name: string
-  /** `weather`: the category, and the owner in the catalogue. */
+  /** `weather`: the category, and the id of its owner in the catalogue. */
   readonly module: string
   readonly origin: 'module' | 'upstream'
+  /** Other names, for calls and for search. */
+  readonly aliases: readonly string[]
+  /** Those aliases that the operator chose. For a server's tool, allow rules match no others. */
+  readonly chosenAliases?: readonly string[]
+  /** The server's own name for it, with and without the prefix, if the id may differ. */
+  readonly ownNames?: readonly string[]
+  /** The tool as its author made it, if this caller knows it only by an alias. */
+  readonly itself?: Tool
+}
+
+/** What clients, models and search learn about a tool. */
+export interface ToolDefinition {
   readonly title: string
-  /** Nobody gave it a title: that one is made of its name. */
-  readonly untitled?: true
+  /** True if the title was made of the name. */
+  readonly untitled?: boolean
   readonly description: string
-  /** The schema a client is shown. Upstream tools keep theirs as text until it is asked for. */
+  /** The whole description, if `description` is only its beginning. */
+  readonly fullDescription?: string | undefined
+  /** The schema for clients. Tools of servers parse theirs on first access. */
   readonly input: Schema
   readonly output?: JsonSchema | undefined
   readonly effect: Effect
-  /** That it only reads is what its server says, and nobody has vouched for that. */
-  readonly hearsay?: boolean
+  /** True if only the server says that the tool just reads, and the operator does not trust its hints. */
+  readonly unverifiedRead?: boolean
   readonly idempotent: boolean
   readonly openWorld: boolean
   readonly sideEffects: readonly string[]
-  readonly aliases: readonly string[]
-  /** Those of them that the operator gave it. Of a server's tool no other counts for what the operator allows. */
-  readonly chosenAliases?: readonly string[]
-  /** What its server calls it, alone and with the prefix, where its id may say it otherwise. */
-  readonly ownNames?: readonly string[]
   readonly tags: readonly string[]
   readonly examples: readonly Example[]
-  /** For set-up steps and other modules only: to clients it does not exist. */
-  readonly internal?: boolean
-  /** Parameters that are accepted but not shown to a model; for developers. */
+  /** Accepted parameters that a model does not see; for developers. */
   readonly hiddenParameters?: Readonly<Record<string, JsonSchema>> | undefined
-  /** Upstream `_meta`, annotations, icons: relayed when the tool is listed. */
+  /** `_meta`, annotations and icons of a server's tool. Clients receive them unchanged. */
   readonly extra: Readonly<Record<string, unknown>>
-  /** The tool as its author made it, where a caller has it under an alias alone. */
-  readonly itself?: Tool
-  /** Id of a tool that callers do not see while they have this one. Only the operator's configuration sets it. */
-  readonly replaces?: string
-  readonly needs?: Needs
-  /** What it does for prompts and profiles, whoever does it: `url_fetcher`, `web_search`. */
-  readonly provides?: string
-  /** Offered only when a message asks for what it does, where the profile wants that: the name of the intent. */
-  readonly intent?: string
-  /** Characters that listing it takes beside its name, as `charactersOf` counts: known without reading its definition. */
+  /** Characters of its list entry without the name, as `charactersOf` counts. Readable without parsing the definition. */
   readonly listed?: number | undefined
-  /** A number that changes with its definition: known without reading that. */
+  /** Changes with the definition. Readable without parsing the definition. */
   readonly stamp?: number
-  /** How long a call may take; default is the operator's. */
-  readonly timeoutMs?: number
-  /** The setting that decides that, for whoever runs into it; default `execution.timeoutMs`. */
-  readonly timeoutSetting?: string
-  /** How many calls run at once; tools that share this object share the places and the line. */
-  readonly capacity?: Capacity
-  /** What is done about fields of its results that look like credentials; default nothing. */
-  readonly tripwire?: Tripwire
-  /** Parts of its results that are somebody else's data, as dotted paths: those are not looked at. */
-  readonly opaque?: readonly string[]
-  /** Changes nothing: it is given nothing that could. */
-  readonly readOnly?: boolean
-  /** Services it may write to all the same. */
-  readonly writes?: readonly string[]
-  /** Gets to see what the person wrote, which read-only tools do not. */
-  readonly needsUserInput?: boolean
-  /** Calls of it can be tasks, for clients that want that. */
-  readonly asTask?: boolean
-  /** Of a module's tool that takes long: calls are tasks for clients that take them, or for them only. */
-  readonly task?: 'optional' | 'required'
-  /** It says itself when its call becomes a task. */
-  readonly asksFirst?: boolean
-  /** Its calls are waited for however long they take. */
-  readonly noBackground?: boolean
-  /** Calling it again with the same arguments is how it is used. */
-  readonly allowRepeat?: boolean
-  /** Whoever calls it by its bare name while `enabled` of its module says no is told that it is disabled. */
+}
+
+/** What decides who sees a tool. See `checkVisibility`. */
+export interface ToolAvailability {
+  /** True if it is for set-up steps and modules only. To clients it does not exist. */
+  readonly internal?: boolean
+  readonly needs?: Needs
+  /** Id of a tool that callers do not see while they see this one. Set by the operator only. */
+  readonly replaces?: string
+  /** What it does for prompts and profiles: `url_fetcher` or `web_search`. */
+  readonly provides?: string
+  /** Name of an intent. In deliberate mode, the tool is offered only if a message asks for it. */
+  readonly intent?: string
+  /** True if a caller of its bare name learns that its module is switched off. */
   readonly toldWhenOff?: boolean
-  /** Whether its module is switched on, or what the operator sets for that: clients are not told. Absent: it is. */
+  /** `true`, or the setting that switches its module on; clients do not learn it. Default: it is on. */
   enabled?(profile: Profile): true | string
-  /** A string is the reason the tool is hidden. Pure and synchronous. */
+  /** `true`, or the reason why the tool is hidden. Pure and synchronous. */
   available(caller: Caller, profile: Profile): true | string
-  /** `null` hides the tool from this caller. May narrow what is shown, never widen it. */
+  /** The definition for this caller; `null` hides the tool. It may only narrow the schema. */
   assemble(caller: Caller, nameOf: NameOf, profile: Profile): Draft | null
-  /** Whether its function wants a context; asked at every call, since the function may be replaced. Absent: it may. */
+}
+
+/** Limits of its calls, and what they receive. */
+export interface ToolCallSettings {
+  /** Maximum duration of a call, in milliseconds; default `execution.timeoutMs`. */
+  readonly timeoutMs?: number
+  /** The setting of that duration, for error messages; default `execution.timeoutMs`. */
+  readonly timeoutSetting?: string
+  /** Maximum tokens of a result for a model, 0 for no limit; default that of the client. */
+  readonly maxResultTokens?: number | undefined
+  readonly capacity?: Capacity
+  /** Default `off`. */
+  readonly tripwire?: Tripwire
+  /** Dotted paths of parts of its results that are data of others. The tripwire ignores them. */
+  readonly opaque?: readonly string[]
+  /** True if it changes nothing. Its calls receive nothing with which they could. */
+  readonly readOnly?: boolean
+  /** Services that it may write to although it is read-only. */
+  readonly writes?: readonly string[]
+  /** True if it receives the message of the user although it is read-only. */
+  readonly needsUserInput?: boolean
+  /** True if repeating a call with the same arguments is normal use. */
+  readonly allowRepeat?: boolean
+}
+
+/** How its calls become tasks. */
+export interface ToolTaskSettings {
+  /** True if clients may request a task. */
+  readonly asTask?: boolean
+  /** True if its server declares task support, so that clients receive ours. */
+  readonly saysTaskSupport?: boolean
+  /** Of a module's slow tool: calls are tasks for clients that support them; `required`: others cannot call it. */
+  readonly task?: 'optional' | 'required'
+  /** True if a call becomes a task only when it calls `ctx.background()`. */
+  readonly asksFirst?: boolean
+  /** True if a call is never moved to the background. */
+  readonly noBackground?: boolean
+}
+
+/** A callable tool of any owner. Immutable. Everything except `run` is safe to show to a model. */
+export interface Tool extends ToolIdentity, ToolDefinition, ToolAvailability, ToolCallSettings, ToolTaskSettings {
+  /** True if its function takes a context. Checked again at every call, because a function may be replaced. Default: true. */
   takesContext?(): boolean
-  /** Checks arguments with everything the tool knows, hidden parameters included. */
+  /** Checks arguments, hidden parameters included. */
   parse(input: unknown): ReturnType<Schema['parse']>
+  /** @throws any error; `Calls.call` turns it into a `PegboardError` */
   run(input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
-/**
- * What a relayed call needs beyond arguments: the request's own `_meta` and the way back to the client that asked.
- * Module tools ignore it.
- */
+/** What a relayed request needs besides its arguments: its `_meta`, and a way back to the client. Module tools ignore it. */
 export interface Relay {
-  /** Who makes the request, where that is known; servers where everyone logs in for themselves refuse all others. */
+  /** The principal that makes the request, if known. Servers with a login for each principal reject requests without one. */
   readonly principal?: string
-  /** The 2025-era session of the request; servers that keep something for each session go by it. */
+  /** The session of the 2025 protocol, for servers that keep data for each session. */
   readonly session?: string
-  /** The client listens for progress of this call. */
+  /** True if the client wants progress notifications of this call. */
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
   readonly inputResponses?: unknown
-  /** The client comes back with what this very call was answered with before. */
+  /** True if the client answers a question of this call, which it made before. */
   readonly resumed?: true
   readonly requestState?: unknown
-  /** Capabilities the client declared, as it sent them. */
+  /** Capabilities as the client declared them. */
   readonly clientCapabilities: Readonly<Record<string, unknown>>
-  /** A 2025-11-25 client wants the call to be a task: what it asked of it. */
+  /** The task parameters of a call from a 2025-11-25 client. */
   readonly task?: Readonly<Record<string, unknown>>
-  /** The same for all calls of one connection: who is asked when a server does not say which call its question is of. */
+  /** Identifies the connection. A server's question that names no call goes to a client of the same connection. */
   readonly connection?: object
-  /** Sends a request (elicitation, sampling, roots) to the client; absent where the era has no such channel. */
+  /** Sends a request (elicitation, sampling, roots) to the client; absent if its protocol has no such channel. */
   readonly request?: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>
-  /** Sends a notification tied to this call (log messages of the upstream). */
+  /** Sends a notification of this call, such as a log message of the server. */
   readonly notify?: (method: string, params: unknown) => void
 }
 
-/** On whose behalf a request is made. */
-export interface Who {
+/** For whom a request is made. */
+export interface RequestOwner {
   readonly principal?: string | undefined
-  /** Absent where the protocol has no sessions. */
+  /** Absent if the protocol has no sessions. */
   readonly session?: string | undefined
 }
 
+/** For requests that no client made. */
 export const noRelay: Relay = { meta: {}, clientCapabilities: {} }
 
-/** For a request that Pegboard makes on behalf of a caller, who cannot be asked in the course of it. */
+/** For a request that Pegboard makes on behalf of a caller. It cannot ask the caller anything. */
 export const relayOf = ({ principal, session }: Pick<Caller, 'principal' | 'session'>): Relay => ({
   ...noRelay,
   principal,
   ...(session === undefined ? {} : { session }),
 })
 
+/** The risk level that lists and approvals show. */
 export const riskOf = (effect: Effect): 'low' | 'medium' | 'high' =>
   effect === 'read' ? 'low' : effect === 'write' ? 'medium' : 'high'

@@ -1,49 +1,52 @@
-import { looksSecret } from './credentials.ts'
 import { PegboardError } from './errors.ts'
+import { looksSecret } from './secret-names.ts'
 import { mayHoldSecret, REDACTED, redactSecrets } from './secret-values.ts'
 
 export { REDACTED }
 
-export interface Wire {
-  /** What is done about names of fields; `values`: nothing, only values that look like secrets by themselves are taken out. */
+export interface TripwireLevel {
+  /**
+   * What to do about field names that look like credentials; with `values` only values that look like secrets by
+   * themselves are removed.
+   */
   readonly level: 'values' | 'redact' | 'throw'
-  /** Dotted paths that are not looked at; `*` is any one step. */
+  /** Dotted paths to skip; `*` matches one step. */
   readonly opaque: readonly string[]
 }
 
 const MAX_PARTS = 1_000_000
-// Worth a parse: text that may be JSON and has a word in it that a name of a credential would have.
+// Text that may be JSON and contains a word of a credential's name is worth parsing.
 const SUSPECT = /pass|secret|token|auth|key|cookie|credential|pwd/i
 
-// The same written otherwise: letters as escapes, full-width and mathematical ones; these as bytes, too.
+// The same in disguise: unnecessary escapes, full-width and mathematical letters, also as bytes.
 const DISGUISED =
-  /\\u(?:00[4-7]|ff[2-5]|d835)|[\uff21-\uff5a]|\ud835|\u00ef(?:\u00bc[\u00a1-\u00ba]|\u00bd[\u0081-\u009a])|\u00f0\u009d[\u0090-\u009f]/i
+  /\\u(?:00(?:2[^267b]|3[^cde]|[457]|6[^0])|ff[2-5]|d835)|[\uff21-\uff5a]|\ud835|\u00ef(?:\u00bc[\u00a1-\u00ba]|\u00bd[\u0081-\u009a])|\u00f0\u009d[\u0090-\u009f]/i
 
-/** Whether bytes or a text may name a credential at all: most results do not, and need no look. */
+/** Quick test whether a text or bytes may name a credential; most results do not. */
 export const mayTell = (text: string): boolean => SUSPECT.test(text) || DISGUISED.test(text)
 
 /**
- * The value without what fields keep that look like credentials, in JSON inside of texts as well; the same object where
- * there is nothing. Takes time in proportion to its size; a value that contains itself is looked at once.
- * @throws PegboardError E_SECRET_BLOCKED with the path, where the wire is to throw; E_TOO_LARGE over a million parts
+ * Removes values of fields that look like credentials, also in JSON inside strings. Returns the same object if there
+ * are none. Linear time; handles circular values.
+ * @throws PegboardError E_SECRET_BLOCKED with the path if the level is `throw`; E_TOO_LARGE over a million parts
  */
-export function guardSecrets<T>(value: T, wire: Wire): T {
+export function guardSecrets<T>(value: T, wire: TripwireLevel): T {
   budget = QUICK_PARTS
   if (isClean(value, QUICK_DEPTH)) return value
   const { name, hasValue } = find(value, wire)
   if (name !== undefined && wire.level === 'throw')
     throw new PegboardError('E_SECRET_BLOCKED', `forbidden field "${name}"`, {
-      hint: 'The result was kept back. Its author leaves the field out, names it in `opaque`, or the operator sets `tripwire`.',
+      hint: 'The result was withheld. The author of the tool can remove the field or name it in `opaque`, or the operator can set `tripwire`.',
     })
   return name === undefined && !hasValue ? value : (clean(value, wire, '', new Map()) as T)
 }
 
-// Most results are small and have nothing: those are looked over without keeping anything.
+// Most results are small and clean; this test allocates nothing.
 const QUICK_DEPTH = 12
 const QUICK_PARTS = 5_000
 let budget = 0
 
-/** False when it has to be looked at closely. */
+/** False if it needs a closer look. */
 function isClean(value: unknown, levels: number): boolean {
   if (typeof value === 'string') return !isSuspect(value) && !mayHoldSecret(value)
   if (typeof value !== 'object' || value === null) return true
@@ -61,22 +64,22 @@ function isClean(value: unknown, levels: number): boolean {
   return true
 }
 
-/** A text that may be JSON. */
-export function guardText(text: string, wire: Wire): string {
+/** For a text that may be JSON. */
+export function guardText(text: string, wire: TripwireLevel): string {
   const parsed = parsedFrom(text)
   const kept = parsed === undefined ? parsed : guardSecrets(parsed, wire)
   return redactSecrets(kept === parsed ? text : JSON.stringify(kept))
 }
 
 interface Found {
-  /** The path of the first field that looks like a credential. */
+  /** Path of the first field that looks like a credential. */
   readonly name?: string
-  /** Whether a value may look like a secret by itself. */
+  /** True if a value may look like a secret by itself. */
   readonly hasValue: boolean
 }
 
-/** Does not recurse: depth is not ours to bound. */
-function find(root: unknown, { opaque, level }: Wire): Found {
+/** Not recursive, because the depth is not limited here. */
+function find(root: unknown, { opaque, level }: TripwireLevel): Found {
   let hasValue = typeof root === 'string' && mayHoldSecret(root)
   const seen = new Set<object>()
   const open: unknown[] = [root]
@@ -103,14 +106,14 @@ function find(root: unknown, { opaque, level }: Wire): Found {
   return { hasValue }
 }
 
-function clean(value: unknown, wire: Wire, path: string, copies: Map<object, unknown>): unknown {
+function clean(value: unknown, wire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
   const plain = plainOf(value)
   if (typeof plain !== 'object' || plain === null) return typeof value === 'string' ? redactSecrets(value) : value
   const known = copies.get(plain)
   if (known !== undefined) return known
   if (typeof value === 'string') {
     const kept = JSON.stringify(clean(plain, wire, path, copies))
-    // Text in which nothing was found keeps its spaces and its digits.
+    // Text without a finding keeps its white space and digits.
     return redactSecrets(kept === JSON.stringify(plain) ? value : kept)
   }
   const copy: Record<string, unknown> | unknown[] = Array.isArray(plain) ? [] : {}
@@ -134,7 +137,7 @@ function clean(value: unknown, wire: Wire, path: string, copies: Map<object, unk
   return copy
 }
 
-/** As JSON would have it: what a value says of itself, and what a text says when it is JSON. */
+/** The JSON value of an object with `toJSON`, or of a text that is JSON. */
 function plainOf(value: unknown): unknown {
   if (typeof value === 'string') return parsedFrom(value)
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return undefined

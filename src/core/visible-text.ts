@@ -1,4 +1,4 @@
-/** Characters that print nothing or that change how others print. An ordinary space is not one of them. */
+/** Characters that are invisible or that change how others appear. An ordinary space is not one of them. */
 const HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/gu
 const ANY_HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/u
 
@@ -6,8 +6,8 @@ const ANY_HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8
 const BLANKS = /((?:[\p{Z}\u2800]|\\[nrt]){17,})|\\[^u]/gu
 
 /**
- * Writes every character that a person cannot see as `\u{202E}`. `⟨` and `⟩` are written that way too, because
- * `⟨3000 spaces⟩` stands for white space that was left out.
+ * Writes every invisible character as `\u{202E}`. `⟨` and `⟩` are written that way too, because `⟨3000 spaces⟩`
+ * stands for omitted white space.
  */
 export const visibleText = (text: string): string =>
   ANY_HIDDEN.test(text)
@@ -15,7 +15,7 @@ export const visibleText = (text: string): string =>
     : text
 
 /**
- * A value as indented JSON in which a person sees everything: long runs of white space are counted, and hidden
+ * A value as indented JSON in which a person sees everything: long runs of white space are counted, invisible
  * characters are escaped. Nothing is cut.
  */
 export const visibleJson = (value: unknown): string =>

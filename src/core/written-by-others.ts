@@ -3,14 +3,14 @@ import { dirname } from 'node:path'
 
 let allowed = false
 
-/** From now on files and folders that others may write are used all the same: the operator asked for that. */
+/** Allows files and folders that other users may write; set by the operator. */
 export function allowInsecurePermissions(): void {
   allowed = true
 }
 
 /**
- * Why somebody else on this machine could write a file or folder, and how to end that; undefined where nobody can, where the
- * system has no such rights, and for one that does not exist. Root can write everything anyway.
+ * Why another user of this machine could write a file or folder, and how to fix it; undefined if none can, if the
+ * system has no such permissions, or if it does not exist. Root is ignored.
  */
 export function writtenByOthers(path: string): string | undefined {
   const own = process.getuid?.()
@@ -20,12 +20,12 @@ export function writtenByOthers(path: string): string | undefined {
   const { uid, mode } = facts
   // In a folder such as /tmp only the owner of a file can replace it.
   const isSticky = facts.isDirectory() && (mode & 0o1000) !== 0
-  if ((mode & 0o002) !== 0 && !isSticky) return `everybody on this machine may write it; to end that: chmod o-w ${path}`
+  if ((mode & 0o002) !== 0 && !isSticky) return `every user of this machine can write it; run chmod o-w ${path}`
   if (uid === own || uid === 0 || isSticky) return undefined
   return `it belongs to another user (${uid}); make it yours with chown, or run Pegboard as that user`
 }
 
-/** The same of a file and the folder that it is in. */
+/** The same for a file and its folder. */
 export const replacedByOthers = (file: string): string | undefined =>
   writtenByOthers(file) ?? inFolder(writtenByOthers(dirname(file)))
 

@@ -1,33 +1,33 @@
 import { randomUUID } from 'node:crypto'
-import { beginning } from '../core/beginning.ts'
+import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Caller } from '../core/context.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { rawBytes } from '../core/raw.ts'
-import type { ToolResult } from '../core/result.ts'
-import { CREDENTIAL_NAMES } from '../core/scan.ts'
-import type { CallRequest } from './call.ts'
+import { CREDENTIAL_NAMES } from '../core/json-scanner.ts'
+import { rawBytes } from '../core/raw-result.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { truncate } from '../core/truncate.ts'
+import type { CallRequest } from './tool-calls.ts'
 
-/** A call as it is told later: nothing in it is longer than a few lines, or looks like a credential. */
+/** A call for the call log. Values are short and without credentials. */
 export interface CallRecord {
   readonly record_id: string
   readonly tool: string
   readonly args: unknown
   readonly result: unknown
   readonly success: boolean
-  /** ISO times. */
+  /** ISO 8601 time. */
   readonly start: string
   readonly end: string
   readonly duration_ms: number
-  /** From 1, in the order they began. */
+  /** Number in the order of start, from 1. */
   readonly order_index: number
   readonly round_number: number | null
 }
 
-/** The last calls of each session. */
+/** The latest calls of each session. */
 export interface CallLog {
   run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
-  /** The latest, oldest first. */
+  /** The latest calls, oldest first. */
   of(caller: Caller, latest: number): readonly CallRecord[]
   forget(session: string): void
 }
@@ -38,7 +38,7 @@ interface Ring {
   readonly calls: Call[]
 }
 
-/** What is kept of a call: it is put into words when somebody asks. */
+/** A call as stored; converted to a record on request. */
 interface Call {
   readonly tool: string
   readonly args: unknown
@@ -57,7 +57,7 @@ const MAX_NODES = 60
 
 export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
   const rings = new Map<string, Ring>()
-  // A session asks with the same caller object again and again.
+  // A session calls with the same caller object again and again.
   let byCaller = new WeakMap<Caller, Ring>()
   const keyOf = ({ session, principal, profile }: Caller): string =>
     session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
@@ -88,9 +88,9 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
       const start = clock.now()
       const note = (success: boolean, result: unknown): void => {
         ring.calls.push({
-          tool: beginning(request.name, MAX_NAME),
-          args: clipped(request.input ?? {}),
-          result: clipped(result),
+          tool: truncate(request.name, MAX_NAME),
+          args: clipValue(request.input ?? {}),
+          result: clipValue(result),
           success,
           start,
           end: clock.now(),
@@ -101,7 +101,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
       }
       try {
         const result = await call(request)
-        note(!(result.kind === 'mcp' && result.result.isError === true), shown(result))
+        note(!(result.kind === 'mcp' && result.result.isError === true), toShortResult(result))
         return result
       } catch (error) {
         note(false, isPegboardError(error) ? { code: error.code, message: error.message } : messageOf(error))
@@ -134,9 +134,9 @@ const recordOf = (ring: string, { tool, args, result, success, start, end, order
   round_number: round,
 })
 
-function shown(result: ToolResult): unknown {
+function toShortResult(result: ToolResult): unknown {
   if (result.kind === 'value') return result.value
-  // Nobody parses a long result for a record of it.
+  // Avoids parsing a long result.
   const raw = result.kind === 'mcp' ? rawBytes(result.result) : undefined
   return raw ? `${raw[0]?.subarray(0, MAX_TEXT).toString()}…` : result.result
 }
@@ -144,11 +144,11 @@ function shown(result: ToolResult): unknown {
 const CREDENTIALS: ReadonlySet<string> = new Set([...CREDENTIAL_NAMES, 'token', 'cookie', 'passphrase'])
 const isCredential = (key: string): boolean => CREDENTIALS.has(key.toLowerCase().replaceAll(/[_-]/g, ''))
 
-/** A copy of the first part, in time that does not grow with the rest. */
-function clipped(value: unknown): unknown {
+/** Copies only the first part, so that the time does not depend on the rest. */
+function clipValue(value: unknown): unknown {
   let left = MAX_NODES
   const copy = (one: unknown, depth: number): unknown => {
-    if (typeof one === 'string') return one.length > MAX_TEXT ? `${beginning(one, MAX_TEXT)}…` : one
+    if (typeof one === 'string') return one.length > MAX_TEXT ? `${truncate(one, MAX_TEXT)}…` : one
     if (typeof one !== 'object' || one === null) return typeof one === 'bigint' ? String(one) : one
     if (left <= 0 || depth > 6) return '…'
     if (Array.isArray(one)) {
@@ -170,7 +170,7 @@ function clipped(value: unknown): unknown {
         break
       }
       const known = isCredential(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
-      made[beginning(key, MAX_NAME)] = known
+      made[truncate(key, MAX_NAME)] = known
     }
     return made
   }

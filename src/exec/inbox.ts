@@ -1,30 +1,30 @@
 import { randomUUID } from 'node:crypto'
+import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Caller } from '../core/context.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Shared } from '../state/shared.ts'
+import type { Shared } from '../state/shared-state.ts'
 import type { Table } from '../state/store.ts'
-import { lastingOwner, sessionOwner } from './owner.ts'
+import { lastingOwner, sessionOwner } from './task-owner.ts'
 
-/** Lines for whoever is not listening: each is told once, with the next result its owner gets, in whatever process. */
+/** Notices for callers that are not connected. Each is delivered once, with the owner's next result, in any process. */
 export interface Inbox {
-  /** Reads what is kept from before. */
+  /** Reads stored notices. */
   start(): Promise<void>
-  /** The text is cut at 2,000 characters; of a thousand the oldest goes. */
+  /** Adds a notice, cut at 2,000 characters. Keeps the latest 1,000. */
   add(owner: string, line: string): void
-  /** Whether there may be something for a caller: known without looking. */
+  /** True if the caller may have notices. Does not read the store. */
   has(caller: Caller): boolean
   /**
-   * Takes out a caller's: of its session, and of what lasts longer.
-   * @param most the oldest so many, and a line that says how many are left; default all
+   * Removes and returns the notices for a caller's session and principal.
+   * @param most returns the oldest ones, and a line with the number left (default all)
    */
   take(caller: Caller, most?: number): Promise<readonly string[]>
 }
 
 const MAX_LINES = 1_000
 const MAX_CHARS = 2_000
-/** It is looked whether there are too many after so many more: reading all for each would take longer and longer. */
+/** Counting all notices for each new one would be slow. */
 const TRIM_EVERY = 50
 const KEPT_MS = 7 * 24 * 60 * 60_000
 const TOPIC = 'notice'
@@ -51,7 +51,7 @@ export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'on
     const all = await table()
       .list(owner)
       .catch((error: unknown) => {
-        // They stay for the next time: whoever asked gets what he asked for.
+        // They stay for the next result, so that this one is not delayed.
         waiting.add(owner)
         unread(error)
         return []
@@ -63,7 +63,7 @@ export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'on
     const rows = kept.slice(0, most)
     if (rows.length < kept.length) waiting.add(owner)
     else added.delete(owner)
-    // Another process may be telling them at this moment: whoever deletes a line tells it.
+    // Another process may deliver them at the same time: the one that deletes a notice delivers it.
     const ours = await Promise.all(rows.map(async ({ id, value }) => ((await takeOut(id)) ? [value] : [])))
     const left = kept.length - rows.length
     return left === 0 ? ours.flat() : [...ours.flat(), `${left} more: read notifications://inbox.`]
@@ -72,8 +72,8 @@ export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'on
   async function start(): Promise<void> {
     for (const { owner } of await table().list()) waiting.add(owner)
   }
-  const unread = (error: unknown): void => log.warn('notices could not be read', { error: messageOf(error) })
-  // What was said meanwhile was missed.
+  const unread = (error: unknown): void => log.warn('cannot read notices', { error: messageOf(error) })
+  // Notices added during the outage were missed.
   shared.onBack(() => void start().catch(unread))
 
   return {
@@ -81,7 +81,7 @@ export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'on
     add(owner, line) {
       keep(owner, line)
         .then(() => waiting.add(owner))
-        .catch((error: unknown) => log.error('a notice could not be kept', { error: messageOf(error) }))
+        .catch((error: unknown) => log.error('cannot store a notice', { error: messageOf(error) }))
     },
     has: (caller) => waiting.size > 0 && (waiting.has(sessionOwner(caller)) || waiting.has(lastingOwner(caller))),
     take: async (caller, most = MAX_LINES) => [

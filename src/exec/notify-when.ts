@@ -1,10 +1,10 @@
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { Outcome } from './outcome.ts'
 
 export const STRATEGIES = ['on_change', 'on_error', 'on_threshold', 'summary', 'always'] as const
 export type Strategy = (typeof STRATEGIES)[number]
 
-/** One comparison on a dotted path: `result.value > 1`. Nothing is evaluated. */
+/** A comparison of the value at a dotted path, such as `result.value > 1`. Nothing is evaluated. */
 export interface Threshold {
   readonly path: readonly string[]
   readonly operator: string
@@ -13,7 +13,7 @@ export interface Threshold {
 
 const COMPARISON = /^\s*((?:result|error)(?:\.[\w-]{1,64}){0,16})\s*(!=|>=|<=|==|>|<)\s*(.{1,200}?)\s*$/
 
-/** `undefined` for anything that is no single comparison. */
+/** `undefined` if the text is not a single comparison. */
 export function thresholdOf(expression: string): Threshold | undefined {
   const [, path = '', operator = '', raw = ''] = COMPARISON.exec(expression.slice(0, 1_500)) ?? []
   if (path === '') return undefined
@@ -30,7 +30,7 @@ function literal(raw: string): unknown {
   }
 }
 
-function holds({ path, operator, value }: Threshold, outcome: Outcome): boolean {
+function meetsThreshold({ path, operator, value }: Threshold, outcome: Outcome): boolean {
   const [root, ...rest] = path
   let at: unknown =
     root === 'error' ? (outcome.success ? undefined : outcome.error) : outcome.success ? outcome.data : undefined
@@ -48,16 +48,19 @@ function holds({ path, operator, value }: Threshold, outcome: Outcome): boolean 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
 
 export interface Check {
-  /** The first is 1. */
+  /** Number of the check, from 1. */
   readonly number: number
   readonly now: Outcome
-  /** Of the check before. */
+  /** Result of the check before. */
   readonly before: Outcome | undefined
   readonly threshold?: Threshold
   readonly batchSize: number
 }
 
-/** Whether a check is worth a line to its owner. The first never is for what changed: there is nothing before it. */
+/**
+ * True if the owner should be notified of a check. With `on_change`, the first check never is, because there is nothing
+ * to compare.
+ */
 export function isWorthTelling(strategy: Strategy, { number, now, before, threshold, batchSize }: Check): boolean {
   switch (strategy) {
     case 'always':
@@ -65,7 +68,7 @@ export function isWorthTelling(strategy: Strategy, { number, now, before, thresh
     case 'summary':
       return number % batchSize === 0
     case 'on_threshold':
-      return threshold !== undefined && holds(threshold, now)
+      return threshold !== undefined && meetsThreshold(threshold, now)
     case 'on_error':
       return !now.success || before?.success === false
     case 'on_change':

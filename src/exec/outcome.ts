@@ -1,15 +1,17 @@
-import type { SentFile } from '../core/context.ts'
-import { PegboardError, sentences } from '../core/errors.ts'
-import type { ContentBlock, ToolResult } from '../core/result.ts'
+import { hash } from 'node:crypto'
+import type { SentFile } from '../core/caller.ts'
+import { joinSentences, PegboardError } from '../core/errors.ts'
+import type { ContentBlock, ToolResult } from '../core/tool-result.ts'
 
-/** How a call ended, as it can be kept and told: what a model reads, and the same as data. */
+/** The result of a call in a form that can be stored: the text for a model, and the same as data. */
 export type Outcome =
   | { readonly success: true; readonly data: unknown; readonly warnings?: readonly string[] }
   | { readonly success: false; readonly error: string; readonly code: string }
 
 /**
- * A result as data, and what is no text beside it: a module's value as it is, of a server its structured content, else its text.
- * @throws PegboardError E_INTERNAL for a value that JSON cannot say: it can be neither kept nor told
+ * A result as data, with its files. A module's value is unchanged; a server's result is its structured content, or its
+ * text.
+ * @throws PegboardError E_INTERNAL for a value that JSON cannot express
  */
 export function outcomeOf(result: ToolResult): { readonly outcome: Outcome; readonly files: readonly SentFile[] } {
   if (result.kind === 'input_required')
@@ -49,10 +51,20 @@ function isSayable(value: unknown): boolean {
   }
 }
 
+/** Shortens a long result, with a fingerprint to compare it by. */
+export function shortenOutcome(outcome: Outcome): Outcome {
+  if (!outcome.success) return outcome
+  const text = JSON.stringify(outcome.data) ?? 'null'
+  if (text.length <= MAX_KEPT_CHARS) return outcome
+  return { ...outcome, data: `${text.slice(0, 1_000)}… (${text.length} characters, SHA-256 ${hash('sha256', text)})` }
+}
+
+const MAX_KEPT_CHARS = 16_384
+
 export const failureOf = (error: PegboardError): Outcome => ({
   success: false,
   code: error.code,
-  error: `${error.code}: ${sentences(error.message, error.hint)}`,
+  error: `${error.code}: ${joinSentences(error.message, error.hint)}`,
 })
 
 const fileOf = (block: ContentBlock): readonly SentFile[] =>

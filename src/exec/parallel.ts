@@ -1,18 +1,19 @@
-import { createEnding, type Ending, offEnd, onEnd } from '../core/ending.ts'
+import { linkAbort } from '../core/abort.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
-import type { ToolResult } from '../core/result.ts'
-import type { CallRequest } from './call.ts'
-import type { JointApproval } from './gate.ts'
+import type { Relay } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import type { JointApproval } from './approval-gate.ts'
+import { createOutput, type Output } from './call-output.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
-import { createOutput, type Output } from './output.ts'
-import { cancelled } from './refusals.ts'
+import { createCancelledError } from './refusals.ts'
+import type { CallRequest } from './tool-calls.ts'
 
 export interface Action {
   readonly name: string
   readonly params: unknown
 }
 
-/** How one of several calls ended. */
+/** The result of one of several calls. */
 export type ActionResult = { readonly index: number; readonly name: string; readonly label: string } & Outcome
 
 export interface ParallelResult {
@@ -36,9 +37,9 @@ const NEVER_RAN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Runs all at once, each through the one call path; results come in the order they were asked for, and one that fails stops
- * no other. What tools send along is kept, in the order it came, with the place of the call that sent it.
- * @throws PegboardError E_VALIDATION when not one of them could begin
+ * Runs all actions at once. Results keep the order of the actions, and one that fails does not stop the others. Files
+ * keep their order and the index of their call.
+ * @throws PegboardError E_VALIDATION if no action could start
  */
 export async function runParallel(
   actions: readonly Action[],
@@ -49,7 +50,7 @@ export async function runParallel(
   together: Together = () => undefined,
 ): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
   const began = now()
-  const several = begin(actions, request, call, together)
+  const several = beginCalls(request, call, actions, together)
   const { onProgress } = request
   let done = 0
   const results = await Promise.all(
@@ -84,7 +85,7 @@ export async function runParallel(
   }
 }
 
-/** Runs one after the other as `runParallel` runs all at once. What ends the whole leaves those that follow unbegun. */
+/** Runs the actions one after the other. Cancelling the request skips those that have not started. */
 export async function runInOrder(
   actions: readonly Action[],
   request: CallRequest,
@@ -92,12 +93,12 @@ export async function runInOrder(
   together: Together = () => undefined,
 ): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: Output }> {
   const { onProgress, abort, signal } = request
-  const several = begin(actions, request, call, together)
+  const several = beginCalls(request, call, actions, together)
   const outcomes: Outcome[] = []
   try {
     for (const [index, action] of actions.entries()) {
-      if (abort?.aborted) throw abort.reason
-      if (signal?.aborted) throw cancelled()
+      abort?.signal.throwIfAborted()
+      if (signal?.aborted) throw createCancelledError()
       outcomes.push(await several.run(action, index))
       onProgress?.(index + 1, actions.length, action.name)
     }
@@ -110,32 +111,51 @@ export async function runInOrder(
 type Call = (request: CallRequest) => Promise<ToolResult>
 type Together = (requests: readonly CallRequest[]) => JointApproval | undefined
 
-/** What calls that were asked for with one request have in common. */
-function begin(actions: readonly Action[], request: CallRequest, call: Call, together: Together) {
+/** The calls that one request makes. Cancelling the request ends all of them. */
+export interface CallGroup {
+  /** The files of all calls. */
+  readonly output: Output
+  /**
+   * @param index position in the output
+   * @param pause called while a question waits for a person; the returned function ends the pause
+   */
+  run(action: Action, index: number, pause?: () => () => void): Promise<Outcome>
+  /** Stops following the request. */
+  end(): void
+}
+
+/** @param actions the calls that are known before the first one runs; they share one approval question */
+export function beginCalls(
+  request: CallRequest,
+  call: Call,
+  actions: readonly Action[] = [],
+  together: Together = () => undefined,
+): CallGroup {
   const output = createOutput()
   const parts = actions.map(() => output.part())
   const { onProgress: _, abort, signal, callId, ...shared } = request
-  // One listener for all of them: Node warns of more than ten.
-  const whole = createEnding()
-  const cancel = (): void => whole.abort(cancelled())
+  // One listener for all of them, because Node warns of more than ten.
+  const whole = new AbortController()
+  const cancel = (): void => whole.abort(createCancelledError())
   if (signal?.aborted) cancel()
-  else if (signal) onEnd(signal, cancel)
+  else signal?.addEventListener('abort', cancel, { once: true })
   const approval = together(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
   return {
     output,
-    async run({ name, params }: Action, index: number): Promise<Outcome> {
+    async run({ name, params }, index, pause) {
       const part = parts[index] ?? output.part()
-      // What ends one, such as its time limit, ends no other; what ends the whole ends all.
-      const ending = createEnding()
-      const free = [follow(abort, ending), follow(whole, ending)]
+      // A time limit of one call ends no other; cancelling the request ends all.
+      const own = new AbortController()
+      const free = [linkAbort(abort?.signal, own), linkAbort(whole.signal, own)]
       try {
         const { outcome, files } = outcomeOf(
           await call({
             ...shared,
+            ...(pause && shared.relay && { relay: pausing(shared.relay, pause) }),
             name,
             input: params,
             part,
-            abort: ending,
+            abort: own,
             approval,
             callId: callId && `${callId}.${index}`,
           }),
@@ -149,17 +169,13 @@ function begin(actions: readonly Action[], request: CallRequest, call: Call, tog
         for (const stop of free) stop()
       }
     },
-    end(): void {
-      if (signal) offEnd(signal, cancel)
+    end() {
+      signal?.removeEventListener('abort', cancel)
     },
   }
 }
 
-/** Ends the second when the first ends. Answers how to let go of it. */
-function follow(whole: Ending | undefined, part: Ending): () => void {
-  if (!whole) return () => undefined
-  const end = (): void => part.abort(whole.reason)
-  if (whole.aborted) end()
-  else onEnd(whole, end)
-  return () => offEnd(whole, end)
+function pausing(relay: Relay, pause: () => () => void): Relay {
+  const send = relay.request
+  return send ? { ...relay, request: (...asked) => send(...asked).finally(pause()) } : relay
 }

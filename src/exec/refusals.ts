@@ -1,20 +1,30 @@
+import { sep } from 'node:path'
 import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
-import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
-import { isFull } from '../core/full.ts'
-import { sizeOf } from '../core/raw.ts'
-import { isRecord } from '../core/record.ts'
+import { classifyFailure, classifyThrown, type FailureClass, hintOf } from '../core/failure-class.ts'
+import { isRecord } from '../core/is-record.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import { sizeOf } from '../core/raw-result.ts'
 import type { Issue } from '../core/schema.ts'
 import { scrub } from '../core/scrub.ts'
-import { signatureOf } from '../core/signature.ts'
 import type { Tool } from '../core/tool.ts'
-import { shownServers } from '../view/unread.ts'
+import { signatureOf } from '../core/tool-signature.ts'
+import { shownServers } from '../view/unread-servers.ts'
 import type { ViewTool } from '../view/view.ts'
+import { failureMember } from './explain-failure.ts'
 
-/** Nothing runs longer, whatever a tool says of itself. */
+/** Upper limit for all tools, in milliseconds. */
 export const MAX_CALL_MS = 600_000
 
-/** Why a call ends that its client no longer wants. */
-export const cancelled = (): PegboardError => new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
+/** The error of a call that its client cancelled. */
+export const createCancelledError = (): PegboardError =>
+  new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
+
+export const tooMuchText = (): PegboardError =>
+  new PegboardError('E_OVERLOADED', 'Your running calls hold too much text in their arguments.', {
+    hint: 'Wait for some of them, or send less text at a time.',
+    retryAfterMs: 1_000,
+  })
 
 export function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
   const setting = timeoutSetting ?? (timeoutMs === undefined ? 'execution.timeoutMs' : undefined)
@@ -26,33 +36,33 @@ export function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number)
 /** @throws PegboardError E_TOO_LARGE */
 export function checkSize({ id }: Tool, result: object, maxBytes: number): void {
   const bytes = sizeOf(result)
-  if (bytes > maxBytes) throw resultTooLarge(`${id} answered with ${bytes} bytes; up to ${maxBytes} are handed on.`)
+  if (bytes > maxBytes) throw resultTooLarge(`${id} returned ${bytes} bytes; the limit is ${maxBytes}.`)
 }
 
-export function invalid(entry: ViewTool, issues: readonly Issue[]): PegboardError {
-  const lines = issues.slice(0, 5).map(({ path, message }) => clipped(path ? `${path}: ${message}` : message, ISSUE))
+export function createInvalidArgumentsError(entry: ViewTool, issues: readonly Issue[]): PegboardError {
+  const lines = issues.slice(0, 5).map(({ path, message }) => clipText(path ? `${path}: ${message}` : message, ISSUE))
   return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
     hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
   })
 }
 
-/** Arguments that the tool would take, had its assembly not left them out for this caller. */
+/** The error for arguments that the tool accepts, but that its assembly removed for this caller. */
 export function notOffered(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
   const shown = entry.input.json['properties']
   const pruned = Object.entries(isRecord(input) ? input : {}).filter(
     ([name]) => isRecord(shown) && !Object.hasOwn(shown, name),
   )
-  if (pruned.length === 0) return invalid(entry, issues)
-  return invalid(
+  if (pruned.length === 0) return createInvalidArgumentsError(entry, issues)
+  return createInvalidArgumentsError(
     entry,
-    pruned.map(([path, value]) => ({ path, message: `${shortly(value)} is not available here` })),
+    pruned.map(([path, value]) => ({ path, message: `${quoteShort(value)} is not available here` })),
   )
 }
 
-/** What is wrong repeats names and values that the caller wrote. */
+/** Messages repeat names and values of the caller, so they are cut. */
 const ISSUE = 400
-const clipped = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
-const shortly = (value: unknown): string => clipped(JSON.stringify(value) ?? 'this', 60)
+const clipText = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
+const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ?? 'this', 60)
 
 export function notFound(
   name: string,
@@ -62,19 +72,19 @@ export function notFound(
   all: readonly string[],
   unread: readonly string[],
 ): PegboardError {
-  const shown = clipped(name, 80)
+  const shown = clipText(name, 80)
   const message = `Tool '${shown}' not found.`
-  // It may be a tool of one of these, unless it says whose it is.
+  // It may be a tool of one of these, unless it names its server.
   if (unread.length > 0 && sameModule.length === 0)
     return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${shownServers(unread)}.`, {
-      retryable: true,
+      class: 'network',
       hint: suggestions[0] ? `Try again shortly, or call '${suggestions[0]}'.` : 'Try again shortly.',
     })
   const [first, ...others] = suggestions
   if (first) {
     const also = others.length > 0 ? ` Or ${others.map((id) => `'${id}'`).join(', ')}.` : ''
     return new PegboardError('E_NOT_FOUND', `${message} Did you mean '${first}'?${also}`, {
-      hint: `Call it again as '${first}'.`,
+      hint: `Call '${first}' only if it does what you need.`,
     })
   }
   if (sameModule.length > 0)
@@ -85,7 +95,7 @@ export function notFound(
     return new PegboardError('E_NOT_FOUND', message, { hint: `Find the right name with ${finders.join(' or ')}.` })
   if (all.length === 0)
     return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`, {
-      hint: 'Whoever runs Pegboard decides what this client may use.',
+      hint: 'The operator of Pegboard decides what this client can use.',
     })
   return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
     hint: 'Use one of these names.',
@@ -94,68 +104,110 @@ export function notFound(
 
 type KnownPaths = (path: string) => string | undefined
 
-/** Whatever was thrown, as what a client may read. @param known paths that it may see */
-export function refusal(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
-  const failure = isPegboardError(error) ? error : translated(error, callId, tool, known)
+/** Converts anything thrown to an error that a client may read. @param known paths that it may contain */
+export function toRefusal(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
+  const failure = isPegboardError(error) ? error : translateError(error, callId, tool, known)
   failure.correlationId ??= callId
   return failure
 }
 
-/** What the author said with a plain Error is told; a bug is not; an upstream's own error stays the cause for whoever relays it. */
-function translated(error: unknown, callId: string, tool: string, known: KnownPaths | undefined): PegboardError {
+/**
+ * A plain Error of an author is shown; a bug is not. An upstream's own error stays the cause, because it is relayed.
+ */
+function translateError(error: unknown, callId: string, tool: string, known: KnownPaths | undefined): PegboardError {
   if (isProtocolFailure(error)) {
     const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
     const { data } = error
     const message = scrub(error.message, known)
+    const failure = classifyFailure(message, { rpcCode: error.code })
     const isKnown = data === undefined && error.code >= -32603 && error.code <= -32600
     return new PegboardError(code, `Tool '${tool}' failed: ${message}`, {
-      cause: new ProtocolFailure(error.code, message, data),
+      class: failure,
+      cause: new ProtocolFailure(error.code, message, failure === undefined ? data : withClass(error, failure)),
       ...(isKnown ? {} : { data: { code: error.code, ...(data === undefined ? {} : { data }) } }),
     })
   }
   if (isPlain(error))
-    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, known)}`, { cause: error })
-  // Whatever it was that could not be opened: a part of our own code that is read when it is needed is a file, too.
-  if (isFull(error))
+    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, known)}`, {
+      class: classifyFailure(error.message),
+      cause: error,
+    })
+  // Also if one of our own files could not be opened.
+  if (isResourceExhausted(error))
     return new PegboardError('E_OVERLOADED', `Tool '${tool}' failed: too many files or programs are open now.`, {
       hint: 'Try again later.',
       cause: error,
     })
+  const thrown = classifyThrown(error)
   const hint = `The operator finds the details in the log under ${callId}.`
-  return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error.`, { cause: error, hint })
+  return new PegboardError('E_INTERNAL', `Tool '${tool}' failed: internal error${thrown ? ` (${thrown.code})` : ''}.`, {
+    cause: error,
+    class: thrown?.class,
+    hint: thrown ? `${hintOf(thrown.class)} ${hint}` : hint,
+  })
 }
 
-/** Where an author threw a plain Error; undefined for all else. What it says is told to the client, and may be what it was given. */
+/** The `data` of a relayed error with its class. Errors that a client acts on by their `data` stay as they are. */
+function withClass({ code, data }: ProtocolFailure, failure: FailureClass): unknown {
+  if (code === -32042 || code === -32021 || (data !== undefined && !isRecord(data))) return data
+  return { ...data, ...failureMember(failure) }
+}
+
+/** Where an author threw a plain Error; undefined for everything else. Its message may contain the arguments. */
 export function placeOf(error: unknown): string | undefined {
   if (!isPlain(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
   const { stack = '', message } = error
   return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
 }
 
-/** Drop-ins are imported as `file:///…/dice.ts?v=…`, and what takes out types keeps their lines. */
+/** Drop-ins are imported as `file:///…/dice.ts?v=…`; removing types keeps their lines. */
 const AUTHORED = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
+/** CommonJS files and plain scripts have paths without `v`. */
+const BELOW = /^(?:.*[/\\])?([^/\\]+\.[cm]?[jt]sx?):(\d+):\d+\)?$/
 
-/** Longer ones are part of a message. */
+/** Longer lines are part of a message. */
 const MAX_FRAME = 1_000
 
-/** A bug of a module's author: where it is, and the lines of its stack that are of files of the author. */
-export function authoredOf(error: unknown): { readonly at: string; readonly error: Error } | undefined {
+interface Place {
+  readonly file: string
+  readonly line: string
+}
+
+/** The location of a stack line in an author's file. @param folders of drop-ins */
+function authoredAt(frame: string, folders: readonly string[]): Place | undefined {
+  if (frame.length > MAX_FRAME) return undefined
+  const [, file, line] = AUTHORED.exec(frame) ?? []
+  if (file !== undefined && line !== undefined) return { file: decodeURIComponent(file), line }
+  for (const folder of folders) {
+    const at = frame.indexOf(folder + sep)
+    const below = at === -1 ? '' : frame.slice(at + folder.length + 1)
+    const [, name, number] = below.includes('node_modules') ? [] : (BELOW.exec(below) ?? [])
+    if (name !== undefined && number !== undefined) return { file: name, line: number }
+  }
+  return undefined
+}
+
+/** The location of a bug in an author's module, and the stack lines in the author's files. */
+export function authoredOf(
+  error: unknown,
+  folders: readonly string[] = [],
+): { readonly at: string; readonly error: Error } | undefined {
   try {
     if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined
-    const frames = error.stack.split('\n').filter((line) => line.length <= MAX_FRAME && AUTHORED.test(line))
-    const [, file = '', line] = AUTHORED.exec(frames[0] ?? '') ?? []
-    if (line === undefined) return undefined
+    const frames = error.stack.split('\n').filter((line) => authoredAt(line, folders) !== undefined)
+    const place = authoredAt(frames[0] ?? '', folders)
+    if (place === undefined) return undefined
     const shown = new Error(error.message)
     shown.name = error.name
     shown.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
-    return { at: `${decodeURIComponent(file)}:${line}`, error: shown }
+    return { at: `${place.file}:${place.line}`, error: shown }
   } catch {
-    // What was thrown cannot be read.
+    // Getters of what was thrown may throw too.
     return undefined
   }
 }
 
-// System errors (ENOENT and the like) carry paths and addresses; subclasses are mostly bugs.
+// System errors such as ENOENT contain paths and addresses; subclasses are mostly bugs.
 function isPlain(error: unknown): error is Error {
   try {
     return error instanceof Error && error.name === 'Error' && !('code' in error)

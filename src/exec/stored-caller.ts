@@ -1,23 +1,23 @@
-import type { Caller } from '../core/context.ts'
-import { isRecord } from '../core/record.ts'
-import { unattended } from './owner.ts'
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import { withoutConnection } from './task-owner.ts'
 
-/** Who work is done for, as it is kept: what decides what may be done, and nothing of a connection. */
+/** What is stored of a caller: the facts that decide its rights, without its connection. */
 export type StoredCaller = Pick<
   Caller,
   'principal' | 'profile' | 'roles' | 'byToken' | 'grants' | 'credential' | 'provider' | 'era' | 'origin' | 'client'
 >
 
-/** What somebody may do beside what its profile says. */
+/** Rights besides those of the profile. */
 export type Rights = Pick<Caller, 'roles' | 'grants'>
 
 /**
- * The rights that somebody has at this moment who is not here to show a token.
- * @throws PegboardError E_OWNER_GONE when it could not come in any more
+ * The current rights of a caller who is not connected.
+ * @throws PegboardError E_OWNER_GONE if it no longer has access
  */
 export type RightsNow = (who: StoredCaller) => Rights
 
-/** Whether something that was kept is that. */
+/** True if a stored value is a caller. */
 export const isStoredCaller = (value: unknown): boolean =>
   isRecord(value) &&
   typeof value['principal'] === 'string' &&
@@ -40,11 +40,11 @@ export function storedCaller(caller: Caller): StoredCaller {
   }
 }
 
-/** As it was then: to tell whose something is. */
+/** The caller as stored, to identify an owner. */
 export const callerAgain = (kept: StoredCaller): Caller =>
-  unattended({ ...kept, supports: { elicitation: false, sampling: false, roots: false } })
+  withoutConnection({ ...kept, supports: { elicitation: false, sampling: false, roots: false } })
 
-/** With the rights of this moment: to do something for it. @throws PegboardError as `rightsNow` */
+/** The caller with its current rights, to make calls. @throws PegboardError as `rightsNow` */
 export function callerNow(kept: StoredCaller, rightsNow: RightsNow): Caller {
   const { grants: _then, ...who } = kept
   return callerAgain({ ...who, ...rightsNow(kept) })

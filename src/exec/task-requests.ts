@@ -1,20 +1,20 @@
-import type { Caller } from '../core/context.ts'
-import { ProtocolFailure } from '../core/failure.ts'
-import { isRecord } from '../core/record.ts'
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import { ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
-import { sessionOwner } from './owner.ts'
-import type { Task } from './task.ts'
-import type { Tasks } from './tasks.ts'
+import type { Task } from './background-task.ts'
+import type { Tasks } from './background-tasks.ts'
+import { sessionOwner } from './task-owner.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The owner of tasks that run here, among the servers behind us. */
+/** Name of this Pegboard among the servers that can own tasks. */
 export const OWN = 'pegboard'
 
-/** How often a client may look. */
+/** Poll interval for clients, in milliseconds. */
 const POLL_MS = 1_000
 
-/** A task of ours as the extension says it. */
+/** A task in the format of the tasks extension. */
 export function wireTask(task: Task, ttlMs: number): Json {
   const { id, startedAt, finishedAt, progress, questions, answer } = task
   const status = statusOf(task)
@@ -35,7 +35,7 @@ export function wireTask(task: Task, ttlMs: number): Json {
 function statusOf({ status, questions, answer }: Task): string {
   if (status === 'running') return questions ? 'input_required' : 'working'
   if (status === 'cancelled') return 'cancelled'
-  // A tool that failed has a result that says so.
+  // A failed tool has a result that says so.
   return answer && 'result' in answer && status !== 'interrupted' ? 'completed' : 'failed'
 }
 
@@ -44,7 +44,7 @@ function errorOf({ answer, outcome }: Task): Json {
   return { code: -32603, message: outcome?.success === false ? outcome.error : 'The task was interrupted.' }
 }
 
-/** Answers requests about tasks of ours, in the words of the extension. */
+/** Answers requests of the tasks extension about Pegboard's own tasks. */
 export const taskRequests =
   (tasks: Tasks, ttlMs: number, caller: Pick<Caller, 'principal' | 'profile' | 'session'>) =>
   async (method: string, params: Json, { inputResponses }: Pick<Relay, 'inputResponses'>) => {
@@ -61,6 +61,6 @@ export const taskRequests =
     return {}
   }
 
-/** Whether a name can be that of a task of ours: a handle, or the shorter ones that earlier versions gave. */
+/** True if a name can be that of a task here: a handle, or a shorter one of earlier versions. */
 export const isOwnTask = (name: unknown): name is string =>
   typeof name === 'string' && /^(?:[0-9a-z]{25}|[0-9a-f]{12})$/.test(name)

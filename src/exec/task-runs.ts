@@ -1,34 +1,35 @@
-import { newerAsk } from '../core/asks.ts'
-import { createEnding, type Ending } from '../core/ending.ts'
 import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
-import type { ToolResult } from '../core/result.ts'
+import { toModernServerRequest } from '../core/server-requests.ts'
 import { noRelay } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
 import type { Table } from '../state/store.ts'
-import type { CallRequest } from './call.ts'
-import { textOf } from './delivery.ts'
+import type { Answered, Json, Kept, SendTo } from './background-task.ts'
+import type { TasksOptions } from './background-tasks.ts'
+import { textOf } from './channel-delivery.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { callerAgain, callerNow } from './stored-caller.ts'
-import type { Answered, Json, Kept, SendTo } from './task.ts'
-import type { TasksOptions } from './tasks.ts'
+import type { CallRequest } from './tool-calls.ts'
 
-/** What could not be kept is tried again after this long, and then after twice as long each time. */
+/** Pauses before a task is stored again; each is twice as long as the one before. */
 const RETRY_MS = { first: 500, most: 15_000 } as const
-/** Of one owner, looked at each so many tasks: then the oldest go of those that are over. */
+/** Maximum number of tasks of one owner; the oldest ended ones are deleted. Checked after each so many tasks. */
 const MAX_KEPT = 1_000
 const LOOK_EVERY = 100
+/** Maximum size of the results of one principal in a profile; the oldest are deleted. */
+const MAX_KEPT_BYTES = 64 * 1024 * 1024
 
 /** A task that runs in this process. */
 export interface Running {
   readonly owner: string
-  readonly ending: Ending
-  /** Somebody waits for it to end, and needs no notice. */
+  readonly abort: AbortController
+  /** Number of callers that wait for its end; with any, no notice is sent. */
   awaited: number
-  /** What it was last written as: when another process has written since, what comes of it here is not kept. */
+  /** Revision that was written last. If another process has written since, the result of this one is dropped. */
   revision: number
-  /** What is being written. */
+  /** The current write. */
   writing: Promise<unknown>
   task: Kept
-  /** What of it only this process knows, and others may know later. */
+  /** True if the latest state is not in the store yet. */
   unwritten: boolean
   over: Promise<void>
   cancelled: boolean
@@ -36,31 +37,31 @@ export interface Running {
   asked: number
 }
 
-/** The tasks that run in this process: from being written down to being over, and what they ask meanwhile. */
+/** The tasks that run in this process, and their open questions. */
 export interface Runs {
   get(id: string): Running | undefined
   all(): readonly Running[]
-  /** It is ours from here on. `revision`: what it is kept as, 0 while it is not. */
-  add(owner: string, task: Kept, how: Partial<Pick<Running, 'ending' | 'awaited' | 'revision'>>): Running
+  /** Adds a task of this process. `revision` is the stored one, 0 if it is not stored yet. */
+  add(owner: string, task: Kept, how: Partial<Pick<Running, 'abort' | 'awaited' | 'revision'>>): Running
   drop(id: string): void
-  /** Runs it to its end; whoever began it looks at `over`. Gives what it failed with. */
+  /** Runs the task to its end; `over` resolves then. Returns the error it failed with. */
   run(one: Running, request: CallRequest): { failure?: unknown }
-  /** The same of a call that is under way. */
+  /** As `run`, for a call that runs already. */
   follow(one: Running, work: Promise<ToolResult>): { failure?: unknown }
-  /** A question of the task waits until somebody answers. */
+  /** A question of the task. Waits for the answer. */
   ask(one: Running, method: string, params: unknown, signal?: AbortSignal): Promise<unknown>
-  /** Nothing where it is not the owner's, or does not run here. */
+  /** Ignored if the task has another owner or does not run here. */
   reply(owner: string, id: string, answers: Json): void
-  /** One after the other, as each is written over the one before. False when another process has written since. */
+  /** Writes in order, each over the one before. False if another process has written since. */
   write(one: Running, task: Kept, expiresAt?: number): Promise<boolean>
-  /** Whether it is not kept any more. It is again with the next write. */
+  /** True if the task is no longer stored. The next write stores it again. */
   isLost(one: Running): Promise<boolean>
   abort(one: Running): void
-  /** What runs is ended, and that is kept. */
+  /** Ends running tasks and stores that. */
   stop(): Promise<void>
 }
 
-/** @param onEnd told of each that ended with nobody waiting for it, once that is kept */
+/** @param onEnd called for each stored task that ended while no caller waited */
 export function createRuns(
   options: TasksOptions,
   table: () => Table<Kept>,
@@ -73,7 +74,7 @@ export function createRuns(
 
   function abort(one: Running): void {
     one.cancelled = true
-    one.ending.abort(cancelledBy())
+    one.abort.abort(cancelledBy())
   }
 
   function run(one: Running, request: CallRequest): { failure?: unknown } {
@@ -82,7 +83,7 @@ export function createRuns(
       options.call({
         ...request,
         relay: noRelay,
-        abort: one.ending,
+        abort: one.abort,
         onProgress(done, total, message) {
           const progress = { done, ...(total === undefined ? {} : { total }), ...(message ? { message } : {}) }
           one.task = { ...one.task, progress }
@@ -104,7 +105,7 @@ export function createRuns(
         outcomeOf(result).outcome,
         { result: options.present(result, callerAgain(one.task.caller)) },
       ])
-      // A result that nobody can be told of is a failure too: the task ends in any case.
+      // A result that cannot be presented is a failure too: the task ends in any case.
       .catch(failed)
       .then(([outcome, answer]) => finish(one, outcome, answer))
     return ended
@@ -119,7 +120,10 @@ export function createRuns(
         then()
       }
       signal?.addEventListener('abort', () => settle(() => reject(signal.reason)), { once: true })
-      one.questions.set(key, { ask: newerAsk(method, params), resolve: (answer) => settle(() => resolve(answer)) })
+      one.questions.set(key, {
+        ask: toModernServerRequest(method, params),
+        resolve: (answer) => settle(() => resolve(answer)),
+      })
       saveQuestions(one)
     })
   }
@@ -130,7 +134,7 @@ export function createRuns(
     const { questions: _before, ...task } = one.task
     one.task = one.questions.size === 0 ? task : { ...task, questions }
     write(one, one.task).catch((error: unknown) =>
-      log.error('the questions of a task could not be kept', { task: one.task.id, error: messageOf(error) }),
+      log.error('cannot store the questions of a task', { task: one.task.id, error: messageOf(error) }),
     )
   }
 
@@ -147,7 +151,7 @@ export function createRuns(
     return written
   }
 
-  /** Nobody deletes one that runs: where it is gone, all that was kept is, and the next write begins it anew. */
+  /** Running tasks are never deleted. If one is gone, the whole store was lost, and the next write starts anew. */
   async function isLost(one: Running): Promise<boolean> {
     if ((await table().get(one.task.id)) !== undefined) return false
     one.revision = 0
@@ -159,15 +163,15 @@ export function createRuns(
     instance.end()
     if (stopped && !cancelled && !outcome.success && one.task.idempotent) return release(one)
     const status = cancelled ? 'cancelled' : stopped ? 'interrupted' : outcome.success ? 'completed' : 'failed'
-    one.task = { ...one.task, status, finishedAt: clock.now(), outcome, answer }
+    one.task = { ...one.task, input: undefined, status, finishedAt: clock.now(), outcome, answer }
     alarms.clear(one.task.id)
     await keep(one, RETRY_MS.first)
-    await makeRoom(one.owner).catch((error: unknown) =>
-      log.warn('old tasks could not be deleted', { error: messageOf(error) }),
-    )
+    await makeRoomFor(one.task)
+      .then(() => makeRoom(one.owner))
+      .catch((error: unknown) => log.warn('cannot delete old tasks', { error: messageOf(error) }))
   }
 
-  /** Until it is kept it can be read here. */
+  /** Until it is stored, it can be read from memory. */
   async function keep(one: Running, retryMs: number): Promise<void> {
     const { owner, task } = one
     const { id } = task
@@ -177,28 +181,46 @@ export function createRuns(
       running.delete(id)
       if (!kept) {
         if (!one.cancelled)
-          log.warn('another process took a task for dead; what came of it here is dropped', { task: id })
+          log.warn('another process has taken over a task of this process; its result here is dropped', { task: id })
       } else if (one.cancelled || (task.sendTo && !stopped && (await sent(task, task.sendTo)))) return
       else if (one.awaited === 0) onEnd(owner, task)
     } catch (error) {
       if (stopped) {
         running.delete(id)
-        return log.error('the result of a task could not be kept', { task: id, error: messageOf(error) })
+        return log.error('cannot store the result of a task', { task: id, error: messageOf(error) })
       }
-      log.warn('the result of a task could not be kept; it is tried again', { task: id, error: messageOf(error) })
+      log.warn('cannot store the result of a task; Pegboard tries again', { task: id, error: messageOf(error) })
       clock.after(retryMs, () => void keep(one, Math.min(retryMs * 2, RETRY_MS.most)))
     }
   }
 
-  /** Whether what it gave is where its owner wants it. */
+  /** True if the result was sent to the owner's channel. */
   async function sent({ id, caller, outcome }: Kept, { channel, maxChars }: SendTo): Promise<boolean> {
     if (!outcome) return false
     try {
       await options.deliver(callerNow(caller, options.rightsNow), channel, textOf(outcome, maxChars))
       return true
     } catch (error) {
-      log.warn('the result of a task could not be sent', { task: id, channel, error: messageOf(error) })
+      log.warn('cannot send the result of a task', { task: id, channel, error: messageOf(error) })
       return false
+    }
+  }
+
+  /** Results stored by this process, oldest first, by principal and profile. */
+  const ledger = new Map<string, { readonly id: string; readonly bytes: number; readonly until: number }[]>()
+
+  async function makeRoomFor({ id, caller, outcome, answer }: Kept): Promise<void> {
+    const whose = JSON.stringify([caller.principal, caller.profile])
+    const now = clock.now()
+    const kept = (ledger.get(whose) ?? []).filter(({ until }) => until > now)
+    kept.push({ id, bytes: JSON.stringify([outcome, answer]).length, until: now + settings.resultTtlMs })
+    ledger.set(whose, kept)
+    let bytes = kept.reduce((sum, one) => sum + one.bytes, 0)
+    while (bytes > MAX_KEPT_BYTES && kept.length > 1) {
+      const oldest = kept.shift()
+      if (oldest === undefined) break
+      bytes -= oldest.bytes
+      await table().delete(oldest.id)
     }
   }
 
@@ -210,7 +232,7 @@ export function createRuns(
     await Promise.all(over.slice(0, Math.max(0, over.length - MAX_KEPT)).map(({ id }) => table().delete(id)))
   }
 
-  /** For another process, or the next. */
+  /** Leaves the task to another process, or to the next start. */
   async function release(one: Running): Promise<void> {
     const { task } = one
     running.delete(task.id)
@@ -218,18 +240,18 @@ export function createRuns(
       await write(one, { ...task, instance: '' })
       await alarms.set(task.id, clock.now())
     } catch (error) {
-      log.error('a task could not be handed on', { task: task.id, error: messageOf(error) })
+      log.error('cannot hand over a task to another process', { task: task.id, error: messageOf(error) })
     }
   }
 
   return {
     get: (id) => running.get(id),
     all: () => [...running.values()],
-    add(owner, task, { ending = createEnding(), awaited = 0, revision = 0 }) {
+    add(owner, task, { abort = new AbortController(), awaited = 0, revision = 0 }) {
       const one: Running = {
         owner,
         task,
-        ending,
+        abort,
         awaited,
         over: Promise.resolve(),
         revision,
@@ -257,7 +279,7 @@ export function createRuns(
     async stop() {
       stopped = true
       const left = [...running.values()]
-      for (const { ending } of left) ending.abort(shuttingDown())
+      for (const { abort } of left) abort.abort(shuttingDown())
       await Promise.all(left.map(({ over }) => over))
     },
   }

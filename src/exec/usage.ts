@@ -1,32 +1,34 @@
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { keyOf } from '../state/documents.ts'
+import { keyOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
 
 export interface ToolCount {
   readonly tool: string
   readonly calls: number
   readonly failures: number
-  /** Of the calls that were successful, on average. */
+  /** Average of the successful calls. */
   readonly ms: number
 }
 
-/** How often each tool ran, for whom. */
+/** How often each tool ran, by principal. */
 export interface Usage {
-  /** @param code of one that failed */
+  /** @param code error code of a failed call */
   add(tool: string, principal: string, ms: number, code: string | undefined): void
-  /** How often tools ran successfully for somebody. Ranking uses it: what others do neither shows nor steers what somebody finds. */
+  /**
+   * Number of successful runs of each tool for one principal. Search ranks by it; other principals have no influence.
+   */
   of(principal: string): (tool: string) => number
   counts(principal: string): readonly ToolCount[]
-  /** From now on it is kept, and goes on from what was kept before. */
+  /** Loads stored counts and starts to store new ones. */
   start(kept: UsageStore): Promise<void>
-  /** Keeps what is not kept yet. */
+  /** Stores what is not stored yet. */
   stop(): Promise<void>
 }
 
 export interface UsageStore {
-  /** Whether there may be something in it. */
+  /** True if there are counts from before. */
   readonly hasPast: boolean
   readonly table: () => Table<KeptCount>
   readonly clock: Clock
@@ -42,15 +44,15 @@ interface Counter {
 export type KeptCount = Readonly<Counter> & { readonly tool: string }
 
 const MAX_PRINCIPALS = 1_000
-/** Together, as nobody waits for it. */
+/** Counts are stored together, because no caller waits for them. */
 const KEEP_MS = 30_000
-/** A tool that nobody has used for so long was never used. */
+/** Counts older than this are dropped. */
 const FORGET_MS = 90 * 24 * 60 * 60_000
 const TRIES = 10
 
 export function createUsage(): Usage {
   const principals = new Map<string, Map<string, Counter>>()
-  /** What was added since it was last kept. */
+  /** Counts that are not stored yet. */
   let news = new Map<string, Map<string, Counter>>()
   let kept: UsageStore | undefined
   let cancel: (() => void) | undefined
@@ -87,7 +89,7 @@ export function createUsage(): Usage {
         ),
       )
     } catch (error) {
-      store.log.warn('how often tools were used could not be kept', { error: messageOf(error) })
+      store.log.warn('cannot store usage counts of tools', { error: messageOf(error) })
     }
   }
 

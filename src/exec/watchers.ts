@@ -1,39 +1,32 @@
+import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Caller } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
-import { newHandle } from '../core/handle.ts'
-import type { Log } from '../core/log.ts'
-import type { ToolResult } from '../core/result.ts'
-import type { Alarms } from '../state/alarms.ts'
-import type { Store } from '../state/store.ts'
-import type { CallRequest } from './call.ts'
-import { createDues, type Due, isDue, LEFT } from './dues.ts'
-import type { Inbox } from './inbox.ts'
-import type { Instance } from './instance.ts'
+import { randomId } from '../core/random-id.ts'
+import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
+import { createDueQueue, type Due, isDue, PROCESS_LEFT } from './due-queue.ts'
 import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
-import { type Lacks, onBehalf } from './on-behalf.ts'
-import type { Outcome } from './outcome.ts'
-import { lastingOwner } from './owner.ts'
-import { type RightsNow, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { type Outcome, shortenOutcome } from './outcome.ts'
+import { type StoredCaller, storedCaller } from './stored-caller.ts'
+import { lastingOwner } from './task-owner.ts'
 
-/** One look at a tool. */
+/** The result of one check. */
 export interface Seen {
   readonly check: number
   readonly at: number
   readonly success: boolean
-  /** The beginning of what it said. */
+  /** The beginning of the result. */
   readonly preview: string
   readonly notified: boolean
 }
 
-/** A call made again and again, of which only some are told. */
+/** A call that is repeated; its owner is notified of some results. */
 export interface Watcher extends Due {
   readonly caller: StoredCaller
   readonly tool: string
   readonly params: Readonly<Record<string, unknown>>
   readonly label: string
   readonly intervalMs: number
-  /** 0 has no end. */
+  /** Maximum number of checks; 0: no limit. */
   readonly maxChecks: number
   readonly strategy: Strategy
   readonly expression?: string
@@ -41,9 +34,12 @@ export interface Watcher extends Due {
   readonly status: 'running' | 'paused' | 'completed'
   readonly checks: number
   readonly notices: number
+  /** Number of failed checks. Absent in watchers of earlier versions. */
+  readonly errors?: number
+  readonly notifiedAt?: number
   readonly createdAt: number
   readonly last?: Outcome
-  /** The latest hundred, oldest first. */
+  /** The latest 100, oldest first. */
   readonly history: readonly Seen[]
 }
 
@@ -53,36 +49,26 @@ export type NewWatcher = Pick<
 >
 export type ListedWatcher = Omit<Watcher, 'status'> & {
   readonly id: string
-  /** `stopped` is said once, by what ends it. */
+  /** `stopped` is only returned by `remove`. */
   readonly status: Watcher['status'] | 'stopped'
 }
 
 export interface Watchers {
-  /** Goes on with those of before; those whose tool is gone are dropped. */
+  /** Continues stored watchers; those whose tool is gone are dropped. */
   start(): Promise<void>
   add(caller: Caller, watcher: NewWatcher): Promise<ListedWatcher>
   get(caller: Caller, id: string): Promise<ListedWatcher | undefined>
   list(caller: Caller): Promise<readonly ListedWatcher[]>
-  /** `undefined` where there is none; the same as before where it is not in a state for that. */
+  /** `undefined` if there is none; unchanged if it is in another state. */
   pause(caller: Caller, id: string): Promise<ListedWatcher | undefined>
   resume(caller: Caller, id: string): Promise<ListedWatcher | undefined>
   remove(caller: Caller, id: string): Promise<ListedWatcher | undefined>
   stop(): Promise<void>
 }
 
-export interface WatchersOptions {
-  readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rightsNow: RightsNow
-  readonly lacks: Lacks
-  readonly store: Store
-  readonly clock: Clock
-  /** What intervals are measured by: a clock that is set does not shorten or lengthen one. */
+export interface WatchersOptions extends DueWorkOptions {
+  /** Measures intervals: setting the clock neither shortens nor lengthens one. `alarms` must use it too. */
   readonly steady: Clock
-  readonly log: Log
-  readonly inbox: Inbox
-  readonly instance: Instance
-  /** On the steady clock. */
-  readonly alarms: Alarms
 }
 
 const isWatcher = (value: unknown): boolean =>
@@ -95,64 +81,45 @@ const isWatcher = (value: unknown): boolean =>
 const MAX_WATCHERS = 100
 const MAX_SEEN = 100
 const PREVIEW = 500
-/** Codes that mean the tool is not there any more. */
-const GONE: ReadonlySet<string> = new Set(['E_NOT_FOUND'])
 
-export function createWatchers({
-  call,
-  rightsNow,
-  lacks,
-  store,
-  clock,
-  steady,
-  log,
-  inbox,
-  instance,
-  alarms,
-}: WatchersOptions): Watchers {
-  const look = onBehalf(call, rightsNow)
-  const dues = createDues<Watcher>({
+export function createWatchers(options: WatchersOptions): Watchers {
+  const { lacks, store, clock, steady, log, inbox, instance, alarms } = options
+  const call = createDueCalls(options, 'watcher')
+  const dueQueue = createDueQueue<Watcher>({
     alarms,
     table: store.table<Watcher>('watcher', isWatcher),
     clock: steady,
     log,
     instance,
     claim: (watcher, now) => ({ ...watcher, nextAt: now + watcher.intervalMs }),
-    // Kept by a process whose clock was ahead.
+    // It was stored by a process whose clock was ahead.
     replan: (watcher, now) =>
       watcher.nextAt !== null && watcher.nextAt > now + watcher.intervalMs
         ? { ...watcher, nextAt: now + watcher.intervalMs }
         : undefined,
     lacks: ({ caller, tool }) => lacks(caller, tool),
     async run(id, owner, watcher, mayLeave) {
-      const now = await look(watcher.caller, watcher.tool, watcher.params)
-      // The tool itself may say so of something that it looks for.
-      if (!now.success && GONE.has(now.code) && lacks(watcher.caller, watcher.tool)) {
-        if (await mayLeave()) {
-          log.warn('a watcher is left to other processes, because its tool is not in this one', {
-            watcher: id,
-            tool: watcher.tool,
-          })
-          return LEFT
-        }
-        log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool: watcher.tool })
+      const { caller, tool, params } = watcher
+      const whole = await call({ id, caller, tool, params, mayLeave })
+      if (whole === PROCESS_LEFT) return whole
+      const now = shortenOutcome(whole)
+      if (!now.success && now.code === 'E_NOT_FOUND' && lacks(caller, tool)) {
+        log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })
         return {
           change: () => undefined,
           tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`),
         }
       }
-      if (!now.success && now.code === 'E_OWNER_GONE') {
-        log.warn('a watcher rests, because its owner may not come in any more', { watcher: id, error: now.error })
+      if (!now.success && now.code === 'E_OWNER_GONE')
         return {
           change: (current) => ({ ...current, status: 'paused', nextAt: null, last: now }),
           tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`),
         }
-      }
       const number = watcher.checks + 1
       const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
       const notified = isWorthTelling(watcher.strategy, {
         number,
-        now,
+        now: threshold ? whole : now,
         before: watcher.last,
         batchSize: watcher.batchSize,
         ...(threshold ? { threshold } : {}),
@@ -167,6 +134,8 @@ export function createWatchers({
           ...current,
           checks: number,
           notices: current.notices + (notified ? 1 : 0),
+          errors: (current.errors ?? 0) + (now.success ? 0 : 1),
+          ...(notified ? { notifiedAt: seen.at } : {}),
           last: now,
           history: [...current.history, seen].slice(-MAX_SEEN),
           ...(over ? { status: 'completed' as const, nextAt: null } : {}),
@@ -174,11 +143,11 @@ export function createWatchers({
       }
       return { change, tell }
     },
-    // What is watched is read again at its next time.
-    abandoned: (_id, _owner, watcher) => watcher,
+    // The next check reads the value again.
+    abandoned: () => ({ change: (watcher) => watcher }),
   })
 
-  /** Its next time as the clock of now has it. */
+  /** `nextAt` as a time of day. */
   const shown = (id: string, value: Watcher): ListedWatcher => ({
     ...value,
     id,
@@ -186,18 +155,18 @@ export function createWatchers({
   })
   const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && shown(id, value)
   const change = async (caller: Caller, id: string, to: (value: Watcher) => Watcher | undefined) =>
-    listed(id, await dues.change(lastingOwner(caller), id, to))
+    listed(id, await dueQueue.change(lastingOwner(caller), id, to))
 
   return {
-    start: dues.start,
+    start: dueQueue.start,
     async add(caller, wanted) {
       const owner = lastingOwner(caller)
-      const all = await dues.list(owner)
-      // Those that are over make room, the oldest first.
+      const all = await dueQueue.list(owner)
+      // Completed watchers make room, the oldest first.
       const over = all.filter(({ value }) => value.status === 'completed')
       for (const one of over.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
-        await dues.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
-      const id = newHandle()
+        await dueQueue.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
+      const id = randomId()
       const now = clock.now()
       const watcher: Watcher = {
         ...wanted,
@@ -205,18 +174,19 @@ export function createWatchers({
         status: 'running',
         checks: 0,
         notices: 0,
+        errors: 0,
         createdAt: now,
         history: [],
         nextAt: steady.now() + wanted.intervalMs,
       }
-      if (!(await dues.add(id, owner, watcher, MAX_WATCHERS)))
+      if (!(await dueQueue.add(id, owner, watcher, MAX_WATCHERS)))
         throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {
-          hint: 'End some with watch_stop.',
+          hint: 'Stop some with watch_stop.',
         })
       return shown(id, watcher)
     },
-    get: async (caller, id) => listed(id, await dues.get(lastingOwner(caller), id)),
-    list: async (caller) => (await dues.list(lastingOwner(caller))).map(({ id, value }) => shown(id, value)),
+    get: async (caller, id) => listed(id, await dueQueue.get(lastingOwner(caller), id)),
+    list: async (caller) => (await dueQueue.list(lastingOwner(caller))).map(({ id, value }) => shown(id, value)),
     pause: (caller, id) =>
       change(caller, id, (now) => (now.status === 'running' ? { ...now, status: 'paused', nextAt: null } : now)),
     resume: (caller, id) =>
@@ -227,7 +197,7 @@ export function createWatchers({
       const last = await change(caller, id, () => undefined)
       return last && { ...last, status: 'stopped', nextAt: null }
     },
-    stop: dues.stop,
+    stop: dueQueue.stop,
   }
 }
 

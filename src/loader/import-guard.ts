@@ -2,21 +2,24 @@ import { Worker } from 'node:worker_threads'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
-/** Stops code that runs without a pause while a file is imported: nothing else of the process runs until it is over. */
+/** Stops code that blocks the event loop while a file is imported. Meanwhile, the rest of the process cannot run. */
 export interface ImportGuard {
-  /** @throws what `late` makes when the code was stopped */
+  /** @throws the error of `late` if the code was stopped */
   watch<T>(work: () => Promise<T>, late: () => Error): Promise<T>
   close(): void
 }
 
-/** So long the thread may compute without a pause. Counted in processor time: on a busy machine a file has to wait. */
+/**
+ * Maximum time that the import may compute without a pause. Measured as processor time, because files wait longer on a
+ * busy machine.
+ */
 const MAX_BUSY_MS = 3_000
 const BEAT_MS = 100
 const [BEATS, WATCHING] = [0, 1]
 
 /**
- * The watcher runs in a thread of its own, which is the only one that still does while the main one is busy. Through the
- * inspector, which opens no port, it has V8 end what runs; the event loop goes on after that.
+ * The watcher runs in its own thread, because the main thread is blocked. It uses the inspector, which opens no port,
+ * to make V8 stop the running code. The event loop then continues.
  */
 const WATCHER = `
 const { parentPort, workerData } = require('node:worker_threads')
@@ -50,7 +53,10 @@ setInterval(() => {
 }, ${BEAT_MS})
 `
 
-/** @param maxStillMs so long the thread may stand still without computing, as one that waits for a program does */
+/**
+ * @param maxStillMs maximum time that the thread may be blocked without computing, for example while it waits for a
+ * program
+ */
 export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
   const shared = new SharedArrayBuffer(8)
   const state = new Int32Array(shared)
@@ -58,17 +64,19 @@ export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
   const worker = new Worker(WATCHER, {
     eval: true,
     workerData: { state: shared, maxBusyMs: MAX_BUSY_MS, maxStillMs },
-    // Nothing of what this process was started with concerns it.
+    // The thread must not inherit arguments of this process.
     execArgv: [],
     env: {},
     stdin: false,
   })
   worker.unref()
   worker.on('message', ({ failed }: { failed?: string }) => {
-    if (failed !== undefined) log.warn('a file that runs without a pause could not be stopped', { error: failed })
+    if (failed !== undefined) log.warn('cannot stop a file that blocks the event loop', { error: failed })
     else stop?.()
   })
-  worker.on('error', (error) => log.warn('files are imported unwatched', { error: messageOf(error) }))
+  worker.on('error', (error) =>
+    log.warn('cannot watch imports: a file that blocks the event loop is not stopped', { error: messageOf(error) }),
+  )
   const beat = setInterval(() => Atomics.add(state, BEATS, 1), BEAT_MS)
   beat.unref()
   return {

@@ -1,20 +1,20 @@
 import { compileFunction } from 'node:vm'
 
-/** What is only in files that import or export, or that are CommonJS. */
+/** Matches syntax that only occurs in ES modules and CommonJS files. */
 const MODULE = /^\s*(?:import|export)\b|\bmodule\.exports\b|^\s*exports\.|\brequire\s*\(/m
 const DECLARED = /^(?:async\s+)?(?:function\s*\*?|const|let|var|class)\s+([A-Za-z_$][\w$]*)/gm
 
-/** Whether a file is a plain script, whose functions script-style files expect to see. */
+/** True for a plain script, whose functions script-style files share. */
 export const isScript = (file: string, source: string): boolean => /\.js$/.test(file) && !MODULE.test(source)
 
-/** Runs a plain script and gives back what it declares at its top level. */
+/** Runs a plain script and returns its top-level declarations. */
 export function runScript(file: string, source: string): Record<string, unknown> {
   const names = [...new Set([...source.matchAll(DECLARED)].map(([, name]) => name as string))]
   const run = compileFunction(`${source}\n;return { ${names.join(', ')} }`, [], { filename: file })
   return run() as Record<string, unknown>
 }
 
-/** Names that script-style files share, as if all were one file. */
+/** Names that script-style files share, as if they were one file. */
 export interface ScriptScope {
   /** @returns names that are not shared, because the runtime has them already */
   share(file: string, names: Readonly<Record<string, unknown>>): string[]
@@ -35,7 +35,7 @@ export function createScriptScope(): ScriptScope {
     share(file, names) {
       forget(file)
       return Object.entries(names).flatMap(([name, value]) => {
-        // Pegboard itself runs with these names.
+        // Pegboard itself uses these names.
         if (name in scope && !owners.has(name)) return [name]
         owners.set(name, file)
         Object.defineProperty(scope, name, { value, configurable: true, writable: true, enumerable: false })

@@ -1,11 +1,11 @@
-/** What `{{…}}` in a module's configuration and set-up steps may stand for. */
+/** Values for `{{…}}` in the configuration and set-up steps of a module. */
 export interface TemplateVars {
   readonly workspace: string
   readonly state_dir: string
   readonly cache_dir: string
   readonly modules_dir?: string
   readonly config_file?: string
-  /** What requests say they come from. */
+  /** User agent of requests. */
   readonly user_agent?: string
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -13,10 +13,10 @@ export interface TemplateVars {
 const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'config_file', 'user_agent'])
 
 /**
- * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`, `{{env.NAME}}`
- * and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay as they are. An empty variable
- * counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
- * @param done what was filled before, and came back with defaults: it is text by now, whatever it looks like
+ * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`,
+ * `{{env.NAME}}` and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay unchanged.
+ * An empty variable counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
+ * @param done values that were filled before; they are plain text now
  * @throws Error naming an environment variable that is not set
  */
 export function fillTemplates(value: unknown, vars: TemplateVars, done?: unknown): unknown {

@@ -1,6 +1,5 @@
-import type { CallContext, SentFile, SharedFile } from '../core/context.ts'
+import type { CallContext, SentFile, SharedFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { ToolLoop } from '../core/loop.ts'
 import type {
   Adapters,
   Completed,
@@ -14,19 +13,20 @@ import type {
   Registry,
   Tasks,
   Threadweave,
-} from '../core/services.ts'
+} from '../core/service-types.ts'
+import type { ToolLoop } from '../core/tool-loop.ts'
 
-/** A file as tools of the simpler shapes send it. */
+/** A file, in the format of tools in single files. */
 export interface SentEntry {
   readonly data: Uint8Array | string
   readonly filename: string
   readonly mimetype: string
   readonly file_url?: string
-  /** Which call sent it, of those that share a context. */
+  /** Number of the call that sent it, among calls that share a context. */
   readonly call_index?: number
 }
 
-/** What such tools may ask of a language model. */
+/** A request to a language model, in the format of tools in single files. */
 export interface FlatLlm {
   readonly source: Llm['source']
   complete(wanted: {
@@ -59,15 +59,15 @@ export interface FlatThreadweave {
   shadow_set: Threadweave['shadowSet']
 }
 
-/** A set that only grows. */
+/** A set that entries are only added to. */
 export interface InjectedTools extends Set<string> {
   /** Adds names, as `add` does. */
   push(...names: readonly string[]): number
 }
 
 /**
- * The flat context that tools in single files receive. Every field has a default, so a test may write `new ToolContext()`.
- * A service that is not there is `null`. `sent_files` and `injected_tools` are only ever appended to.
+ * The flat context that tools in single files receive. Every field has a default, so a test may write `new
+ * ToolContext()`. An unavailable service is `null`. `sent_files` and `injected_tools` only grow.
  */
 export class ToolContext {
   platform = ''
@@ -92,9 +92,9 @@ export class ToolContext {
   sent_files: SentEntry[] = []
 }
 
-/** What the twenty fields have no name for, as a call's own context has it. */
+/** The fields of `ToolContext`, and others that only Pegboard has. */
 export interface CallToolContext extends ToolContext {
-  /** The same store as `redis` where that is one, else in a file. */
+  /** The same store as `redis` if there is one, otherwise in a file. */
   readonly kv: Kv | null
   readonly llm: FlatLlm | null
   readonly loop: ToolLoop | null
@@ -104,7 +104,7 @@ export interface CallToolContext extends ToolContext {
   injectTool(name: string): void
 }
 
-/** The flat view of a call, over the same objects. A field is made when it is looked at. */
+/** The flat view of a call, over the same objects. Fields are created on first access. */
 export function flatContext(ctx: CallContext): CallToolContext {
   const { origin, caller, services } = ctx
   const flat = Object.assign(new ToolContext(), {
@@ -117,18 +117,18 @@ export function flatContext(ctx: CallContext): CallToolContext {
   })
   const adapters = (): Adapters | null => services.adapters
   const llm = (): FlatLlm | null => flatLlm(services.llm)
-  lazily(flat, 'adapter', () => adapters()?.current ?? null)
-  lazily(flat, 'config', () => services.config)
-  lazily(flat, 'redis', () => (services.kv?.backend === 'redis' ? services.kv : null))
-  lazily(flat, 'message_cache', () => services.messages)
-  lazily(flat, 'task_manager', () => services.tasks)
-  lazily(flat, 'kg_manager', () => flatGraph(services.memory))
-  lazily(flat, 'threadweave', () => flatThreadweave(services.memory))
-  lazily(flat, 'tool_registry', () => services.registry)
-  lazily(flat, 'conversation_manager', () => flatConversations(services.conversations))
-  lazily(flat, 'openrouter', llm)
-  lazily(flat, 'all_adapters', () => adapters()?.list() ?? [])
-  lazily(
+  defineLazily(flat, 'adapter', () => adapters()?.current ?? null)
+  defineLazily(flat, 'config', () => services.config)
+  defineLazily(flat, 'redis', () => (services.kv?.backend === 'redis' ? services.kv : null))
+  defineLazily(flat, 'message_cache', () => services.messages)
+  defineLazily(flat, 'task_manager', () => services.tasks)
+  defineLazily(flat, 'kg_manager', () => flatGraph(services.memory))
+  defineLazily(flat, 'threadweave', () => flatThreadweave(services.memory))
+  defineLazily(flat, 'tool_registry', () => services.registry)
+  defineLazily(flat, 'conversation_manager', () => flatConversations(services.conversations))
+  defineLazily(flat, 'openrouter', llm)
+  defineLazily(flat, 'all_adapters', () => adapters()?.list() ?? [])
+  defineLazily(
     flat,
     'adapters_by_name',
     () =>
@@ -138,18 +138,17 @@ export function flatContext(ctx: CallContext): CallToolContext {
           .map((adapter) => [adapter.name, adapter]),
       ),
   )
-  lazily(flat, 'injected_tools', () => injectedBy(ctx))
-  lazily(flat, 'sent_files', () => sentBy(ctx))
-  lazily(flat, 'kv', () => services.kv, false)
-  lazily(flat, 'llm', llm, false)
-  lazily(flat, 'loop', () => ctx.loop, false)
-  lazily(flat, 'module_config', () => ctx.config ?? null, false)
-  lazily(flat, 'sendFile', () => (file: SentEntry) => ctx.sendFile(fromEntry(file)), false)
-  lazily(flat, 'injectTool', () => ctx.injectTool, false)
+  defineLazily(flat, 'injected_tools', () => injectedBy(ctx))
+  defineLazily(flat, 'sent_files', () => sentBy(ctx))
+  defineLazily(flat, 'kv', () => services.kv, false)
+  defineLazily(flat, 'llm', llm, false)
+  defineLazily(flat, 'loop', () => ctx.loop, false)
+  defineLazily(flat, 'module_config', () => ctx.config ?? null, false)
+  defineLazily(flat, 'sendFile', () => (file: SentEntry) => ctx.sendFile(fromEntry(file)), false)
+  defineLazily(flat, 'injectTool', () => ctx.injectTool, false)
   return flat as CallToolContext
 }
 
-/** @param shown false for what is none of the twenty */
 const flatGraph = (memory: Memory | null): FlatGraph | null =>
   memory && {
     add_entity: memory.graph.addEntity,
@@ -168,7 +167,8 @@ const flatThreadweave = (memory: Memory | null): FlatThreadweave | null =>
     shadow_set: memory.threadweave.shadowSet,
   }
 
-function lazily(target: object, name: string, make: () => unknown, shown = true): void {
+/** @param shown false for properties that `ToolContext` does not have */
+function defineLazily(target: object, name: string, make: () => unknown, shown = true): void {
   let made: { readonly value: unknown } | undefined
   Object.defineProperty(target, name, {
     enumerable: shown,
@@ -198,7 +198,7 @@ function toEntry({ data, filename, mimetype, fileUrl, callIndex }: SharedFile): 
   return { data, filename, mimetype, ...(fileUrl === undefined ? {} : { file_url: fileUrl }), call_index: callIndex }
 }
 
-/** A set that only grows: what is added is wanted by the call. */
+/** A set that only grows. Adding a name injects that tool. */
 function injectedBy(ctx: CallContext): InjectedTools {
   const own = new Set(ctx.injectedTools)
   const add = own.add.bind(own)
@@ -209,7 +209,7 @@ function injectedBy(ctx: CallContext): InjectedTools {
         return add(name)
       },
     },
-    // Authors who know it as a list push.
+    // Authors who expect a list call `push`.
     push: {
       value(...names: readonly string[]) {
         for (const name of names) own.add(name)
@@ -221,7 +221,7 @@ function injectedBy(ctx: CallContext): InjectedTools {
   }) as InjectedTools
 }
 
-/** The list of all that was sent by calls that share it; a `push` sends, and nothing else changes it. */
+/** All files that calls with this context sent. `push` sends a file; other changes fail. */
 function sentBy(ctx: CallContext): SentEntry[] {
   const entries: SentEntry[] = []
   const catchUp = (): void => {
@@ -258,19 +258,24 @@ function onlyAppend(): never {
 
 /** The second argument of `execute(args, env)` in script-style files. */
 export interface ScriptEnv {
-  readonly speaker: { readonly alias: string }
+  readonly speaker: {
+    readonly id: string
+    readonly alias: string
+    /** `level` is 0 (guest), unless a trusted client sets another one. */
+    readonly attrs: { readonly level: number }
+  }
   readonly channel: string
   readonly channel_members: readonly string[]
   readonly seen_members: readonly string[]
   readonly mode: string
-  /** What `_` files exported or declared, by their names without the underscore. */
+  /** Exports and declarations of helper files, by file name without the underscore. */
   readonly shared: Readonly<Record<string, unknown>>
 }
 
 export function scriptEnv({ origin, caller, shared }: CallContext): ScriptEnv {
-  const { userName, channelId, channelMembers = [], seenMembers = [] } = origin
+  const { userId, userName, userLevel = 0, channelId, channelMembers = [], seenMembers = [] } = origin
   return {
-    speaker: { alias: userName || caller.principal },
+    speaker: { id: userId || caller.principal, alias: userName || caller.principal, attrs: { level: userLevel } },
     channel: channelId,
     channel_members: channelMembers,
     seen_members: seenMembers,

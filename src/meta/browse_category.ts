@@ -1,37 +1,40 @@
+import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
-import { nearest } from '../core/names.ts'
-import { valueResult } from '../core/result.ts'
+import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
-import { firstSentence } from '../view/listing.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys, text, whole } from './input.ts'
-import { standing } from './standing.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { valueResult } from '../core/tool-result.ts'
+import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys, readInteger, readText } from './meta-input.ts'
+import { ownerStatus } from './owner-status.ts'
 
 export const browseCategory = (host: Host): MetaTool => ({
   name: 'browse_category',
   title: 'Browse category',
   step: 'discover',
-  description: () => 'The tools of one category, in pages.',
+  description: () => 'List the tools of one category, in pages.',
   inputSchema: {
     type: 'object',
     properties: {
       category: { type: 'string' },
-      page: { type: 'integer', default: 1 },
+      page: { type: 'integer' },
       page_size: { type: 'integer', default: 20 },
     },
     required: ['category'],
   },
   hints: { readOnlyHint: true, openWorldHint: false },
   run(input, request) {
-    onlyKeys(input, ['category', 'page', 'page_size'], 'browse_category')
-    const wanted = text(input, 'category', 'browse_category', 200)
-    const page = whole(input, 'page', 'browse_category', 1, 1_000_000, 1)
-    const pageSize = whole(input, 'page_size', 'browse_category', 1, 100, 20)
+    onlyKeys(input, ['category', 'page', 'page_size', 'max_tokens'], 'browse_category')
+    const tokens = readMaxTokens(input, 'browse_category')
+    const wanted = readText(input, 'category', 'browse_category', 200)
+    const page = readInteger(input, 'page', 'browse_category', 1, 1_000_000, 1)
+    const pageSize = readInteger(input, 'page_size', 'browse_category', 1, 100, 20)
     const view = host.view(request.caller)
     const owner = view.owners.find(({ id }) => id === wanted) ?? view.owners.find(({ id }) => id === `mcp_${wanted}`)
     if (!owner) {
       const ids = view.owners.map(({ id }) => id)
-      const [near] = nearest(wanted, ids)
+      const [near] = findNearest(wanted, ids)
       throw new PegboardError(
         'E_NOT_FOUND',
         `Category '${wanted.slice(0, 80)}' not found. Available categories: ${ids.join(', ')}.`,
@@ -47,15 +50,29 @@ export const browseCategory = (host: Host): MetaTool => ({
       risk_level: riskOf(entry.tool.effect),
       tags: entry.tool.tags,
     }))
-    return valueResult({
+    const answer = (some: readonly object[], size: number, rest: object = {}): object => ({
       category: owner.id,
-      summary: owner.summary,
-      ...standing(owner, host.now()),
-      tools,
+      ...rest,
+      ...ownerStatus(owner, host.now()),
+      tools: some,
       page,
-      page_size: pageSize,
-      total_pages: Math.ceil(all.length / pageSize),
+      page_size: size,
+      total_pages: Math.ceil(all.length / size),
       total_tools: all.length,
     })
+    function* answers(): Iterable<object> {
+      yield answer(tools, pageSize, { summary: host.categoryLine(owner as Owner, view) })
+      const plain = tools.map(({ name, description }) => ({ name, description }))
+      yield answer(plain, pageSize)
+      yield answer(
+        plain.map(({ name }) => ({ name })),
+        pageSize,
+      )
+      const from = (page - 1) * pageSize
+      // A smaller page that begins with the same tool.
+      for (const some of shrinking(plain.map(({ name }) => ({ name }))))
+        if (from % some.length === 0) yield { ...answer(some, some.length), page: from / some.length + 1 }
+    }
+    return valueResult(firstFitting(tokens, answers()))
   },
 })

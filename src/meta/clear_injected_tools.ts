@@ -1,11 +1,11 @@
-import { valueResult } from '../core/result.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys } from './input.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys } from './meta-input.ts'
 
 export const clearInjectedTools = (host: Host): MetaTool => ({
   name: 'clear_injected_tools',
   title: 'Clear injected tools',
-  description: () => 'Takes all injected tools off the list again.',
+  description: () => 'Remove all injected tools from the list.',
   inputSchema: { type: 'object', properties: {} },
   hints: { readOnlyHint: true, openWorldHint: false },
   run(input, { caller }) {

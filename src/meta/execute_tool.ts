@@ -1,19 +1,22 @@
+import { checkText } from '../core/argument-limits.ts'
 import { PegboardError } from '../core/errors.ts'
-import { checkText } from '../core/guard.ts'
-import { type ToolResult, valueResult } from '../core/result.ts'
-import { signatureOf } from '../core/signature.ts'
-import type { CallRequest } from '../exec/call.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { signatureOf } from '../core/tool-signature.ts'
+import { failureOfResult } from '../exec/explain-failure.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
-import type { Host, MetaTool } from './host.ts'
-import { ANY_ARGUMENTS, invalid } from './input.ts'
-import type { Unlisted } from './unlisted.ts'
-import { startUnseen } from './unseen.ts'
+import { readMaxTokens } from './fit-answer.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { ANY_ARGUMENTS, createInputError } from './meta-input.ts'
+import { startUnseenServer } from './start-unseen-server.ts'
+import type { Unlisted } from './unlisted-tools.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
 const NAME_KEYS = ['name', 'tool_name', 'tool'] as const
 const PARAM_KEYS = ['params', 'arguments', 'args', 'tool_params', 'parameters'] as const
 
-/** The name of a tool about tools, which may be called as one of the module `context_builder`. */
+/** The name of a meta-tool; callers may prefix it with `context_builder`. */
 export const bareName = (name: string): string =>
   name.startsWith('context_builder') ? name.replace(/^context_builder(?:__|[.:])/, '') : name
 
@@ -27,13 +30,13 @@ export const executeTool = (
   name: 'execute_tool',
   title: 'Execute tool',
   step: 'execute',
-  description: () => 'Run a tool found by search_tools, e.g. name "category.tool", params {"path": "a.txt"}.',
+  description: () => 'Run a tool, e.g. name "category.tool", params {"path": "a.txt"}.',
   inputSchema: {
     type: 'object',
-    properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
+    properties: { name: { type: 'string' }, params: ANY_ARGUMENTS, max_tokens: { type: 'integer' } },
     required: ['name'],
   },
-  // It can reach any tool, so it is as bad as the worst of them.
+  // It can run any tool, so its hints are those of the most dangerous one.
   hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   async run(raw, request) {
     const { name, params } = readCall(raw)
@@ -46,39 +49,61 @@ export const executeTool = (
       )
     let found = host.view(request.caller).resolve(name)
     if (found.kind === 'unknown' && !isUnlisted) {
-      await startUnseen(host, name, request)
+      await startUnseenServer(host, name, request)
       found = host.view(request.caller).resolve(name)
     }
     const entry = found.kind === 'found' ? found.tool : undefined
+    const args = withoutMaxTokens(raw, params, entry)
     const result = await start({
       ...request,
       name,
-      input: entry ? unwrapped(params, entry) : params,
+      input: entry ? unwrapParams(args, entry) : args,
       finders: FINDERS,
     })
     return wrap(result, entry)
   },
 })
 
-/** A module's value gets the envelope; what an upstream says is relayed, with a reminder of the signature when it refused. */
+/**
+ * The arguments without `max_tokens`, if that stands beside them and the tool has no parameter of this name. The limit itself
+ * is applied where the result leaves.
+ * @throws PegboardError E_VALIDATION
+ */
+function withoutMaxTokens(
+  raw: Readonly<Record<string, unknown>>,
+  params: Readonly<Record<string, unknown>>,
+  entry: ViewTool | undefined,
+): Readonly<Record<string, unknown>> {
+  if (raw['max_tokens'] === undefined || !entry) return params
+  const { max_tokens: beside, ...rest } = params
+  const isBeside = beside !== undefined && beside === raw['max_tokens'] && !PARAM_KEYS.some((key) => raw[key] != null)
+  const own = entry.input.json['properties']
+  if (isBeside && isRecord(own) && 'max_tokens' in own) return params
+  readMaxTokens(raw, 'execute_tool')
+  return isBeside ? rest : params
+}
+
+/**
+ * Wraps a module's value in the result envelope. The result of an upstream server is passed on, with the tool's
+ * signature added if the server rejected the arguments.
+ */
 function wrap(result: ToolResult, entry: ViewTool | undefined): ToolResult {
-  if (result.kind === 'value')
-    return valueResult({ success: true, data: result.value ?? null }, result.files, result.warnings)
-  if (result.kind === 'mcp' && result.result.isError === true && entry && looksLikeWrongArguments(result)) {
+  if (result.kind === 'value') {
+    const { value, files, warnings } = result
+    const wrapped = { kind: 'value', value: { success: true, data: value ?? null }, files, warnings } as const
+    // A text stays as it is: within JSON, each of its quotes and line breaks would cost more.
+    return typeof value === 'string' ? { ...wrapped, text: value } : wrapped
+  }
+  if (result.kind === 'mcp' && entry && failureOfResult(result.result) === 'argument') {
     const note = { type: 'text', text: `Signature: ${entry.tool.id}(${signatureOf(entry.input.json)})` }
     return { kind: 'mcp', result: { ...result.result, content: [...(result.result.content ?? []), note] } }
   }
   return result
 }
 
-function looksLikeWrongArguments(result: Extract<ToolResult, { kind: 'mcp' }>): boolean {
-  const first = result.result.content?.[0]
-  return /invalid|required|expected|argument|validation|-32602/i.test(String(first?.text ?? ''))
-}
-
 /**
- * Models malform this call in a few known ways: other key names, arguments as a JSON string, flat beside the name, the
- * whole call one level too deep. All of them mean the same.
+ * Accepts the ways in which models malform this call: other key names, arguments as a JSON string, arguments beside
+ * the name, or the whole call nested one level too deep.
  * @throws PegboardError E_VALIDATION
  */
 export function readCall(
@@ -93,7 +118,7 @@ export function readCall(
   if (nameKey === undefined) {
     const inner = paramsKey && asObject(raw[paramsKey])
     if (inner && NAME_KEYS.some((key) => typeof inner[key] === 'string')) return readCall(inner, tool)
-    throw invalid(tool, 'name: the name of a tool is required, such as "category.tool"')
+    throw createInputError(tool, 'name: the name of a tool is required, such as "category.tool"')
   }
   const name = raw[nameKey] as string
   if (paramsKey === undefined) {
@@ -103,7 +128,7 @@ export function readCall(
     return { name, params: Object.fromEntries(rest) }
   }
   const params = asObject(raw[paramsKey])
-  if (!params) throw invalid(tool, `${paramsKey}: an object of arguments is required`)
+  if (!params) throw createInputError(tool, `${paramsKey}: an object of arguments is required`)
   return { name, params }
 }
 
@@ -126,8 +151,8 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined
   }
 }
 
-/** `{params: {arguments: {...}}}`: unwrapped only when the tool itself has no parameter of that name. */
-function unwrapped(params: Readonly<Record<string, unknown>>, entry: ViewTool): Readonly<Record<string, unknown>> {
+/** `{params: {arguments: {...}}}` is unwrapped only if the tool has no parameter of that name. */
+function unwrapParams(params: Readonly<Record<string, unknown>>, entry: ViewTool): Readonly<Record<string, unknown>> {
   const keys = Object.keys(params)
   const [only] = keys
   if (keys.length !== 1 || only === undefined || !(PARAM_KEYS as readonly string[]).includes(only)) return params

@@ -1,16 +1,24 @@
+import { hash } from 'node:crypto'
 import { PegboardError } from '../core/errors.ts'
-import { valueResult } from '../core/result.ts'
+import type { JsonSchema } from '../core/schema.ts'
 import { riskOf } from '../core/tool.ts'
-import { portableSchema } from '../view/portable.ts'
-import { shownServers, unreadServers } from '../view/unread.ts'
+import { declareTools } from '../core/tool-declarations.ts'
+import { valueResult } from '../core/tool-result.ts'
+import { shortSignatureOf, signatureOf } from '../core/tool-signature.ts'
+import { truncate } from '../core/truncate.ts'
+import { executionOf, fullDescriptionOf } from '../view/listed-tools.ts'
+import { portableSchema } from '../view/portable-schema.ts'
+import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { absentBy, refusalOf } from '../view/visible.ts'
+import { absentBy, refusalOf } from '../view/visibility.ts'
 import { bareName } from './execute_tool.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys, text } from './input.ts'
-import { waitFor } from './standing.ts'
-import { shownMeta, type Unlisted } from './unlisted.ts'
-import { startUnseen } from './unseen.ts'
+import { firstFitting, readMaxTokens } from './fit-answer.ts'
+import { limitOf } from './fit-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys, readFormat, readText } from './meta-input.ts'
+import { waitFor } from './owner-status.ts'
+import { startUnseenServer } from './start-unseen-server.ts'
+import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
 export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
   name: 'get_tool',
@@ -20,8 +28,10 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
   inputSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
   hints: { readOnlyHint: true, openWorldHint: false },
   async run(input, request) {
-    onlyKeys(input, ['name', 'tool_name'], 'get_tool')
-    const name = text(
+    onlyKeys(input, ['name', 'tool_name', 'format', 'hash', 'max_tokens'], 'get_tool')
+    const format = readFormat(input, 'get_tool', host, request.caller)
+    const tokens = readMaxTokens(input, 'get_tool')
+    const name = readText(
       input,
       input.name === undefined && input.tool_name !== undefined ? 'tool_name' : 'name',
       'get_tool',
@@ -29,18 +39,24 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
     )
     const meta = unlisted.of(request.caller).get(bareName(name))
     if (meta) return valueResult(shownMeta(meta, host, request.caller))
-    await startUnseen(host, name, request)
+    await startUnseenServer(host, name, request)
     const view = host.view(request.caller)
     const entry = lookUp(view, name)
     const { tool } = entry
-    return valueResult({
+    const declared = { id: tool.id, about: '', input: entry.input.json, output: tool.output }
+    const execution = request.caller.era === 'legacy' ? executionOf(entry) : undefined
+    const shown = {
       name: tool.id,
-      description: entry.description,
+      description: fullDescriptionOf(entry),
       module: tool.module,
       risk_level: riskOf(tool.effect),
       tags: tool.tags,
-      parameters: portableSchema(entry.input.json, entry.schema),
-      ...(tool.output ? { returns: portableSchema(tool.output, entry.schema) } : {}),
+      ...(format === 'ts'
+        ? { declaration: declareTools([declared]) }
+        : {
+            parameters: portableSchema(entry.input.json, entry.schema),
+            ...(tool.output ? { returns: portableSchema(tool.output, entry.schema) } : {}),
+          }),
       examples: tool.examples.map(({ input: params, note }) => ({ name: tool.id, params, ...(note ? { note } : {}) })),
       side_effects: tool.sideEffects,
       irreversible: tool.effect === 'destructive',
@@ -50,21 +66,53 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
       ...(tool.title === '' || tool.untitled ? {} : { title: tool.title }),
       ...decorationsOf(tool.extra),
       ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
-    })
+      ...(execution === undefined ? {} : { execution }),
+    }
+    const version = hashOf(JSON.stringify(shown))
+    if (input['hash'] === version) return valueResult({ name: tool.id, unchanged: true, hash: version })
+    const most = Math.min(tokens, limitOf(host, request.caller))
+    return valueResult(firstFitting(most, answersFor({ ...shown, hash: version }, entry.input.json)))
   },
 })
 
-/** What its server shows of it. Other members could stand for ours. */
+/** What is shown of a tool if all of it is too long: less and less, but always the parameters that a call needs. */
+function* answersFor(
+  shown: Readonly<Record<string, unknown>> & { readonly name: string; readonly description: string },
+  json: JsonSchema,
+): Iterable<object> {
+  yield shown
+  const { name, description: all, parameters, declaration, returns, hash, risk_level } = shown
+  const cut = (chars: number): string =>
+    chars >= all.length
+      ? all
+      : `${truncate(all, chars)}…\n[NOTICE] Pegboard cut this description: ${chars} of ${all.length} characters are shown.`
+  for (let chars = all.length; chars > LEAST; chars = Math.floor(chars * 0.8))
+    yield { ...shown, description: cut(chars) }
+  const schema = declaration === undefined ? { parameters } : { declaration }
+  yield { name, description: cut(LEAST), risk_level, ...schema, ...(returns === undefined ? {} : { returns }), hash }
+  yield { name, description: cut(SHORT), risk_level, ...schema, hash }
+  yield { name, description: cut(SHORT), risk_level, signature: signatureOf(json), hash }
+  yield { name, signature: shortSignatureOf(json, SHORT), hash }
+}
+
+/** Characters of a description: a shorter one is of little use, and a shorter one still says what the tool is for. */
+const LEAST = 1_024
+const SHORT = 200
+
+/** The decorations that a server may show. Other members could replace ours. */
 const decorationsOf = ({ icons, annotations, _meta }: Readonly<Record<string, unknown>>) => ({
   ...(icons === undefined ? {} : { icons }),
   ...(annotations === undefined ? {} : { annotations }),
   ...(_meta === undefined ? {} : { _meta }),
 })
 
+/** Identifies what was shown, so that a caller that has it need not get it again. */
+const hashOf = (text: string): string => hash('sha256', text, 'base64url').slice(0, 12)
+
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null
 
-/** A visible tool by any spelling. @throws PegboardError as a call would */
+/** Finds a visible tool by any spelling. @throws PegboardError the same errors as a call */
 function lookUp(view: View, name: string): ViewTool {
   const found = view.resolve(name)
   if (found.kind === 'found') return found.tool
@@ -82,7 +130,7 @@ function lookUp(view: View, name: string): ViewTool {
     throw new PegboardError(
       'E_NOT_FOUND',
       `Tool '${name.slice(0, 80)}' not found. Still connecting: ${shownServers(unread)}.`,
-      { retryable: true, hint: 'Try again shortly.' },
+      { class: 'network', hint: 'Try again shortly.' },
     )
   throw new PegboardError(
     'E_NOT_FOUND',

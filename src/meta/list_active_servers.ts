@@ -1,16 +1,16 @@
 import { messageOf } from '../core/errors.ts'
-import { valueResult } from '../core/result.ts'
 import { scrub } from '../core/scrub.ts'
-import type { PlatformAdapter } from '../core/services.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys } from './input.ts'
+import type { PlatformAdapter } from '../core/service-types.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys } from './meta-input.ts'
 
 const WAIT_MS = 5_000
 
 export const listActiveServers = (host: Host): MetaTool => ({
   name: 'list_active_servers',
   title: 'List active servers',
-  description: () => 'Servers, rooms and client sessions that messages can be sent to now, by platform.',
+  description: () => 'List servers, rooms and client sessions that can get messages now, by platform.',
   inputSchema: { type: 'object', properties: {} },
   hints: { readOnlyHint: true, openWorldHint: false },
   async run(input, { caller }) {
@@ -20,11 +20,11 @@ export const listActiveServers = (host: Host): MetaTool => ({
   },
 })
 
-/** One that fails says so, and takes no other along. */
+/** A failing adapter reports its error and does not affect the others. */
 async function serversOf(adapter: PlatformAdapter) {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`it did not answer within ${WAIT_MS} ms`)), WAIT_MS)
+    timer = setTimeout(() => reject(new Error(`no answer within ${WAIT_MS} ms`)), WAIT_MS)
   })
   try {
     return { adapter: adapter.name, servers: await Promise.race([adapter.listServers(), late]) }

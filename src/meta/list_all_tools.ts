@@ -1,12 +1,12 @@
-import { valueResult } from '../core/result.ts'
-import { firstSentence } from '../view/listing.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys } from './input.ts'
+import { firstSentence } from '../core/first-sentence.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys } from './meta-input.ts'
 
 export const listAllTools = (host: Host): MetaTool => ({
   name: 'list_all_tools',
   title: 'List all tools',
-  description: () => 'Names and descriptions of all tools at once; long where there are many.',
+  description: () => 'List names and descriptions of all tools at once; long if there are many.',
   inputSchema: { type: 'object', properties: {} },
   hints: { readOnlyHint: true, openWorldHint: false },
   run(input, request) {

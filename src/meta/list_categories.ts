@@ -1,13 +1,13 @@
-import { valueResult } from '../core/result.ts'
-import type { Host, MetaTool } from './host.ts'
-import { onlyKeys } from './input.ts'
-import { standing } from './standing.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys } from './meta-input.ts'
+import { ownerStatus } from './owner-status.ts'
 
 export const listCategories = (host: Host): MetaTool => ({
   name: 'list_categories',
   title: 'List categories',
   step: 'discover',
-  description: () => 'All categories of tools with counts.',
+  description: () => 'List all categories of tools with counts.',
   inputSchema: { type: 'object', properties: {} },
   hints: { readOnlyHint: true, openWorldHint: false },
   run(input, request) {
@@ -17,15 +17,15 @@ export const listCategories = (host: Host): MetaTool => ({
       .filter((owner) => view.count(owner.id) > 0 || owner.origin === 'upstream')
       .map((owner) => ({
         id: owner.id,
-        summary: owner.summary,
+        summary: host.categoryLine(owner, view),
         tool_count: view.count(owner.id),
-        ...standing(owner, host.now()),
+        ...ownerStatus(owner, host.now()),
         ...(owner.notice === undefined ? {} : { notice: owner.notice }),
       }))
     const { mode, why } = host.exposure(request.caller)
     return valueResult({
       categories,
-      total_categories: categories.length,
+      total_categories: categories.filter((category) => category.tool_count > 0).length,
       total_tools: view.size,
       tool_injection: mode,
       why,

@@ -1,6 +1,6 @@
-import { valueResult } from '../core/result.ts'
-import type { Host, MetaTool } from './host.ts'
-import { invalid, onlyKeys } from './input.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { createInputError, onlyKeys } from './meta-input.ts'
 
 const MAX_NAMES = 20
 
@@ -20,12 +20,12 @@ export const requestToolInjection = (host: Host): MetaTool => ({
   },
 })
 
-/** Models also send one name, or several in a string. */
+/** Models also send a single name, or several names in one string. */
 function readNames(given: unknown): readonly string[] {
   const names = typeof given === 'string' ? given.split(/[\s,]+/).filter((name) => name !== '') : given
   if (!Array.isArray(names) || names.length === 0 || !names.every((name) => typeof name === 'string'))
-    throw invalid('request_tool_injection', 'tool_names: a list of names is required')
+    throw createInputError('request_tool_injection', 'tool_names: a list of names is required')
   if (names.length > MAX_NAMES)
-    throw invalid('request_tool_injection', `tool_names: at most ${MAX_NAMES} (${names.length} given)`)
+    throw createInputError('request_tool_injection', `tool_names: at most ${MAX_NAMES} (${names.length} given)`)
   return [...new Set(names)]
 }

@@ -1,14 +1,18 @@
+import { checkText } from '../core/argument-limits.ts'
 import { PegboardError } from '../core/errors.ts'
-import { checkText } from '../core/guard.ts'
-import { isRecord } from '../core/record.ts'
-import { valueResult } from '../core/result.ts'
-import { notInjectable } from '../exec/output.ts'
+import { isRecord } from '../core/is-record.ts'
+import { valueResult } from '../core/tool-result.ts'
+import { notInjectable } from '../exec/call-output.ts'
+import { outcomeOf } from '../exec/outcome.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
 import { readCall } from './execute_tool.ts'
-import type { Host, MetaTool } from './host.ts'
-import { ANY_ARGUMENTS, invalid, onlyKeys } from './input.ts'
+import { fitPart, fitParts, limitOf } from './fit-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { ANY_ARGUMENTS, createInputError, onlyKeys } from './meta-input.ts'
 
 const MAX_ACTIONS = 50
+/** Characters of an error that is kept because it is long. */
+const MAX_ERROR = 400
 
 export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): MetaTool => ({
   name: 'run_parallel',
@@ -40,21 +44,39 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
       const { id, title, untitled } = found.tool.tool
       return title === '' || untitled ? `Calling ${id}` : title
     }
+    const most = limitOf(host, request.caller)
     const { value, output } = await runParallel(
       actions,
       { ...request, finders: ['search_tools', 'list_categories'] },
       async (one) => {
         if (isMeta(one.name))
           throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${one.name}; call it directly.`)
-        return host.call(one)
+        const result = await host.call(one)
+        // What does not fit even alone is kept now, so that it does not stay in memory until the last call ends.
+        const { outcome, files } = outcomeOf(result)
+        if (!outcome.success) return result
+        const fitted = await fitPart(host, request.caller, one.name, outcome.data, most)
+        return valueResult(fitted, files, outcome.warnings)
       },
       labelOf,
       host.now,
       (requests) => host.together(requests.filter(({ name }) => !isMeta(name))),
     )
+    const fitted = await fitParts(
+      host,
+      request.caller,
+      value.results.map((one) => ({ title: one.name, data: one.success ? one.data : one.error })),
+    )
+    const results = value.results.map((one, at) => {
+      if (one.success) return { ...one, data: fitted[at] }
+      const error = fitted[at]
+      return typeof error === 'string'
+        ? { ...one, error }
+        : { ...one, error: one.error.slice(0, MAX_ERROR), details: error }
+    })
     const { files, injected } = output
     const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
-    return valueResult(value, files, unknown.map(notInjectable))
+    return valueResult({ ...value, results }, files, unknown.map(notInjectable))
   },
 })
 
@@ -66,13 +88,13 @@ function readActions(raw: unknown): readonly Action[] {
     try {
       given = JSON.parse(given)
     } catch {
-      throw invalid('run_parallel', 'actions: a list of {name, params} is required')
+      throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
     }
   }
   if (!Array.isArray(given) || given.length === 0 || given.length > MAX_ACTIONS)
-    throw invalid('run_parallel', `actions: a list of 1 to ${MAX_ACTIONS} {name, params} is required`)
+    throw createInputError('run_parallel', `actions: a list of 1 to ${MAX_ACTIONS} {name, params} is required`)
   return given.map((one) => {
-    if (!isRecord(one)) throw invalid('run_parallel', 'actions: each is {name, params}')
+    if (!isRecord(one)) throw createInputError('run_parallel', 'actions: each is {name, params}')
     return readCall(one, 'run_parallel')
   })
 }

@@ -1,14 +1,14 @@
-import type { Caller } from '../core/context.ts'
+import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { type ToolResult, valueResult } from '../core/result.ts'
-import type { CallRequest } from '../exec/call.ts'
-import { notInjectable } from '../exec/output.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import { notInjectable } from '../exec/call-output.ts'
 import { runInOrder } from '../exec/parallel.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
 import { bareName, readCall } from './execute_tool.ts'
-import type { Host, MetaTool } from './host.ts'
-import { invalid, onlyKeys, text } from './input.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { createInputError, onlyKeys, readText } from './meta-input.ts'
 
-/** The calls in what a model wrote, and the rest of it. */
+/** Finds the calls in a text that a model wrote, and returns the rest of the text. */
 export type ReadCalls = (
   text: string,
   caller: Caller,
@@ -29,14 +29,15 @@ export const runText = (
 ): MetaTool => ({
   name: 'run_text',
   title: 'Run the calls in a text',
-  description: () => 'Runs the tool calls in what a model wrote, one after the other; answers results and the rest.',
+  description: () => 'Run the tool calls in a text that a model wrote, in order; returns results and the rest.',
   inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
   hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   async run(input, request) {
     onlyKeys(input, ['text'], 'run_text')
-    const read = readCalls(text(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
+    const read = readCalls(readText(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
     const { calls } = read
-    if (calls.length > MAX_CALLS) throw invalid('run_text', `text: at most ${MAX_CALLS} calls (${calls.length})`)
+    if (calls.length > MAX_CALLS)
+      throw createInputError('run_text', `text: at most ${MAX_CALLS} calls (${calls.length})`)
     const { outcomes, output } = await runInOrder(
       calls.map(({ name, arguments: params }) => ({ name, params })),
       { ...request, finders: ['search_tools', 'list_categories'] },

@@ -1,27 +1,38 @@
-import type { Owner } from '../catalog/catalog.ts'
-import { valueResult } from '../core/result.ts'
-import { signatureOf } from '../core/signature.ts'
+import type { Owner } from '../catalog/owner.ts'
+import { firstSentence } from '../core/first-sentence.ts'
+import { isRecord } from '../core/is-record.ts'
 import { riskOf } from '../core/tool.ts'
-import { firstSentence } from '../view/listing.ts'
-import { shownServers, unreadServers } from '../view/unread.ts'
+import { declareTools } from '../core/tool-declarations.ts'
+import { valueResult } from '../core/tool-result.ts'
+import { shortSignatureOf } from '../core/tool-signature.ts'
+import { isStopWord, stemOf, wordsOf } from '../search/tokenize.ts'
+import type { UsedWith } from '../search/used-with.ts'
+import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import type { Host, MetaTool } from './host.ts'
-import { invalid, onlyKeys, text, whole } from './input.ts'
-import { waitFor } from './standing.ts'
-import { shownMeta, type Unlisted } from './unlisted.ts'
+import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { createInputError, onlyKeys, readFormat, readInteger, readText } from './meta-input.ts'
+import { waitFor } from './owner-status.ts'
+import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
-/** What one answer may take together, so that five stay under 300 tokens; a long name leaves less for the rest. */
-const ROW_CHARS = 148
+/**
+ * Maximum size of one answer row, so that five rows stay under 300 tokens. A long name leaves less room for the rest.
+ */
+const ROW_CHARS = 140
 const DESCRIPTION_CHARS = { min: 40, max: 80 }
 const SUMMARY_CHARS = 60
-/** What `starts_in_ms` takes of it, in tokens turned to characters. */
+/** Share of a row that `starts_in_ms` takes. */
 const WAIT_CHARS = 28
+/** Values of an enum that are compared with a need. */
+const MAX_VALUES = 24
 const SHOWN_CATEGORIES = 4
+/** Maximum number of categories that a weak answer describes. */
+const DESCRIBED_CATEGORIES = 6
 const QUERY_CHARS = 500
 const QUERIES = 8
 const NAMES = 20
 const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
-/** Names in a hint. */
+/** Maximum number of names in a hint. */
 const SHOWN_NAMES = 10
 
 export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
@@ -29,7 +40,7 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
   title: 'Search tools',
   step: 'discover',
   description: (view) =>
-    `Find tools by what they do, in any words; several needs one a line. ${behind(view)} Then execute_tool.`,
+    `Find tools by what they do, in any words; several needs one a line. ${describeCategories(view)} Then execute_tool.`,
   inputSchema: {
     type: 'object',
     properties: {
@@ -41,34 +52,76 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
   },
   hints: { readOnlyHint: true, openWorldHint: false },
   async run(input, request) {
-    onlyKeys(input, ['query', 'max_results', 'limit', 'detail'], 'search_tools')
+    onlyKeys(input, ['query', 'max_results', 'limit', 'detail', 'format', 'max_tokens'], 'search_tools')
+    const format = readFormat(input, 'search_tools', host, request.caller)
+    const tokens = readMaxTokens(input, 'search_tools')
     const query = readQuery(input)
-    const limit = whole(input, input.max_results === undefined ? 'limit' : 'max_results', 'search_tools', 1, 20, 5)
+    const limit = readInteger(
+      input,
+      input.max_results === undefined ? 'limit' : 'max_results',
+      'search_tools',
+      1,
+      20,
+      5,
+    )
     await host.serversRead(request.caller)
-    const {
-      hits,
-      unanswered = [],
-      more = [],
-      behind,
-    } = await host.search(query, request.caller, limit, { keepUnlikely: true })
+    const { hits, unanswered = [], more = [], behind, usedWith } = await host.search(query, request.caller, limit)
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const full = input.detail === 'full'
     const own = unlisted.of(request.caller)
-    const found = hits.flatMap(({ id, score }) => {
+    const lines = [...new Set(linesOf(query))]
+    const found = hits.flatMap(({ id, score, query: line }) => {
       const entry = view.byId.get(id)
-      if (entry) return [row(entry, score, full, owners.get(entry.tool.module))]
       const meta = own.get(id)
-      return meta ? [metaRow(shownMeta(meta, host, request.caller), score, full)] : []
+      const need = lines[line ?? 0] ?? query
+      const isWeak = unanswered.includes(need)
+      const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
+      if (entry) return [{ ...formatRow(entry, score, full, owners.get(entry.tool.module), need), ...label }]
+      return meta ? [{ ...metaRow(shownMeta(meta, host, request.caller), score, full), ...label }] : []
     })
-    // An empty answer would say that there is no tool at all.
+    // An empty answer would look as if there were no tool at all.
     const tools =
-      found.length > 0 ? found : samples(view, limit).map((entry) => row(entry, 0, full, owners.get(entry.tool.module)))
-    const needs = new Set(linesOf(query)).size
-    const hint = hintFor(view, found.length === 0 || unanswered.length === needs ? 'all' : unanswered, more, behind)
-    return valueResult({ tools, count: tools.length, query, ...hint })
+      found.length > 0
+        ? found
+        : pickSamples(view, limit).map((entry) => formatRow(entry, 0, full, owners.get(entry.tool.module)))
+    const isWeakAnswer = found.length === 0 || unanswered.length === lines.length
+    const hint = hintFor(view, isWeakAnswer ? 'all' : unanswered, more, behind)
+    const used = usedWith && { used_with: formatUsedWith(usedWith) }
+    const about = isWeakAnswer && view.size > 0 ? { categories: categoryLines(view, host, tools) } : {}
+    const answer = (some: ReadonlyArray<(typeof tools)[number]>, ...rest: readonly object[]): object => {
+      const rows = format === 'ts' ? { declarations: declareRows(some, view) } : { tools: some }
+      const omitted = some.length < tools.length ? { omitted: tools.length - some.length } : {}
+      return Object.assign({ ...rows, count: some.length, query, ...omitted }, ...rest)
+    }
+    function* answers(): Iterable<object> {
+      yield answer(tools, used ?? {}, about, hint)
+      const plain = tools.map(({ tags: _tags, parameters: _parameters, ...row }) => row)
+      yield answer(plain, hint)
+      for (const some of shrinking(plain)) yield answer(some)
+    }
+    return valueResult(firstFitting(tokens, answers()))
   },
 })
+
+/** What categories are for: those of the tools that are shown, then the largest. */
+function categoryLines(view: View, host: Host, shown: readonly { readonly name: string }[]): Record<string, string> {
+  const near = new Set(shown.flatMap(({ name }) => view.byId.get(name)?.tool.module ?? []))
+  const owners = view.owners
+    .filter(({ id }) => view.count(id) > 0)
+    .sort((a, b) => Number(near.has(b.id)) - Number(near.has(a.id)) || view.count(b.id) - view.count(a.id))
+    .slice(0, DESCRIBED_CATEGORIES)
+  return Object.fromEntries(
+    owners.map((owner) => [owner.id, firstSentence(host.categoryLine(owner, view), DESCRIPTION_CHARS.max)]),
+  )
+}
+
+/** "before: mcp_git.git_add; after: mcp_git.git_push" */
+const formatUsedWith = (used: UsedWith): string =>
+  (['before', 'after'] as const)
+    .filter((when) => used[when].length > 0)
+    .map((when) => `${when}: ${used[when].join(', ')}`)
+    .join('; ')
 
 const linesOf = (query: string): string[] =>
   query
@@ -76,26 +129,50 @@ const linesOf = (query: string): string[] =>
     .map((line) => line.trim())
     .filter(Boolean)
 
-/** Several needs are one a line; models also send them as a list. @throws PegboardError E_VALIDATION */
+/** Several needs are separated by line breaks; models also send them as a list. @throws PegboardError E_VALIDATION */
 function readQuery(input: Readonly<Record<string, unknown>>): string {
   const given = input['query']
   const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
-  const query = text(list ? { query: given.join('\n') } : input, 'query', 'search_tools', QUERIES * (QUERY_CHARS + 2))
+  const query = readText(
+    list ? { query: given.join('\n') } : input,
+    'query',
+    'search_tools',
+    QUERIES * (QUERY_CHARS + 2),
+  )
   const lines = linesOf(query)
   const needs = lines.filter((line) => !NAME_LIKE.test(line)).length
-  if (needs > QUERIES) throw invalid('search_tools', `query: at most ${QUERIES} lines (${needs} given)`)
-  if (lines.length > NAMES) throw invalid('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
+  if (needs > QUERIES) throw createInputError('search_tools', `query: at most ${QUERIES} lines (${needs} given)`)
+  if (lines.length > NAMES)
+    throw createInputError('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
   const long = lines.find((line) => line.length > QUERY_CHARS)
   if (long !== undefined)
-    throw invalid('search_tools', `query: at most ${QUERY_CHARS} characters a line (length ${long.length})`)
+    throw createInputError('search_tools', `query: at most ${QUERY_CHARS} characters a line (length ${long.length})`)
   return query
 }
 
-function row(entry: ViewTool, relevance: number, full: boolean, owner: Owner | undefined) {
+/** Whether a need names a parameter or one of its values: `state_event` with "close" for "close issue 12". */
+function isNamedIn(need: string, tool: string): (name: string, schema: unknown) => boolean {
+  const ofTool = new Set(stemsOf(tool))
+  const stems = new Set(stemsOf(need).filter((stem) => !ofTool.has(stem)))
+  const isNamed = (text: unknown): boolean => {
+    const words = typeof text === 'string' ? stemsOf(text).filter((stem) => !/^i?ids?$/.test(stem)) : []
+    return words.length > 0 && words.every((stem) => stems.has(stem))
+  }
+  return (name, schema) =>
+    isNamed(name) || (isRecord(schema) && Array.isArray(schema.enum) && schema.enum.slice(0, MAX_VALUES).some(isNamed))
+}
+
+const stemsOf = (text: string): string[] =>
+  wordsOf(text)
+    .flatMap(({ text: word, parts }) => (parts.length > 0 ? parts : [word]))
+    .filter((word) => !isStopWord(word))
+    .map(stemOf)
+
+function formatRow(entry: ViewTool, relevance: number, full: boolean, owner: Owner | undefined, need = '') {
   const { tool } = entry
   const wait = waitFor(owner)
   const said = Object.keys(wait).length > 0 ? WAIT_CHARS : 0
-  const summary = clip(signatureOf(entry.input.json), SUMMARY_CHARS)
+  const summary = shortSignatureOf(entry.input.json, SUMMARY_CHARS, isNamedIn(need, tool.id))
   const room = ROW_CHARS - tool.id.length - summary.length - said
   return {
     name: tool.id,
@@ -111,8 +188,29 @@ function row(entry: ViewTool, relevance: number, full: boolean, owner: Owner | u
   }
 }
 
+type Row = Pick<ReturnType<typeof formatRow>, 'name' | 'description'> & {
+  readonly need?: number
+  readonly confidence?: 'low'
+}
+
+function declareRows(rows: readonly Row[], view: View): string {
+  return declareTools(
+    rows.flatMap(({ name, description, need, confidence }) => {
+      const entry = view.byId.get(name)
+      if (!entry) return []
+      const notes = [
+        ...(need === undefined ? [] : [`need ${need}`]),
+        ...(confidence === undefined ? [] : ['weak match']),
+        ...(entry.tool.effect === 'destructive' ? ['destructive'] : []),
+      ]
+      const about = notes.length > 0 ? `(${notes.join(', ')}) ${description}` : description
+      return [{ id: name, about, input: entry.input.json, output: entry.tool.output }]
+    }),
+  )
+}
+
 function metaRow(
-  { name, description, risk_level, params_summary, parameters }: ReturnType<typeof shownMeta>,
+  { name, description, risk_level, parameters }: ReturnType<typeof shownMeta>,
   relevance: number,
   full: boolean,
 ) {
@@ -120,7 +218,7 @@ function metaRow(
     name,
     description: firstSentence(description, DESCRIPTION_CHARS.max),
     risk_level,
-    params_summary: clip(params_summary, SUMMARY_CHARS),
+    params_summary: shortSignatureOf(parameters, SUMMARY_CHARS),
     relevance: Math.round(relevance * 100) / 100,
     ...(full ? { tags: [] as string[], parameters } : {}),
   }
@@ -132,8 +230,8 @@ const clip = (line: string, max: number): string => {
   return `${line.slice(0, cut > 0 ? cut : max - 1)}, …`
 }
 
-/** One tool of each owner, then the second of each: what there is, for a query that matches none of it. */
-function samples(view: View, most: number): ViewTool[] {
+/** One tool of each owner, then the second of each: an overview for a query that matches nothing. */
+function pickSamples(view: View, most: number): ViewTool[] {
   const byOwner = view.owners.map(({ id }) => view.tools.filter(({ tool }) => tool.module === id))
   const longest = Math.max(0, ...byOwner.map((tools) => tools.length))
   const picked: ViewTool[] = []
@@ -142,7 +240,10 @@ function samples(view: View, most: number): ViewTool[] {
   return picked.slice(0, most)
 }
 
-/** Servers that have not told their tools yet may have the right one. @param unanswered the needs that no tool is likely to meet */
+/**
+ * Names servers whose tools are not known yet, because one of them may have the right tool.
+ * @param unanswered the needs for which no likely tool was found
+ */
 function hintFor(
   view: View,
   unanswered: 'all' | readonly string[],
@@ -158,15 +259,16 @@ function hintFor(
     hints.push('No close match; these are the nearest. Try other words, or list_categories.')
   else if (unanswered.length > 0)
     hints.push(`No close match: ${unanswered.map((line) => clip(line, SUMMARY_CHARS)).join('; ')}.`)
-  if (more.length > 0) hints.push(`Named, but without room here: ${listed(more, SHOWN_NAMES)}. Search for these alone.`)
+  if (more.length > 0)
+    hints.push(`Also named, but not shown here: ${formatNames(more, SHOWN_NAMES)}. Search for them separately.`)
   return hints.length > 0 ? { hint: hints.join(' ') } : {}
 }
 
-const listed = (names: readonly string[], most: number): string =>
+const formatNames = (names: readonly string[], most: number): string =>
   `${names.slice(0, most).join(', ')}${names.length > most ? ` and ${names.length - most} more` : ''}`
 
-/** What lies behind the doors, in a line. */
-function behind(view: View): string {
+/** One line that says what the categories contain. */
+function describeCategories(view: View): string {
   const owners = view.owners
     .filter((owner) => view.count(owner.id) > 0)
     .sort((a, b) => view.count(b.id) - view.count(a.id))

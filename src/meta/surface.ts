@@ -1,50 +1,64 @@
-import type { Caller } from '../core/context.ts'
+import { checkArguments } from '../core/argument-limits.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { checkArguments } from '../core/guard.ts'
-import type { ToolResult } from '../core/result.ts'
-import type { CallRequest } from '../exec/call.ts'
-import type { Facts } from '../exec/facts.ts'
-import type { Schedule } from '../exec/schedule.ts'
+import { firstSentence } from '../core/first-sentence.ts'
+import type { McpResult, ToolResult } from '../core/tool-result.ts'
+import type { Facts } from '../exec/remembered-facts.ts'
+import type { Scheduler } from '../exec/scheduler.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Watchers } from '../exec/watchers.ts'
 import type { Mode } from '../view/exposure.ts'
-import { firstSentence, type ListedTool, listCompact, listTool } from '../view/listing.ts'
+import { executionOf, isCut, type ListedTool, listCompact, listTool } from '../view/listed-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { backgroundTools } from './background.ts'
+import { backgroundTools } from './background-tools.ts'
 import { browseCategory } from './browse_category.ts'
 import { checkTask } from './check_task.ts'
 import { clearInjectedTools } from './clear_injected_tools.ts'
 import { bareName, executeTool } from './execute_tool.ts'
 import { extendToolLoop } from './extend_tool_loop.ts'
+import { factTools } from './fact-tools.ts'
+import { fitResult } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
-import type { Host, MetaTool, Step } from './host.ts'
 import { listActiveServers } from './list_active_servers.ts'
 import { listAllTools } from './list_all_tools.ts'
 import { listCategories } from './list_categories.ts'
+import type { Host, MetaTool, Step } from './meta-host.ts'
+import { READ_RESULT, readResultTool } from './read_result.ts'
 import { redirectTask } from './redirect_task.ts'
 import { reloadTools } from './reload_tools.ts'
-import { factTools } from './remember.ts'
 import { requestToolInjection } from './request_tool_injection.ts'
 import { retrieveToolCallLog } from './retrieve_tool_call_log.ts'
+import { runCode } from './run_code.ts'
 import { runParallelTool } from './run_parallel.ts'
 import { type ReadCalls, runText } from './run_text.ts'
-import { scheduleTools } from './schedule.ts'
+import { scheduleTools } from './schedule-tools.ts'
 import { searchTools } from './search_tools.ts'
 import { setFlag } from './set_flag.ts'
 import { setTurn } from './set_turn.ts'
-import { createUnlisted, type Unlisted } from './unlisted.ts'
-import { watchTools } from './watch.ts'
+import { createUnlisted, type Unlisted } from './unlisted-tools.ts'
+import { watchTools } from './watch-tools.ts'
 
-/** What clients get: the listed tools, and one door through which every name is called. */
+/** The tools that clients see, and the single entry through which every tool is called. */
 export interface Surface {
-  /** In the order clients should see; equal for equal views, and the same object where it holds all tools. */
+  /** In the order for clients. Equal views give equal lists, and the same object if it holds all tools. */
   list(caller: Caller, mode: Mode): readonly ListedTool[]
-  /** How many tools are listed in every mode where there is room, beside those of owners and the doors to them. */
+  /** How many tools are listed in every mode, besides the tools of owners and the meta-tools that lead to them. */
   beside(caller: Caller): number
-  /** Runs a meta-tool or any tool the caller sees. @throws PegboardError */
+  /** Runs a meta-tool or any tool that the caller sees. @throws PegboardError */
   call(request: CallRequest): Promise<ToolResult>
+  /**
+   * Makes the result of a request fit the client: a longer one is kept, and replaced by a description with a handle.
+   * @param promised whether the client knows an output schema of the tool
+   */
+  fit(
+    request: Pick<CallRequest, 'name' | 'input' | 'caller'>,
+    result: McpResult,
+    promised: () => boolean,
+  ): Promise<McpResult>
   readonly metaNames: readonly string[]
   readonly unlisted: Unlisted
-  /** The meta-tools as this caller is told of them, in a line each. Does not look at a tool. */
+  /** One line for each meta-tool of this caller. Does not look at any tool. */
   guide(caller: Caller): readonly Guide[]
 }
 
@@ -54,7 +68,7 @@ export interface Guide {
   readonly step?: Step
 }
 
-/** The tools about tools. */
+/** The meta-tools for discovery. */
 const DISCOVERY_NAMES: readonly string[] = [
   'search_tools',
   'get_tool',
@@ -63,10 +77,10 @@ const DISCOVERY_NAMES: readonly string[] = [
   'browse_category',
 ]
 
-/** Those of all these that run another tool and wait for it. */
-export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel', 'run_text'])
+/** The meta-tools that run another tool and wait for it. */
+export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel', 'run_text', 'run_code'])
 
-/** Tools that run other tools in another way than now and here. */
+/** Meta-tools that run tools in parallel, in the background or from text. */
 const PRIMITIVE_NAMES: readonly string[] = [
   'run_parallel',
   'background_run',
@@ -77,7 +91,7 @@ const PRIMITIVE_NAMES: readonly string[] = [
   'background_list',
 ]
 
-/** Tools for what comes later, where the operator wants them. */
+/** Meta-tools for watchers, schedules and facts, if the operator enabled them. */
 const LATER_NAMES: readonly string[] = [
   'watch_start',
   'watch_stop',
@@ -96,8 +110,9 @@ const LATER_NAMES: readonly string[] = [
   'forget',
 ]
 
-/** Tools about the context of calls: listed nowhere but for the first, and callable everywhere. */
+/** Meta-tools about results and the call context. Only the first two are listed, and not always; all can be called. */
 const CONTEXT_NAMES: readonly string[] = [
+  'read_result',
   'request_tool_injection',
   'clear_injected_tools',
   'list_all_tools',
@@ -113,29 +128,39 @@ const CONTEXT_NAMES: readonly string[] = [
   'set_flag',
 ]
 
-/** The names no module or upstream tool may take. */
-export const META_NAMES: readonly string[] = [...DISCOVERY_NAMES, ...PRIMITIVE_NAMES, ...LATER_NAMES, ...CONTEXT_NAMES]
+/** Names that no module and no upstream tool may take. */
+export const META_NAMES: readonly string[] = [
+  ...DISCOVERY_NAMES,
+  'run_code',
+  ...PRIMITIVE_NAMES,
+  ...LATER_NAMES,
+  ...CONTEXT_NAMES,
+]
 
-/** Some clients put every tool behind a search of their own; a search behind a search is never found. */
+/**
+ * Some clients put all tools behind their own search. Meta-tools must stay listed, because a search behind a search
+ * is never found.
+ */
 const neverDeferred = (keys: readonly string[]): object =>
   keys.length === 0 ? {} : { _meta: Object.fromEntries(keys.map((key) => [key, true])) }
 
-/** Clients of 2025-11-25 are told which calls can be tasks; never that they must be, as any can be made without. */
-const withTask = (entry: ViewTool): ListedTool =>
-  entry.tool.asTask === true
-    ? { ...listTool(entry), execution: { taskSupport: entry.tool.task ?? 'optional' } }
-    : listTool(entry)
+function withExecution(entry: ViewTool): ListedTool {
+  const execution = executionOf(entry)
+  return execution ? { ...listTool(entry), execution } : listTool(entry)
+}
 
 export function createSurface(
   host: Host,
   options: {
     readonly pinned: (caller: Caller) => readonly string[]
-    /** Whether the caller has the tools that run others in parallel and in the background. */
+    /** True if the caller has the tools that run others in parallel and in the background. */
     readonly primitives: (caller: Caller) => boolean
     readonly readCalls: ReadCalls
-    /** Where the operator wants them. */
+    /** For scripts: path of the compiled thread, and the clock of their time limit. */
+    readonly sandbox: { readonly thread: string; readonly clock: Clock }
+    /** Absent if the operator disabled them. */
     readonly watchers?: () => Watchers
-    readonly schedule?: () => Schedule
+    readonly schedule?: () => Scheduler
     readonly facts?: () => Facts
   },
 ): Surface {
@@ -146,14 +171,23 @@ export function createSurface(
   }
   const { watchers, schedule, facts } = options
   const later = [...(watchers ? watchTools(host, watchers) : []), ...(schedule ? scheduleTools(host, schedule) : [])]
+  const reading = readResultTool(host)
   const unlisted = createUnlisted(
     host,
-    later,
-    (caller) => options.primitives(caller) && host.exposure(caller).mode === 'discovery',
+    [...later, reading],
+    (tool, caller) =>
+      host.exposure(caller).mode === 'discovery' &&
+      (tool === reading ? host.results.has(caller) : options.primitives(caller)),
   )
+  const describing = getTool(host, unlisted)
+  const searching = searchTools(host, unlisted)
+  const coding = runCode(host, options.sandbox, isMeta, {
+    search: async (request) => await start(searching, request),
+    [READ_RESULT]: async (request) => await start(reading, request),
+  })
   const tools: readonly MetaTool[] = [
-    searchTools(host, unlisted),
-    getTool(host, unlisted),
+    searching,
+    describing,
     executeTool(host, isMeta, run, unlisted),
     listCategories(host),
     browseCategory(host),
@@ -165,6 +199,7 @@ export function createSurface(
   const injection = requestToolInjection(host)
   const about = new Map(
     [
+      reading,
       injection,
       clearInjectedTools(host),
       listAllTools(host),
@@ -181,9 +216,10 @@ export function createSurface(
     ].map((tool) => [tool.name, tool]),
   )
 
-  /** The meta-tool of a name, where this caller has it. */
+  /** The meta-tool with this name, if this caller has it. */
   function metaNamed({ name: given, caller }: CallRequest): MetaTool | undefined {
     const name = bareName(given)
+    if (name === coding.name) return host.exposure(caller).mode === 'code' ? coding : undefined
     const meta = discovery.get(name) ?? contextTool(name, caller)
     return meta ?? (running.has(name) && options.primitives(caller) ? running.get(name) : undefined)
   }
@@ -201,18 +237,18 @@ export function createSurface(
     return meta.run(input as Record<string, unknown>, request)
   }
 
-  // Lists of newer clients are the same for all of a principal's connections, whatever one of them asked for.
+  // Clients of the 2026 era get the same list on all connections of a principal, whatever one of them requested.
   const hasOwnList = ({ era }: Caller): boolean => era === 'legacy'
   const canInject = (caller: Caller): boolean => hasOwnList(caller) && options.primitives(caller)
 
-  /** Runs what `execute_tool` was given: any tool, or one about the context. */
+  /** Runs what `execute_tool` was given: any tool, or a meta-tool about the context. */
   async function run(request: CallRequest): Promise<ToolResult> {
     const name = bareName(request.name)
     const meta = contextTool(name, request.caller) ?? unlisted.of(request.caller).get(name)
     return meta ? await start(meta, request) : await host.call(request)
   }
 
-  /** Runs whatever a client may name. */
+  /** Runs anything a client may name. */
   async function runNamed(request: CallRequest): Promise<ToolResult> {
     const meta = metaNamed(request)
     if (!meta)
@@ -238,29 +274,67 @@ export function createSurface(
     }))
   }
 
-  const toldTo = (caller: Caller): ((entry: ViewTool) => ListedTool) => (caller.era === 'legacy' ? withTask : listTool)
+  /** @param beside the tool that shows the full description of shortened ones */
+  const toldTo =
+    (caller: Caller, beside: boolean) =>
+    (entry: ViewTool): ListedTool => {
+      const listed = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
+      return beside && isCut(entry)
+        ? { ...listed, description: `${listed.description} Call ${describing.name} for all of it.` }
+        : listed
+    }
   const also = (caller: Caller, some = primitives): ListedTool[] =>
     options.primitives(caller) ? listMeta(some, caller) : []
 
-  /** All tools of a view, which may be ten thousand: made once. */
+  const compact = (view: View, caller: Caller, reads: boolean): readonly ListedTool[] => [
+    ...listMeta(tools, caller),
+    ...also(caller),
+    ...(reads ? listMeta([reading], caller) : []),
+    ...view.tools.map(listCompact),
+  ]
+
+  /** If a description is shortened, the tool that shows the full one is listed too. */
+  function direct(view: View, caller: Caller, reads: boolean): readonly ListedTool[] {
+    const more = [...also(caller), ...(reads ? listMeta([reading], caller) : [])]
+    const describes = view.tools.length + more.length < view.limits.maxTools && view.tools.some(isCut)
+    const listed = [...view.tools.map(toldTo(caller, describes)), ...more]
+    return describes ? [...listed, ...listMeta([describing], caller)] : listed
+  }
+
+  /** The list of all tools of a view, cached because there may be ten thousand. */
   const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
     const made = lists.get(view) ?? {}
     lists.set(view, made)
-    made[mode] ??=
-      mode === 'direct'
-        ? [...view.tools.map(toldTo(caller)), ...also(caller)]
-        : [...listMeta(tools, caller), ...also(caller), ...view.tools.map(listCompact)]
-    return made[mode]
+    const reads = listsReading(view, caller)
+    const key = reads ? `${mode}, reads` : mode
+    made[key] ??= mode === 'direct' ? direct(view, caller, reads) : compact(view, caller, reads)
+    return made[key]
   }
-  const lists = new WeakMap<View, { [M in Mode]?: readonly ListedTool[] }>()
+  const lists = new WeakMap<View, Record<string, readonly ListedTool[]>>()
+
+  /**
+   * Whether the tool that reads long results is listed where all tools are. Without the other tools of Pegboard, it is listed
+   * once there is such a result; lists of the 2026 era must not change with a call.
+   */
+  function listsReading({ limits }: View, caller: Caller): boolean {
+    if (options.primitives(caller)) return true
+    return hasOwnList(caller) && (!limits.trustsListChanged || host.results.has(caller))
+  }
 
   return {
     metaNames: META_NAMES,
+    fit: (request, result, promised) => fitResult(host, request, result, promised),
     unlisted,
     guide(caller) {
       const view = host.view(caller)
-      const discovering = host.exposure(caller).mode === 'discovery'
-      const all = options.primitives(caller) ? [...tools, ...(discovering ? short : primitives)] : [...tools]
+      const { mode } = host.exposure(caller)
+      const discovering = mode === 'discovery'
+      const all =
+        mode === 'code'
+          ? [searching, coding]
+          : options.primitives(caller)
+            ? [...tools, ...(discovering ? short : primitives)]
+            : [...tools]
       if (canInject(caller) && discovering) all.push(injection)
       return all.map(({ name, description, step }) => ({
         name,
@@ -268,10 +342,11 @@ export function createSurface(
         ...(step === undefined ? {} : { step }),
       }))
     },
-    beside: (caller) => (options.primitives(caller) ? primitives.length : 0),
+    beside: (caller) => (options.primitives(caller) ? primitives.length + 1 : 0),
     list(asking, mode) {
       const caller = turns.as(asking)
       const view = host.view(caller)
+      if (mode === 'code') return listMeta([searching, coding], caller)
       if (mode !== 'discovery') return whole(view, caller, mode)
       const wanted = hasOwnList(caller) ? injected.of(caller) : []
       const chosen = new Set<ViewTool>()
@@ -282,7 +357,7 @@ export function createSurface(
       const doors = listMeta(tools, caller)
       const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
       const room = view.limits.maxTools - doors.length
-      const kept = [...chosen].slice(0, room).map(toldTo(caller))
+      const kept = [...chosen].slice(0, room).map(toldTo(caller, true))
       return [...doors, ...(more.length + kept.length > room ? [] : more), ...kept]
     },
     async call(given) {

@@ -1,20 +1,20 @@
 import { type Clock, ticksOf } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 
-/** Notices when the event loop stands still: until it goes on, nobody is answered. */
+/** Detects when the event loop is blocked, during which no request is answered. */
 export interface LoopWatch {
-  /** How long it stood still at most within the last minute, in milliseconds. */
+  /** The longest block within the last minute, in milliseconds. */
   readonly lagMs: number
   start(): void
   stop(): void
 }
 
 const EVERY_MS = 1_000
-/** A pause that is worth a line. */
+/** Blocks longer than this are logged. */
 const WARN_MS = 2_000
 const REMEMBERED_MS = 60_000
 
-/** @param running how many calls are under way */
+/** @param running number of calls in progress */
 export function createLoopWatch(clock: Clock, log: Pick<Log, 'warn'>, running: () => number): LoopWatch {
   let cancel: (() => void) | undefined
   let lags: { readonly at: number; readonly ms: number }[] = []
@@ -24,7 +24,7 @@ export function createLoopWatch(clock: Clock, log: Pick<Log, 'warn'>, running: (
     const ms = Math.max(0, Math.round(now - dueAt))
     lags = [...lags.filter(({ at }) => now - at < REMEMBERED_MS), { at: now, ms }]
     if (ms >= WARN_MS)
-      log.warn('the event loop was blocked, and nobody was answered meanwhile', {
+      log.warn('the event loop was blocked, and Pegboard answered no requests meanwhile', {
         ms,
         running: running(),
         next: 'Look for a module that computes without a pause, or for a machine that slept or is overloaded.',

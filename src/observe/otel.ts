@@ -4,21 +4,21 @@ import type { Context, HrTime } from '@opentelemetry/api'
 import type { MetricData, MetricProducer } from '@opentelemetry/sdk-metrics'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Operation, TraceContext } from '../core/observer.ts'
-import type { Tracer } from './observer.ts'
-import type { TelemetrySettings } from './options.ts'
-import type { Family, Registry } from './registry.ts'
+import type { Operation, TraceContext } from '../core/observer-types.ts'
+import type { Tracer } from './create-observer.ts'
+import type { Family, Registry } from './metric-registry.ts'
+import type { TelemetrySettings } from './telemetry-options.ts'
 
 const SCOPE = 'pegboard'
 const EXPORT_MS = 5_000
-/** At the end nobody waits longer for a collector. */
+/** Maximum wait for a collector at shutdown. */
 const LAST_MS = 1_000
 export const PACKAGES =
   '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace-base @opentelemetry/sdk-metrics @opentelemetry/exporter-trace-otlp-http @opentelemetry/exporter-metrics-otlp-http'
 
 export interface TelemetryOptions {
   readonly settings: TelemetrySettings
-  /** Where neither a setting nor OTEL_SERVICE_NAME says. */
+  /** Used when neither a setting nor OTEL_SERVICE_NAME is set. */
   readonly serviceName: string
   readonly version: string
   readonly registry: Registry
@@ -27,14 +27,14 @@ export interface TelemetryOptions {
 
 export interface Telemetry {
   readonly tracer: Tracer | undefined
-  /** Sends what was not sent yet: at once or not at all. */
+  /** Sends what is waiting, with one attempt. */
   stop(): Promise<void>
 }
 
 /**
- * The SDK of OpenTelemetry, with an exporter for OTLP over HTTP. What no setting says it reads from the OTEL_* variables
- * itself. Nothing of it is registered for the whole process.
- * @throws when its packages are not there
+ * Sets up the OpenTelemetry SDK with OTLP over HTTP. Options that are not set come from the OTEL_* variables. Nothing
+ * is registered globally.
+ * @throws when the packages are not installed
  */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const { settings, log } = options
@@ -44,7 +44,7 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
   ])
   const tell = failuresTo(log)
   const quiet = (): void => undefined
-  // The SDK tells nobody but its own log what could not be sent.
+  // The SDK reports failed exports only to its own logger.
   api.diag.setLogger(
     { error: tell, warn: tell, info: quiet, debug: quiet, verbose: quiet },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
@@ -135,7 +135,7 @@ function tracerOf(api: Api, tracer: import('@opentelemetry/api').Tracer): Tracer
     return {
       context: api.trace.setSpan(parent, span),
       end() {
-        // Some is known only at the end, such as which tool was meant.
+        // Some facts, such as the tool that was meant, are known only at the end.
         span.updateName(operation.name)
         span.setAttributes(operation.attributes)
         if (operation.error !== undefined) {
@@ -201,22 +201,22 @@ function contextOf(api: Api, { traceparent, tracestate }: TraceContext): Context
   return api.isSpanContextValid(context) ? api.trace.setSpanContext(api.ROOT_CONTEXT, context) : undefined
 }
 
-/** Node's own word of a request of its HTTP client, which the SDK keeps to itself while it tries again. */
+/** Node's diagnostics channel for failed HTTP requests; the SDK does not report the cause while it retries. */
 const FAILED_REQUEST = 'http.client.request.error'
 
 /**
- * Sends what is left, and tries nothing twice: a collector that is not there will not be there in a second.
- * @throws when it was not sent
+ * Sends what is left with one attempt: a missing collector will not appear within a second.
+ * @throws when nothing was sent
  */
 async function atOnce(send: () => Promise<void>): Promise<void> {
   const here = new AsyncLocalStorage<true>()
   let cancel = (): void => undefined
   const failed = new Promise<never>((_, reject) => {
-    const late = (): void => reject(new Error(`the collector gave no answer within ${LAST_MS / 1_000} s`))
+    const late = (): void => reject(new Error(`the collector did not answer within ${LAST_MS / 1_000} s`))
     const timer = setTimeout(late, LAST_MS)
     const onError = (event: unknown): void => {
       const { error } = event as { readonly error: NodeJS.ErrnoException }
-      // A name with several addresses has an error of each, and no words of its own.
+      // A host with several addresses has one error per address and no message of its own.
       if (here.getStore()) reject(new Error(error.message || error.code))
     }
     subscribe(FAILED_REQUEST, onError)
@@ -234,13 +234,13 @@ async function atOnce(send: () => Promise<void>): Promise<void> {
 
 interface Failures {
   (message: string, ...more: readonly unknown[]): void
-  /** What cannot be sent from now on is lost. */
+  /** From now on, data that cannot be sent is dropped. */
   last(): void
-  /** It was told. */
+  /** The failure was reported. */
   end(): void
 }
 
-/** Tells the operator, and the same only once. */
+/** Reports export failures to the operator, each message once. */
 function failuresTo(log: Log): Failures {
   let before = ''
   let level: 'warn' | 'error' | undefined = 'warn'
@@ -248,7 +248,7 @@ function failuresTo(log: Log): Failures {
     const text = [message, ...more].map(String).join(' ').slice(0, 500)
     if (text === before || level === undefined) return
     before = text
-    log[level]('telemetry could not be sent', { error: text })
+    log[level]('cannot send telemetry', { error: text })
   }
   return Object.assign(tell, {
     last() {

@@ -1,10 +1,13 @@
-import type { Family, Point } from './registry.ts'
+import type { Family, Point } from './metric-registry.ts'
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 const UNITS: Readonly<Record<string, string>> = { s: '_seconds', By: '_bytes' }
 
-/** The text that Prometheus reads. Names are derived as OpenTelemetry does: dots become underscores, units and `_total` come behind. */
+/**
+ * The Prometheus text format. Names follow the OpenTelemetry rules: dots become underscores; unit and `_total` are
+ * appended.
+ */
 export function prometheusText(families: readonly Family[]): string {
   return families
     .filter(({ points }) => points.length > 0)

@@ -1,11 +1,11 @@
 import { overrideOf } from '../catalog/naming.ts'
-import { distinctName, isToolName, wireName } from '../core/names.ts'
-import type { ApiSettings } from './options.ts'
+import { distinctName, isToolName, wireName } from '../core/tool-names.ts'
+import type { ApiSettings } from './openapi-options.ts'
 
 /**
- * The last part of each tool's id, by the operation's name. Many APIs name operations like `repos/delete`, so these become
- * `repos_delete` without a hash. Of several that want the same, the one that has it keeps it, then one that waits for no
- * review, then one that is called exactly that. The others get a hash.
+ * The last part of each tool's id, by operation name. Many APIs use names like `repos/delete`, which become
+ * `repos_delete` without a hash. If several operations want the same id, it goes to the one that has it, then to one
+ * that needs no review, then to one with exactly this name. The others get a hash.
  */
 export function operationActions(
   names: readonly string[],

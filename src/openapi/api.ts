@@ -1,41 +1,44 @@
-import type { Catalog, OwnerState } from '../catalog/catalog.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import type { OwnerState } from '../catalog/owner.ts'
+import type { CallContext } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { CallContext } from '../core/context.ts'
+import { attributeErrors } from '../core/error-attribution.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { expandedSchemaSize, MAX_EXPANDED_SCHEMA_SIZE } from '../core/expanded-schema-size.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
-import { isRecord } from '../core/record.ts'
-import type { ToolResult } from '../core/result.ts'
+import { createPause } from '../core/pause.ts'
+import { runWithTimeout } from '../core/run-with-timeout.ts'
 import type { Tool } from '../core/tool.ts'
-import { MAX_UNFOLDED, unfolded } from '../core/unfolded.ts'
-import { within } from '../core/within.ts'
+import type { ToolResult } from '../core/tool-result.ts'
 import { operationActions } from './actions.ts'
-import { adaptOperation, type ToolHost } from './adapt.ts'
-import { resultOf } from './answer.ts'
-import { type Approval, type KeptOut, seenIn } from './approval.ts'
-import { createAuth } from './auth.ts'
-import { hashOf, type Json, type Loaded, loadDocument } from './document.ts'
+import { adaptOperation, type ToolHost } from './adapt-operation.ts'
+import { resultOf } from './api-answer.ts'
+import { type Approval, type KeptOut, seenIn } from './api-approval.ts'
+import { createAuth } from './api-auth.ts'
+import { createDocumentError, hashOf, type Json, type Loaded, loadDocument } from './api-document.ts'
+import { addressProblem, originsOf } from './api-origins.ts'
+import { baseOf, buildRequest } from './build-request.ts'
+import { type ApiSettings, isUrl } from './openapi-options.ts'
+import { isTooLarge, sourceOf } from './operation-source.ts'
 import { isOperation, type ListedOperation, type OperationRecord, operationsOf } from './operations.ts'
-import { type ApiSettings, isUrl } from './options.ts'
-import { originsOf } from './origins.ts'
-import { type Definition, defineOperation } from './plan.ts'
-import { fetchText, fileReader, urlReader } from './read.ts'
-import { baseOf, buildRequest } from './request.ts'
-import { createSender } from './send.ts'
-import { isTooLarge, sourceOf } from './source.ts'
+import { type Definition, defineOperation } from './plan-operation.ts'
+import { fetchText, fileReader, urlReader } from './read-document.ts'
+import { createSender } from './send-request.ts'
 
-/** What is kept of a document between runs, apart from the document itself. */
+/** What is stored about a document between runs, besides the document itself. */
 export interface KeptList {
   readonly format: 2
   readonly location: string
-  /** Hashes of the texts it was made of. */
+  /** Hashes of its source texts. */
   readonly parts: Readonly<Record<string, string>>
   readonly etag?: string
-  /** When it was last found to be so, in milliseconds since 1970. */
+  /** When it was last checked, in milliseconds since 1970. */
   readonly checkedAt: number
   readonly title?: string
   readonly operations: readonly ListedOperation[]
-  /** Of the approval of all of them. */
+  /** Seal of the approval of all its operations. */
   readonly seal?: string
 }
 
@@ -61,13 +64,13 @@ export interface ApiStatus {
   readonly tools: number
 }
 
-/** One API as an owner in the catalogue. */
+/** An API as an owner in the catalog. */
 export interface Api {
-  /** Shows what is known from before at once; the document is looked at after `delayMs`. */
+  /** Shows the stored operations at once; the document is checked after `delayMs`. */
   start(delayMs: number): void
-  /** Something else may be approved now. */
+  /** Called after a review decision. */
   reviewed(): void
-  /** Looks at the document again, whenever that was done last. Failures are logged; what was known stays. */
+  /** Checks the document again now. Failures are logged, and the stored operations stay. */
   refresh(): Promise<void>
   status(): ApiStatus
   problems(): readonly string[]
@@ -75,11 +78,11 @@ export interface Api {
 }
 
 const DAY_MS = 86_400_000
+/** Limits the number of operations, because comparing and indexing more blocks other requests for seconds. */
+const MAX_OPERATIONS = 2_000
 const RETRY_MS = 60_000
-/** Making the schema of the largest operation of GitHub's document takes a tenth of it. */
+/** Building the schema of the largest operation of GitHub's document takes a tenth of this. */
 const DEFINE_MS = 500
-/** Others have their turn when operations took so long. */
-const SLICE_MS = 20
 const NOTHING_KNOWN: Definition = {
   input: { type: 'object' },
   output: undefined,
@@ -100,8 +103,10 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   let reason: string | undefined
   let kept: KeptList | undefined
   let document: Json | undefined
-  /** The document that is kept is not the one of the list. */
+  /** The stored document does not match the stored list. */
   let lost = false
+  /** Filtering tens of thousands of operations takes a while. */
+  let used: { readonly of: readonly ListedOperation[]; readonly list: readonly ListedOperation[] } | undefined
   let held: ReadonlyMap<string, KeptOut> = new Map()
   let tools: readonly Tool[] = []
   let actions: ReadonlyMap<string, string> = new Map()
@@ -123,7 +128,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     call,
   }
 
-  // --- the document -------------------------------------------------------------------------------------------------
+  // --- document -----------------------------------------------------------------------------------------------------
 
   function known(): Json | undefined {
     document ??= lost ? undefined : documents.get(key)
@@ -143,16 +148,16 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     if (!whole) return NOTHING_KNOWN
     try {
       const source = sourceOf(whole, record)
-      // Another process may have kept a newer document meanwhile, which nobody has looked at here.
+      // Another process may have stored a newer document, which this process has not assessed.
       if (approval.fingerprint(source) !== record.hash) {
         if (kept?.operations.includes(record)) readAgain()
         return { ...NOTHING_KNOWN, unusable: true }
       }
       const made = isTooLarge(source)
         ? undefined
-        : within(DEFINE_MS, () => {
+        : runWithTimeout(DEFINE_MS, () => {
             const definition = defineOperation(whole, record)
-            return unfolded(definition.input) > MAX_UNFOLDED ? undefined : definition
+            return expandedSchemaSize(definition.input) > MAX_EXPANDED_SCHEMA_SIZE ? undefined : definition
           })?.value
       if (made) return made
       log.warn('an operation cannot be used: its schema is too large or too deep', { operation: record.name })
@@ -169,7 +174,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     log.warn(problem)
   }
 
-  /** @param force ask although it was looked at today */
+  /** @param force check even if it was checked today */
   async function look(force: boolean): Promise<void> {
     cancel?.()
     try {
@@ -179,7 +184,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     } catch (error) {
       const why = messageOf(error)
       log.warn('the document of an API cannot be used', { error: why })
-      // What was known still works as well as before.
+      // The stored operations still work as before.
       become(tools.length > 0 ? 'degraded' : 'failing', why)
     }
     if (stopped) return
@@ -210,6 +215,14 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   async function take(loaded: Loaded, etag?: string): Promise<void> {
     const operations = await listed(loaded.document)
+    // A typing error must not use up the first look, or all operations would need a review after it is corrected.
+    if (operations.length === 0) throw createDocumentError('it describes no operations; check "paths"')
+    // Each step takes up to 100 ms for a large document; other work runs between them.
+    const turn = createPause(0)
+    await turn()
+    if (stopped) return
+    documents.set(key, loaded.document)
+    await turn()
     if (stopped) return
     const { info } = loaded.document
     document = loaded.document
@@ -223,34 +236,37 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       ...(isRecord(info) && typeof info['title'] === 'string' ? { title: info['title'].slice(0, 200) } : {}),
       operations,
     }
-    documents.set(key, loaded.document)
+    const passes = createFilter(settings)
+    const count = operations.filter(({ name }) => passes(name)).length
+    if (count > MAX_OPERATIONS)
+      log.warn(`the document has ${count} operations; only the first ${MAX_OPERATIONS} are used (openapi.${id}.allow)`)
     admit(loaded.document)
-    lists.set(key, kept)
+    await turn()
+    if (stopped) return
     publish()
+    await turn()
+    if (!stopped) lists.set(key, kept)
   }
 
   async function listed(whole: Json): Promise<ListedOperation[]> {
     const made: ListedOperation[] = []
-    let since = performance.now()
-    for (const record of operationsOf(whole)) {
+    const pause = createPause()
+    for (const record of await operationsOf(whole, pause)) {
       made.push({ ...record, hash: approval.fingerprint(sourceOf(whole, record)) })
-      if (performance.now() - since < SLICE_MS) continue
-      await new Promise((resolve) => setImmediate(resolve))
-      since = performance.now()
+      await pause()
     }
     return made
   }
 
-  // --- who is let in ------------------------------------------------------------------------------------------------
+  // --- approval -----------------------------------------------------------------------------------------------------
 
-  /**
-   * Looks at all that is not approved as it is.
-   * @param read the document, where it was read just now
-   */
+  /** Assesses all operations that are not approved as they are. @param read the document, if it was read just now */
   function admit(read?: Json): void {
     if (!kept) return
-    const { operations, seal } = kept
-    if (!read && approval.holds(id, seal)) {
+    const { seal } = kept
+    const operations = usedOperations()
+    // Which operations of a large document are used depends on the settings, too.
+    if (!read && operations === kept.operations && approval.holds(id, seal)) {
       held = new Map()
       return
     }
@@ -259,7 +275,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const now = approval.seal(id, operations)
     if (now === undefined || now === seal) return
     kept = { ...kept, seal: now }
-    // The next start need not compare them.
+    // So that the next start need not compare them.
     if (!read) lists.set(key, kept)
   }
 
@@ -269,12 +285,23 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     return names.length === 0 ? {} : { notice: approval.notice(id, names.length) }
   }
 
-  // --- the catalogue ------------------------------------------------------------------------------------------------
+  // --- catalog ------------------------------------------------------------------------------------------------------
+
+  /** Of a document with more operations than are used, the first that the settings allow. */
+  function usedOperations(): readonly ListedOperation[] {
+    const all = kept?.operations ?? []
+    if (all.length <= MAX_OPERATIONS) return all
+    if (used?.of !== all) {
+      const passes = createFilter(settings)
+      used = { of: all, list: all.filter(({ name }) => passes(name)).slice(0, MAX_OPERATIONS) }
+    }
+    return used.list
+  }
 
   function publish(): void {
     const operations = kept?.operations ?? []
     const passes = createFilter(settings)
-    const passing = operations.filter(({ name }) => passes(name))
+    const passing = usedOperations().filter(({ name }) => passes(name))
     actions = operationActions(
       passing.map(({ name }) => name),
       settings,
@@ -282,7 +309,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       (name) => held.has(name),
     )
     const own = new Map<string, Tool | undefined>(operations.map(({ name }) => [name, undefined]))
-    // Those kept out have their names all the same, so that no other takes them.
+    // Rejected operations keep their ids, so that no other operation takes them.
     const made = passing.map((record) => {
       const tool = adaptOperation(record, host, actions.get(record.name) ?? record.name)
       own.set(record.name, tool)
@@ -291,12 +318,12 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     tools = made.flatMap(({ tool, why }) => (why ? [] : [tool]))
     const withheld = made.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
     named = own
-    const summary = settings.summary ?? (kept?.title ? `The API ${kept.title}` : `API ${id}`)
+    const summary = settings.summary ?? (kept?.title ? `The API ${kept.title}` : '')
     catalog.set(
       {
         id: module,
         summary,
-        ...(settings.summary === undefined && kept?.title === undefined ? {} : { about: summary }),
+        ...(summary === '' ? {} : { about: summary }),
         origin: 'upstream',
         state,
         ...waiting(),
@@ -319,6 +346,11 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   const problems = (): string[] => namingProblems(`openapi.${id}.tools`, id, settings, named, catalog)
 
+  function addressProblems(): string[] {
+    const whole = document ?? (lost ? undefined : documents.get(key))
+    return whole ? addressProblem(id, settings, whole) : []
+  }
+
   // --- calls --------------------------------------------------------------------------------------------------------
 
   async function call(
@@ -332,10 +364,10 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     if (unusable)
       throw new PegboardError(
         'E_BACKEND_UNAVAILABLE',
-        `The API ${id} describes ${record.name} in a way that is not used.`,
+        `Pegboard cannot use the description of ${record.name} by the API ${id}.`,
         {
-          retryable: false,
-          hint: 'The log of Pegboard says why.',
+          class: 'server_setup',
+          hint: 'The log of Pegboard has the reason.',
         },
       )
     const whole = known()
@@ -355,12 +387,11 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       })
     }
     let answer = await attempt()
-    // It was not done, so it may be asked again whatever it does.
+    // The API did not execute the request, so it can be repeated safely.
     if (answer.status === 401 && auth.refused()) answer = await attempt()
-    return {
-      kind: 'mcp',
-      result: resultOf(`${id} ${record.name}`, answer, auth.redact, output !== undefined, clock.now()),
-    }
+    const result = resultOf(`${id} ${record.name}`, answer, auth.redact, output !== undefined, clock.now())
+    attributeErrors(id, result)
+    return { kind: 'mcp', result }
   }
 
   async function refresh(): Promise<void> {
@@ -394,7 +425,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     },
     refresh,
     status: () => ({ id, module, state, tools: tools.length, ...(reason === undefined ? {} : { reason }) }),
-    problems,
+    problems: () => [...problems(), ...addressProblems()],
     async stop() {
       stopped = true
       cancel?.()
@@ -403,13 +434,13 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   }
 }
 
-/** What the list of an API is kept under, and its document. */
+/** Storage key of an API's list, and of its document. */
 export const listKey = ({ document }: Pick<ApiSettings, 'document'>): string => hashOf(document).slice(0, 32)
 
 const reasonsOf = (held: ReadonlyMap<string, KeptOut>): string =>
   JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
 
-/** Whatever was done to the file: what is not this is learnt again. */
+/** Anything that does not have this shape is read from the document again. */
 export const isKept = (list: unknown): list is KeptList =>
   isRecord(list) &&
   list['format'] === 2 &&
@@ -421,7 +452,7 @@ export const isKept = (list: unknown): list is KeptList =>
 
 async function isSame({ parts }: KeptList, read: (location: string) => Promise<string>): Promise<boolean> {
   for (const [location, hash] of Object.entries(parts)) {
-    // One that is gone is told when the document is read.
+    // A missing document is reported when it is read.
     const text = await read(location).catch(() => undefined)
     if (text === undefined || hashOf(text) !== hash) return false
   }

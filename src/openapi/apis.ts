@@ -1,16 +1,20 @@
+import type { ToolSource } from '../catalog/tool-source.ts'
 import type { Api, ApiShared, ApiStatus } from './api.ts'
-import type { ApiSettings } from './options.ts'
+import type { ApiSettings } from './openapi-options.ts'
 
-/** All configured APIs. None waits for another. */
-export interface Apis {
-  /** Resolves when what is known from before is in the catalogue; documents are looked at afterwards. Never rejects. */
+/** All configured APIs. They start independently. */
+export interface Apis extends ToolSource<Readonly<Record<string, ApiSettings>>, readonly ApiStatus[]> {
+  /** Resolves when the stored operations are in the catalog; documents are checked afterwards. Never rejects. */
   start(): Promise<void>
-  /** Makes the APIs these: new and changed ones start, those gone stop, the rest look at their document again. */
-  configure(apis: Readonly<Record<string, ApiSettings>>): void
+  /**
+   * Applies a new configuration: new and changed APIs start, removed ones stop, the others check their document
+   * again.
+   */
+  configure(apis: Readonly<Record<string, ApiSettings>>): Promise<void>
   status(): readonly ApiStatus[]
-  /** Looks at all documents again, whenever that was done last. Never rejects. */
+  /** Checks all documents again now. Never rejects. */
   refresh(): Promise<void>
-  /** Settings of tools that have no effect, as sentences for the operator. */
+  /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
   stop(): Promise<void>
 }
@@ -18,7 +22,7 @@ export interface Apis {
 export interface ApisOptions extends ApiShared {
   /** By the keys of `openapi`. */
   readonly apis: Readonly<Record<string, ApiSettings>>
-  /** How long `start` waits before it looks at documents; default 250. */
+  /** Delay before documents are checked, in milliseconds; default 250. */
   readonly delayMs?: number
 }
 
@@ -36,7 +40,7 @@ export function createApis(options: ApisOptions): Apis {
   async function run(): Promise<void> {
     const wanted = Object.entries(configured).filter(([, { enabled }]) => enabled)
     if (!started || (wanted.length === 0 && running.size === 0)) return
-    // Most configurations name no API.
+    // Loaded on demand, because most configurations name no API.
     const { createApi } = await import('./api.ts')
     const next: typeof running = new Map()
     for (const [id, settings] of wanted) {
@@ -56,7 +60,7 @@ export function createApis(options: ApisOptions): Apis {
     for (const [, { api }] of added) api.start(delayMs)
   }
 
-  /** One after the other, so that none works with what another is about to change. */
+  /** One at a time, so that no change works with what another is about to change. */
   function runNext(): Promise<void> {
     queue = queue.then(run).catch((error: unknown) => log.error('APIs could not be configured', { error }))
     return queue
@@ -71,9 +75,9 @@ export function createApis(options: ApisOptions): Apis {
       })
       await runNext()
     },
-    configure(apis) {
+    async configure(apis) {
       configured = apis
-      if (started) void runNext()
+      if (started) await runNext()
     },
     status: () =>
       Object.entries(configured).flatMap(([id, { enabled }]) =>
@@ -97,5 +101,5 @@ export function createApis(options: ApisOptions): Apis {
   }
 }
 
-/** Catalogue owner of an API; the configuration takes only keys that fit. */
+/** Catalog owner of an API; the configuration accepts only valid keys. */
 export const moduleOf = (id: string): string => `api_${id}`

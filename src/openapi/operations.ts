@@ -1,20 +1,27 @@
-import { plain } from '../core/plain.ts'
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
+import { createPause } from '../core/pause.ts'
+import { toPrintable } from '../core/printable.ts'
 import type { Effect } from '../core/tool.ts'
-import { type Json, lookUp } from './document.ts'
+import { truncate } from '../core/truncate.ts'
+import { type Json, lookUp } from './api-document.ts'
 
-/** What is needed of an operation before anybody asks for its schema. Plain JSON, kept between runs. */
+/** What is known about an operation before its schema is needed. Plain JSON, stored between runs. */
 export interface OperationRecord {
-  /** Its operationId, or one made of method and path. Unique in its document. */
+  /** Its operationId, or a name made from method and path. Unique in the document. */
   readonly name: string
   readonly method: Method
   readonly path: string
   readonly title: string
+  /** The document gives no title; this one is made from the name. */
+  readonly untitled?: boolean
+  /** The first 1,024 characters. */
   readonly description: string
+  /** True if the description was cut. */
+  readonly cut?: boolean
   readonly tags: readonly string[]
 }
 
-/** With a fingerprint of all that its document says of it. */
+/** With a fingerprint of everything the document says about it. */
 export interface ListedOperation extends OperationRecord {
   readonly hash: string
 }
@@ -22,7 +29,7 @@ export interface ListedOperation extends OperationRecord {
 const METHODS = ['get', 'put', 'post', 'delete', 'head', 'patch'] as const
 export type Method = (typeof METHODS)[number]
 
-/** Whether what was kept is one. */
+/** Checks the shape of a stored operation. */
 export const isOperation = (value: unknown): boolean =>
   isRecord(value) &&
   [value['name'], value['path'], value['title'], value['description']].every((one) => typeof one === 'string') &&
@@ -33,13 +40,15 @@ export const isOperation = (value: unknown): boolean =>
 
 const MAX_DESCRIPTION = 1_024
 const MAX_NAME = 256
-// `..` and its other spellings lead out of the address the operator gave.
+// `..` and its other spellings lead out of the operator's base URL.
 const LEAVES = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
 
-/** All operations of a document, in its order. */
-export function operationsOf(document: Json): OperationRecord[] {
+type Found = OperationRecord & { readonly made: string }
+
+/** All operations of a document, in order. */
+export async function operationsOf(document: Json, pause = createPause()): Promise<OperationRecord[]> {
   const { paths } = document
-  const found: Array<OperationRecord & { readonly made: string }> = []
+  const found: Found[] = []
   for (const [path, raw] of Object.entries(isRecord(paths) ? paths : {})) {
     const item = lookUp(document, raw)
     if (!item || !path.startsWith('/') || LEAVES.test(path)) continue
@@ -47,12 +56,17 @@ export function operationsOf(document: Json): OperationRecord[] {
       const operation = lookUp(document, item[method])
       if (operation) found.push(recordOf(method, path, operation))
     }
+    await pause()
   }
+  return named(found)
+}
+
+function named(found: readonly Found[]): OperationRecord[] {
   const counts = new Map<string, number>()
   for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
   const taken = new Set<string>()
   return found.map(({ made, ...record }) => {
-    // An id that is there twice names neither.
+    // A duplicate operationId is used for neither operation.
     const wanted = (counts.get(record.name) ?? 0) > 1 ? made : record.name
     let name = wanted
     for (let n = 2; taken.has(name); n++) name = `${wanted}_${n}`
@@ -61,26 +75,34 @@ export function operationsOf(document: Json): OperationRecord[] {
   })
 }
 
-function recordOf(method: Method, path: string, operation: Json): OperationRecord & { readonly made: string } {
-  const { operationId, summary, description, tags, deprecated } = operation
+function recordOf(method: Method, path: string, operation: Json): Found {
+  const { operationId, summary, tags } = operation
   const made = madeName(method, path)
   const name = typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : made
-  const told = plain(untagged(summary, description)) || `${method.toUpperCase()} ${path}`
-  const noted = deprecated === true ? `Deprecated. ${told}` : told
+  const title = toPrintable(bare(summary)).slice(0, 100)
+  const told = descriptionOf(method, path, operation)
   return {
     name,
     made,
     method,
     path,
-    title: plain(bare(summary)).slice(0, 100) || wordsOf(name),
-    description: noted.length > MAX_DESCRIPTION ? `${noted.slice(0, MAX_DESCRIPTION - 1)}…` : noted,
+    title: title || wordsOf(name),
+    ...(title === '' ? { untitled: true } : {}),
+    description: truncate(told, MAX_DESCRIPTION),
+    ...(told.length > MAX_DESCRIPTION ? { cut: true } : {}),
     tags: Array.isArray(tags)
       ? tags
           .filter((tag) => typeof tag === 'string')
           .slice(0, 10)
-          .map(plain)
+          .map(toPrintable)
       : [],
   }
+}
+
+/** The full description of an operation. */
+export function descriptionOf(method: Method, path: string, { summary, description, deprecated }: Json): string {
+  const told = toPrintable(removeTags(summary, description)) || `${method.toUpperCase()} ${path}`
+  return deprecated === true ? `Deprecated. ${told}` : told
 }
 
 /** `GET /users/{id}/posts` → `get_users_by_id_posts`. */
@@ -103,10 +125,10 @@ const wordsOf = (name: string): string => {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** What is said of an operation as one text, every character of it but the marks of HTML. */
-export function untagged(summary: unknown, description: unknown): string {
+/** Summary and description as one text without HTML tags. */
+export function removeTags(summary: unknown, description: unknown): string {
   const [short, long] = [bare(summary), bare(description)]
-  // Many say the same twice.
+  // Many documents repeat the summary in the description.
   return long.startsWith(short) ? long : [short.replace(/([^.!?])$/, '$1.'), long].filter(Boolean).join(' ')
 }
 

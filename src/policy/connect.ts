@@ -1,44 +1,45 @@
 import { connect, isIP, type Socket } from 'node:net'
 import { PegboardError } from '../core/errors.ts'
-import type { NetRules } from './net.ts'
+import type { NetRules } from './network-rules.ts'
+import { OWN_NETWORK } from './own-network.ts'
 
 export interface ConnectOptions {
-  /** Private networks and this machine may be reached; default false. Where clouds keep credentials is never reached. */
+  /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
   readonly allowPrivate?: boolean
-  /** The setting that decides that, for whoever reads a refusal. */
+  /** The setting that decides, named in refusals. */
   readonly setting: string
-  /** Answers of the name service; tests pass their own. */
+  /** DNS lookup; tests pass their own. */
   readonly lookup?: NetRules['lookup']
 }
 
 export interface ConnectInit {
   readonly signal?: AbortSignal
-  /** The name look-up included; default 10 s. */
+  /** Includes the DNS lookup; default 10 s. */
   readonly timeoutMs?: number
 }
 
-/** Opens a TCP connection. The socket is the caller's to end. */
+/** Opens a TCP connection. The caller must close the socket. */
 export type Connect = (host: string, port: number, init?: ConnectInit) => Promise<Socket>
 
 /**
- * Makes a guarded way to TCP services, for what is no HTTP. It checks literal addresses, every answer of the name service, and
- * the address the socket has in the end. Nothing is loaded before the first connection.
+ * Creates a guarded way to open TCP connections for protocols other than HTTP. It checks literal addresses, every DNS
+ * answer, and the address of the connected socket. Loads nothing before the first connection.
  */
 export function createConnect({ allowPrivate = false, setting, lookup }: ConnectOptions): Connect {
   const rules: NetRules = {
-    allow: new Set(allowPrivate ? (['public', 'private', 'loopback'] as const) : (['public'] as const)),
+    allow: new Set(['public', ...(allowPrivate ? OWN_NETWORK : [])]),
     http: true,
     setting,
     ...(lookup ? { lookup } : {}),
   }
 
   return async (host, port, { signal, timeoutMs = 10_000 } = {}) => {
-    const { addressKind, assertReachable, guardedLookup } = await import('./net.ts')
+    const { addressKind, assertReachable, guardedLookup } = await import('./network-rules.ts')
     const written = isIP(host) === 6 ? `[${host}]` : host
     const address = `http://${written}:${port}/`
     if (!URL.canParse(address) || new URL(address).pathname !== '/' || !(port > 0))
-      throw new PegboardError('E_VALIDATION', 'That is no host and port.')
-    // Literals are written in many ways; the URL parser knows them all.
+      throw new PegboardError('E_VALIDATION', 'This is not a host and port.')
+    // IP literals have many notations; the URL parser normalizes them all.
     const { hostname } = new URL(address)
     assertReachable(new URL(address), rules)
     signal?.throwIfAborted()
@@ -51,18 +52,18 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
       }
       const fail = (error: unknown): void => {
         settle()
-        // One that is destroyed while it connects may still fail.
+        // A socket destroyed while connecting may still emit an error.
         socket.on('error', () => undefined)
         socket.destroy()
         reject(error)
       }
       const abort = (): void => fail(signal?.reason)
       const timer = setTimeout(
-        () => fail(new PegboardError('E_TIMEOUT', `Nothing answered there within ${timeoutMs} ms.`)),
+        () => fail(new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`)),
         timeoutMs,
       )
       signal?.addEventListener('abort', abort, { once: true })
-      socket.once('error', (error: NodeJS.ErrnoException) => fail(reason(error)))
+      socket.once('error', (error: NodeJS.ErrnoException) => fail(toConnectError(error)))
       socket.once('connect', () => {
         const kind = addressKind(socket.remoteAddress ?? '')
         if (!rules.allow.has(kind))
@@ -78,9 +79,9 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
   }
 }
 
-function reason(error: NodeJS.ErrnoException): unknown {
+function toConnectError(error: NodeJS.ErrnoException): unknown {
   if (error instanceof PegboardError) return error
   if (error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN')
-    return new PegboardError('E_DNS', 'The name in the address is not known.', { cause: error })
-  return new PegboardError('E_BACKEND_UNAVAILABLE', 'Nothing can be reached there.', { cause: error })
+    return new PegboardError('E_DNS', 'The host name in the address is unknown.', { cause: error })
+  return new PegboardError('E_BACKEND_UNAVAILABLE', 'The address cannot be reached.', { cause: error })
 }

@@ -2,23 +2,25 @@ import { constants, promises as fs } from 'node:fs'
 import { parse, resolve } from 'node:path'
 import { ToolError } from '../core/errors.ts'
 import { ownFilesIn } from './own-files.ts'
-import { isInside, realForm } from './real.ts'
+import { pinFolder } from './pinned-folders.ts'
+import { isInside, realForm } from './real-path.ts'
 
-/** A file that something else opens by its path, such as the library of a database. */
+/** A file that other code, such as a database library, opens by path. */
 export interface FileToOpen {
-  /** Where it really is: no part of it was a link. */
+  /** The real path, without links. */
   readonly path: string
-  /** What the one that opened it compares: a folder may be replaced at any moment. */
+  /** Device and inode, which the code that opens the file compares: a folder can be replaced at any moment. */
   readonly dev: string
   readonly ino: string
 }
 
 /**
- * Where the file is now. It has to be looked up before each use: whoever may write a folder may put a link there at any time.
- * What is named below one of `folders`, outer ones first, lies in that folder, and files of Pegboard are never opened, whoever named them.
- * @param setting the part of the configuration that messages name
- * @param make makes an empty file where there is none
- * @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_REGULAR_FILE, and what the file system says
+ * Finds where the file really is. Call it before each use, because anyone who can write to a folder can put a link
+ * there at any time. A file named below one of `folders` (outer ones first) must be in that folder. Pegboard's own
+ * files are always refused.
+ * @param setting part of the configuration that messages name
+ * @param make creates an empty file if there is none
+ * @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_REGULAR_FILE, and errors of the file system
  */
 export async function fileToOpen(
   path: string,
@@ -31,14 +33,14 @@ export async function fileToOpen(
   const real = await realForm(resolve(path))
   let start: string | undefined
   for (const folder of folders.map((one) => resolve(one))) {
-    const really = await realForm(folder)
+    const really = await pinFolder(folder)
     if (!isInside(resolve(path), folder) && !isInside(resolve(path), really)) continue
     if (!isInside(real, really))
       throw new ToolError('A link on the way to the file leads out of its folder.', {
         code: 'E_PATH_OUTSIDE_ROOT',
         hint: `The operator names the file where it really is (${setting}).`,
       })
-    // Seen from the first: one further in may itself have been replaced by a link.
+    // Resolved from the outermost folder, because an inner one may itself have been replaced by a link.
     start ??= really
   }
   start ??= parse(real).root
@@ -46,7 +48,7 @@ export async function fileToOpen(
   if (own.isSecret(real, start) || own.isFixed(real, start))
     throw new ToolError('The file belongs to Pegboard itself.', {
       code: 'E_PATH_DENIED',
-      hint: `Use another file; ${setting} names it.`,
+      hint: `Set ${setting} to another file.`,
     })
   const facts = await fs.lstat(real, { bigint: true }).catch(async (error: NodeJS.ErrnoException) => {
     if (!make || error.code !== 'ENOENT') throw error

@@ -1,22 +1,22 @@
-/** True when the whole of a path, written with `/`, fits. */
+/** True if the pattern matches the whole path, which uses `/`. */
 export type Matcher = (path: string) => boolean
 
 const MAX_LENGTH = 1024
 const MAX_ALTERNATIVES = 64
 
 /**
- * Compiles a file pattern: `*` and `?` stay inside a name, `**` spans folders (none, too), `[a-z]` and `[!x]` are one
- * character, `{a,b}` either, `\` takes the next one as it is. Names that begin with a dot are like others.
- * Time is at most pattern length times path length, whoever wrote the pattern.
+ * Compiles a file pattern: `*` and `?` match within a name, `**` matches any number of folders, `[a-z]` and `[!x]`
+ * one character, `{a,b}` either alternative, `\` escapes the next character. Names with a leading dot are not
+ * special. Time is bounded by pattern length times path length for any pattern.
  * @throws RangeError for a pattern that is too long or has too many alternatives
  */
 export const compileGlob = (pattern: string, ignoreCase = false): Matcher => compileGlobs([pattern], ignoreCase)
 
-/** The same for several patterns at once: true when one of them fits. */
+/** The same for several patterns: true if any matches. */
 export function compileGlobs(patterns: readonly string[], ignoreCase = false): Matcher {
   const fold = (text: string): string => (ignoreCase ? text.toLowerCase() : text)
   const variants = patterns.flatMap((pattern) => {
-    if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern may have ${MAX_LENGTH} characters`)
+    if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern can have at most ${MAX_LENGTH} characters`)
     return alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
       one
         .split('/')
@@ -24,7 +24,7 @@ export function compileGlobs(patterns: readonly string[], ignoreCase = false): M
         .map((name) => segment(fold(name))),
     )
   })
-  // Most patterns hold a name, or the beginning of one: what lacks all of those is not looked at closer.
+  // Most patterns contain a literal name or prefix. A path without any of them needs no further matching.
   const hinted = variants.filter((segments) => hintOf(segments) !== undefined)
   const open = variants.filter((segments) => hintOf(segments) === undefined)
   const holdsHint = holdsAny(hinted.flatMap((segments) => hintOf(segments) ?? []))
@@ -40,7 +40,7 @@ export function compileGlobs(patterns: readonly string[], ignoreCase = false): M
   }
 }
 
-/** A plain name that a path has to hold to fit, or the beginning of one. */
+/** A literal name, or its prefix, that a path must contain to match. */
 interface Hint {
   readonly text: string
   readonly whole: boolean
@@ -53,7 +53,7 @@ function hintOf(segments: readonly Segment[]): Hint | undefined {
   return start === undefined ? undefined : { text: start, whole: false }
 }
 
-/** Whether a path holds one of these, in one pass over it. */
+/** True if a path contains one of these, in one pass. */
 export function holdsAny(hints: readonly Hint[]): Matcher {
   const sourceOf = (whole: boolean): string =>
     [...new Set(hints.filter((hint) => hint.whole === whole).map(({ text }) => text))]
@@ -66,17 +66,17 @@ export function holdsAny(hints: readonly Hint[]): Matcher {
   return (path) => expression.test(path)
 }
 
-/** The name of a pattern that means one plain name, wherever it is, and all below. */
+/** The name of a pattern that matches one literal name anywhere, with everything below it. */
 function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string | undefined {
   const spans = first !== undefined && isSpan(first) && last !== undefined && isSpan(last)
   return spans && typeof name === 'string' && more.length === 0 ? name : undefined
 }
 
-/** `**`, a plain name, or one with wildcards. */
+/** `**`, a literal name, or a name with wildcards. */
 type Segment = { readonly span: true } | string | Wild
 
 interface Wild {
-  /** The plain characters it begins with. */
+  /** The literal characters it begins with. */
   readonly start: string
   readonly tokens: readonly Token[]
 }
@@ -108,7 +108,10 @@ function fits(token: Token, char: string): boolean {
   return token.ranges.some(([low, high]) => char >= low && char <= high) !== token.not
 }
 
-/** Matches with one kind of wildcard. On a mismatch only the last wildcard takes one item more: no exponential retries. */
+/**
+ * Matches with one kind of wildcard. On a mismatch only the last wildcard is extended, so there is no exponential
+ * backtracking.
+ */
 function wild<P, I>(
   pattern: readonly P[],
   items: readonly I[],
@@ -167,7 +170,7 @@ function classOf(chars: readonly string[]): Token {
   return { kind: 'class', ranges, not }
 }
 
-/** Writes out `{a,b}`, nested ones too. */
+/** Expands `{a,b}`, including nested ones. */
 function alternatives(pattern: string): string[] {
   const done: string[] = []
   const todo = [pattern]
@@ -178,12 +181,12 @@ function alternatives(pattern: string): string[] {
       for (const choice of one.slice(pair.from + 1, pair.to).split(','))
         todo.push(one.slice(0, pair.from) + choice + one.slice(pair.to + 1))
     if (done.length + todo.length > MAX_ALTERNATIVES)
-      throw new RangeError(`a pattern may have ${MAX_ALTERNATIVES} alternatives`)
+      throw new RangeError(`a pattern can have at most ${MAX_ALTERNATIVES} alternatives`)
   }
   return done
 }
 
-/** The first pair of braces to close that holds a comma. */
+/** The first innermost pair of braces that contains a comma. */
 function braces(pattern: string): { readonly from: number; readonly to: number } | undefined {
   const open: Array<{ readonly from: number; comma: boolean }> = []
   for (let at = 0; at < pattern.length; at++) {

@@ -1,10 +1,13 @@
 import type { LookupAddress } from 'node:dns'
 
-/** For one name, waiting included. */
+/** Maximum time per name, including waiting for a thread. */
 const LOOKUP_MS = 5_000
-/** The system looks a name up in a thread of libuv, of which there are four for files, too, and is not to be interrupted. */
+/**
+ * `getaddrinfo` blocks a libuv thread and cannot be interrupted, and there are only four, which file operations need
+ * too.
+ */
 const MOST_THREADS = 2
-/** For a thread to be free. */
+/** Maximum wait for a free thread. */
 const WAIT_MS = 500
 
 let busy = 0
@@ -12,13 +15,13 @@ const waiting = new Set<() => void>()
 const pending = new Map<string, Promise<readonly LookupAddress[]>>()
 
 /**
- * The addresses of a name, as the system knows them. While names that nobody answers for hold the threads, other names are asked
- * for over the network instead. Rejects with EAI_AGAIN after five seconds.
+ * Resolves a name with the system's resolver. While slow names occupy the threads, other names are resolved over the
+ * network instead. Rejects with EAI_AGAIN after five seconds.
  */
-export function lookedUp(host: string): Promise<readonly LookupAddress[]> {
+export function lookUpName(host: string): Promise<readonly LookupAddress[]> {
   const known = pending.get(host)
   if (known) return known
-  const found = within(LOOKUP_MS, find(host)).finally(() => pending.delete(host))
+  const found = withTimeLimit(LOOKUP_MS, find(host)).finally(() => pending.delete(host))
   pending.set(host, found)
   return found
 }
@@ -35,7 +38,7 @@ async function find(host: string): Promise<readonly LookupAddress[]> {
   }
 }
 
-/** Takes a thread; false where none is free for a while. */
+/** Takes a thread; false if none becomes free in time. */
 function hasThread(): Promise<boolean> {
   if (busy < MOST_THREADS) {
     busy++
@@ -56,7 +59,7 @@ function hasThread(): Promise<boolean> {
   })
 }
 
-/** Needs no thread. Knows nothing of names that only the system has, such as those of its hosts file. */
+/** Needs no thread, but ignores names that only the system knows, such as those in the hosts file. */
 async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
   const { Resolver } = await import('node:dns/promises')
   const resolver = new Resolver({ timeout: 1_000, tries: 2 })
@@ -71,10 +74,10 @@ async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
     : Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' })
 }
 
-function within<T>(ms: number, work: Promise<T>): Promise<T> {
+function withTimeLimit<T>(ms: number, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(Object.assign(new Error('the name service did not answer'), { code: 'EAI_AGAIN' })),
+      () => reject(Object.assign(new Error('the DNS server did not answer'), { code: 'EAI_AGAIN' })),
       ms,
     )
     timer.unref()

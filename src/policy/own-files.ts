@@ -1,16 +1,17 @@
-import { basename, resolve } from 'node:path'
-import { foldPath } from './denied.ts'
-import { isInside, realForm, rememberReal } from './real.ts'
+import { lstatSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { foldPath } from './denied-paths.ts'
+import { factsOf, isInside, realForm, rememberReal } from './real-path.ts'
 
-/** Files that decide what Pegboard runs, trusts or keeps secret; absolute paths, folders with all in them. */
+/** Files that decide what Pegboard runs, trusts or keeps secret. Absolute paths; a folder includes everything in it. */
 export interface OwnFiles {
   /** Never read, listed or written. */
   readonly secret: readonly string[]
-  /** The same; but a folder further down may be the root of a module that the operator gave it to. */
+  /** The same, except that a folder further down may be a root that the operator gave to a module. */
   readonly kept: readonly string[]
-  /** Read, never written. */
+  /** Read but never written. */
   readonly fixed: readonly string[]
-  /** Folders that programs load code from: only documents are written there. A root further down is not part of it. */
+  /** Folders that programs load code from; only documents may be written there. A root further down is not included. */
   readonly code: readonly string[]
 }
 
@@ -18,14 +19,14 @@ export interface OwnFiles {
 export interface OwnTest {
   isSecret(path: string, root: string): boolean
   isFixed(path: string, root: string, kind?: 'folder'): boolean
-  /** Whether an own file lies, or will lie, below the path: whoever renames that replaces the file. */
+  /** True if an own file is, or will be, below the path: renaming the path would replace that file. */
   isAbove(path: string): boolean
 }
 
-/** Each app of this process has its own files; all of them bind every module. */
+/** Each app of this process has its own files; all of them apply to every module. */
 const sources = new Set<() => OwnFiles>()
 
-/** @param files is asked when a module first uses a path. @returns how to end it */
+/** @param files is called when a module first uses a path @returns a function that removes the protection */
 export function protectOwnFiles(files: () => OwnFiles): () => void {
   sources.add(files)
   places = undefined
@@ -50,13 +51,27 @@ function placesNow(): Promise<readonly Place[]> {
   return places.list
 }
 
-/** Each as it is named and as it really is: a folder on the way may be a link. */
+/** Finds the real forms of many paths, most of which do not exist and are in the same folders. */
+function rememberFolders(): (path: string) => Promise<string> {
+  const folders = new Map<string, Promise<string>>()
+  return async (path) => {
+    // A broken link exists, too.
+    if (factsOf(path, lstatSync)) return await realForm(path, lookUp)
+    const folder = dirname(path)
+    const real = folders.get(folder) ?? realForm(folder, lookUp)
+    folders.set(folder, real)
+    return join(await real, basename(path))
+  }
+}
+
+/** Each path as written and as it really is, because a folder on the way may be a link. */
 async function findPlaces(): Promise<readonly Place[]> {
+  const formOf = rememberFolders()
   const found = new Map<string, Place>()
   for (const source of sources)
     for (const [kind, paths] of Object.entries(source()) as [keyof OwnFiles, readonly string[]][])
       for (const path of paths)
-        for (const form of new Set([resolve(path), await realForm(resolve(path), lookUp)])) {
+        for (const form of new Set([resolve(path), await formOf(resolve(path))])) {
           const start = folded(form)
           found.set(`${kind} ${start}`, { kind, start })
         }
@@ -67,7 +82,7 @@ const folded = (path: string): string => foldPath(path).replace(/\/+$/, '')
 const isAt = (path: string, start: string): boolean =>
   path.startsWith(start) && (path.length === start.length || path[start.length] === '/')
 
-/** Own files as they are now, as seen from some roots. */
+/** The own files at this moment, relative to some roots. */
 export async function ownFilesIn(roots: readonly string[]): Promise<OwnTest> {
   const all = sources.size === 0 ? [] : await placesNow()
   const byRoot = new Map<string, readonly Place[]>()
@@ -107,13 +122,13 @@ export async function ownFilesIn(roots: readonly string[]): Promise<OwnTest> {
   }
 }
 
-// What a program may load by itself can have any other ending, or none.
+// Programs may load files with any other extension, or none.
 const DOCUMENTS = new Set(
   'md markdown txt text rst adoc csv tsv jsonl ndjson log diff patch html htm css ics vcf eml pdf rtf doc docx odt xls xlsx ods ppt pptx odp epub tex bib png jpg jpeg gif webp bmp tif tiff svg ico heic avif wav mp3 ogg oga opus flac m4a mp4 m4v mov webm mkv avi srt vtt zip gz tgz bz2 xz tar 7z db sqlite sqlite3 parquet ipynb drawio mmd'.split(
     ' ',
   ),
 )
-/** Documents by their ending, but programs that install or build something read them. */
+/** Documents by extension that package managers or build tools read. */
 const NOT_DOCUMENTS = /^(?:requirements.*|constraints.*|cmakelists|runtime)\.txt$/i
 
 function isDocument(path: string): boolean {
@@ -122,26 +137,55 @@ function isDocument(path: string): boolean {
   return ending !== undefined && DOCUMENTS.has(ending.toLowerCase()) && !NOT_DOCUMENTS.test(name)
 }
 
-/** Own files in folders that a sandbox lets be written: what it hides, and what it lets be read only. */
-export async function ownFilesBelow(
-  folders: readonly string[],
-): Promise<{ readonly secret: readonly string[]; readonly fixed: readonly string[] }> {
+/** How a sandbox treats own files in its writable folders. */
+export interface OwnFilesBelow {
+  /** Hidden. */
+  readonly secret: readonly string[]
+  /** Read-only. */
+  readonly fixed: readonly string[]
+  /**
+   * Folders that contain an own file or may get one: nothing may be created, removed or renamed in them. A mask over
+   * a single file would disappear when a program outside the sandbox replaces the file, and a missing file cannot be
+   * masked.
+   */
+  readonly closed: readonly string[]
+}
+
+/** Own files in the writable folders of a sandbox. */
+export async function ownFilesBelow(folders: readonly string[]): Promise<OwnFilesBelow> {
   const secret = new Set<string>()
   const fixed = new Set<string>()
+  const closed = new Set<string>()
+  const formOf = rememberFolders()
   for (const source of sources)
     for (const [kind, paths] of Object.entries(source()) as [keyof OwnFiles, readonly string[]][])
       for (const path of paths) {
-        const real = await realForm(resolve(path), lookUp)
+        const real = await formOf(resolve(path))
         const list = kind === 'secret' || kind === 'kept' ? secret : fixed
         for (const folder of folders) {
           if (isInside(real, folder)) list.add(real)
           else if ((kind === 'fixed' || kind === 'secret') && isInside(folder, real)) list.add(folder)
         }
+        // A link is replaced at its own path, not at its target.
+        for (const form of new Set([real, join(await formOf(dirname(resolve(path))), basename(path))])) {
+          const holder = holderOf(form)
+          if (holder !== undefined && folders.some((folder) => isInside(holder, folder))) closed.add(holder)
+        }
       }
-  // What is hidden has nothing in it to hide.
+  // Nothing inside a hidden folder needs to be hidden again.
   const isHidden = (path: string): boolean => [...secret].some((one) => one !== path && isInside(path, one))
+  const isHeld = (path: string): boolean => [...secret, ...fixed].some((one) => isInside(path, one))
   return {
     secret: [...secret].filter((path) => !isHidden(path)),
     fixed: [...fixed].filter((path) => !secret.has(path) && !isHidden(path)),
+    closed: [...closed].filter((path) => !isHeld(path)),
   }
+}
+
+/** The nearest existing folder above a file, link or missing path; undefined for a folder. */
+function holderOf(path: string): string | undefined {
+  if (factsOf(path, lstatSync)?.isDirectory()) return undefined
+  let folder = dirname(path)
+  while (!factsOf(folder)?.isDirectory()) folder = dirname(folder)
+  return folder
 }

@@ -3,39 +3,48 @@ import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
-import { movePlaced, type Removed, removePlaced } from './change.ts'
-import { fileError, reported } from './errno.ts'
-import { createFence, type Fence } from './fence.ts'
-import { checkText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real.ts'
-import { type FileData, makeFolder, type Placed, type WriteOptions, type Written, writeFile } from './write.ts'
+import { moveEntry, type Removed, removeEntry } from './change-files.ts'
+import { convertErrors, fileError } from './file-errors.ts'
+import { createFence, type Fence } from './path-fence.ts'
+import { pinFolder } from './pinned-folders.ts'
+import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real-path.ts'
+import { isBesideDatabase } from './sqlite-companions.ts'
+import {
+  type FileData,
+  makeFolder,
+  type WriteOptions,
+  type WriteTarget,
+  type Written,
+  writeFile,
+} from './write-file.ts'
 
 export interface PathsOptions {
-  /** Folders (or single files) that may be used, absolute. Relative paths start at the first. */
+  /** Absolute folders (or single files) that may be used. Relative paths start at the first. */
   readonly roots: readonly string[]
-  /** Of the roots, where writing is allowed; default all. */
+  /** Roots that may be written; default all. */
   readonly writeRoots?: readonly string[]
   /** Exact paths that may be used although a default rule denies them. */
   readonly allowed?: readonly string[]
-  /** More rules on what is never touched nor listed, see pathRules. */
+  /** Additional rules for paths that are neither used nor listed; see pathRules. */
   readonly denied?: readonly string[]
-  /** Names that are denied wherever they are. */
+  /** Names that are denied in any folder. */
   readonly denyNames?: readonly string[]
-  /** More rules on what is never written. */
+  /** Additional rules for paths that are never written. */
   readonly protected?: readonly string[]
-  /** Of `denied` and `denyNames`, as rules, what stands in no setting: messages then name none. */
+  /** Those of `denied` and `denyNames` that come from no setting; messages then name no setting. */
   readonly fixed?: readonly string[]
   readonly readonly?: boolean
-  /** The part of the configuration that messages name; default `modules.filesystem.config`. */
+  /** Part of the configuration that messages name; default `modules.filesystem.config`. */
   readonly setting?: string
-  /** The setting that has the roots, for messages; default `roots` of `setting`. */
+  /** The setting for the roots, for messages; default `roots` of `setting`. */
   readonly rootsSetting?: string
 }
 
 export interface OpenFile {
   readonly handle: FileHandle
-  /** How results name it: relative to the first root, with `/`; absolute below the others. */
+  /** Path in results: relative to the first root, with `/`; absolute below the others. */
   readonly path: string
-  /** As the file system says; a file may hold more or less by the time it is read. */
+  /** Size according to the file system; it may change before the file is read. */
   readonly size: number
   readonly mtime: Date
   readonly mode: number
@@ -49,51 +58,54 @@ export interface FolderEntry {
 
 export interface OpenFolder {
   readonly path: string
-  /** What is in it, by name, without what is denied. */
+  /** Entries by name, without denied ones. */
   readonly entries: readonly FolderEntry[]
-  /** There are more than are looked at. */
+  /** True if the folder has more entries than are read. */
   readonly truncated?: true
 }
 
 /**
- * The way to files for tools: everything is checked on what was really opened, so neither `..`, nor a link, nor a folder
- * swapped meanwhile leads out of the roots. Failures are ToolErrors: E_VALIDATION, E_PATH_OUTSIDE_ROOT, E_PATH_DENIED,
+ * File access for tools. Every check is made on what was actually opened, so neither `..` nor a link nor a swapped
+ * folder leads out of the roots. Failures are ToolErrors: E_VALIDATION, E_PATH_OUTSIDE_ROOT, E_PATH_DENIED,
  * E_NOT_REGULAR_FILE, E_READ_ONLY, E_NOT_FOUND.
  */
 export interface Paths {
   readonly roots: readonly string[]
-  /** Gives `use` an open regular file and closes it afterwards. Never waits for a pipe or a device. */
+  /** Passes an open regular file to `use` and closes it afterwards. Never blocks on a pipe or device. */
   readFile<T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T>
   listFolder(path: string, options?: { readonly signal?: AbortSignal }): Promise<OpenFolder>
-  /** What is below a folder, folders before what is in them. Links are named, not followed. */
+  /** Everything below a folder, each folder before its content. Links are listed but not followed. */
   walk(path: string, options?: WalkOptions | WalkOptions['skip']): AsyncGenerator<FolderEntry>
-  /** What is there. Links are followed. */
+  /** Facts about a path. Links are followed. */
   stat(path: string): Promise<FileFacts>
-  /** Replaces a file at once or not at all, or appends to it. Never writes through a link. */
+  /** Replaces a file atomically, or appends to it. Never writes through a link. */
   writeFile(path: string, data: FileData, options?: WriteOptions): Promise<Written>
   makeFolder(path: string, options?: { readonly parents?: boolean }): Promise<Written>
-  /** Removes a file, a link or a folder; one that holds something protected stays as it is. */
+  /** Removes a file, a link or a folder. A folder that contains something protected is left unchanged. */
   remove(path: string, options?: { readonly recursive?: boolean; readonly signal?: AbortSignal }): Promise<Removed>
-  /** Renames, a folder with all in it; makes the folders on the way. `overwrite`: the file that is there. */
+  /** Renames a file or folder, and creates missing folders. `overwrite` allows replacing an existing file. */
   move(from: string, to: string, options?: { readonly overwrite?: boolean }): Promise<Written>
 }
 
 export interface WalkOptions {
-  /** Ends the walk, also in the middle of a large folder. */
+  /** Ends the walk, even in the middle of a large folder. */
   readonly signal?: AbortSignal
-  /** Folders to leave out. */
+  /** True for folders to leave out. */
   readonly skip?: (entry: FolderEntry) => boolean
-  /** Told of each folder before its entries come. */
+  /** Called for each folder before its entries. */
   readonly entered?: (folder: OpenFolder) => Promise<void>
-  /** Given each folder after `entered`, to work in while the walk goes on; a few are open at a time. What it throws ends the walk. */
+  /**
+   * Called for each folder after `entered`, to work in it while the walk continues; a few folders are open at a time.
+   * Its errors end the walk.
+   */
   readonly inside?: (folder: HeldFolder) => Promise<void>
 }
 
 /** A folder that is held open. */
 export interface HeldFolder extends OpenFolder {
   /**
-   * A path that leads to exactly this folder as long as it is held, whatever happens to its name. Its files are as safe to
-   * open below it as `entries` say, if links are not followed. Elsewhere than on Linux, its real path.
+   * A path to exactly this folder while it is held, whatever happens to its name. Its files can be opened below it
+   * safely if links are not followed. On other systems than Linux it is the real path.
    */
   readonly anchor: string
 }
@@ -103,7 +115,7 @@ export interface FileFacts {
   readonly kind: 'file' | 'dir' | 'other'
   readonly size: number
   readonly mode: number
-  /** Names the file has; more than one are hard links. */
+  /** Number of hard links; more than one means that the file has other names. */
   readonly names: number
   readonly mtime: Date
   readonly atime: Date
@@ -111,16 +123,16 @@ export interface FileFacts {
 }
 
 const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0, O_DIRECTORY = 0 } = constants
-/** What looks like files there are doors to the system. */
+/** Entries there look like files but give access to the system. */
 const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
 
-/** Entries looked at before others get a turn. */
+/** Entries processed before the event loop gets a turn. */
 const BATCH = 500
-/** Entries of one folder that are looked at: more would take seconds, and memory, to put in order. */
+/** Maximum number of entries read per folder; sorting more would take seconds and memory. */
 const MOST_ENTRIES = 50_000
-/** Bytes that a folder itself takes; on most systems one of a few thousand entries. */
+/** Size of a folder itself; on most systems that of one with a few thousand entries. */
 const LARGE_FOLDER = 128 * 1024
-/** Folders held at a time by those who work in them. */
+/** Maximum number of folders held open for `inside` callbacks. */
 const MOST_HELD = 8
 
 export function createPaths(options: PathsOptions): Paths {
@@ -142,31 +154,36 @@ export function createPaths(options: PathsOptions): Paths {
     return deniedError(shown, by === 'fixed' ? ': it is always refused' : ` (${setting}.${by})`)
   }
 
-  /** Where the caller means, before anything is touched. */
+  /** Where the path leads, before anything is touched. */
   async function locate(path: string): Promise<{ readonly absolute: string; readonly fence: Fence }> {
-    checkText(path)
+    checkPathText(path)
     const base = roots[0]
     if (base === undefined) throw outside(path)
     const absolute = resolve(base, path)
     const fence = await fenceNow()
+    if (fence.roots[0]?.moved)
+      throw new ToolError(`The allowed folder is not where it was when Pegboard started (${rootsSetting}).`, {
+        code: 'E_PATH_OUTSIDE_ROOT',
+        hint: 'The operator removes the link that leads elsewhere, or restarts Pegboard.',
+      })
     if (fence.roots[0]?.real === undefined)
       throw new ToolError(`The allowed folder does not exist yet (${rootsSetting}).`, {
         code: 'E_NOT_FOUND',
-        hint: 'The operator has to make it.',
+        hint: 'The operator must create it.',
       })
     const root = fence.roots.find(
       ({ given, real }) => isInside(absolute, given) || (real !== undefined && isInside(absolute, real)),
     )
     if (!root) throw outside(path)
     const lexical = isInside(absolute, root.given) ? root.given : (root.real as string)
-    // A denied name is denied whatever it leads to.
+    // A denied name is denied whatever it links to.
     if (fence.isDenied(absolute, lexical)) throw await denied(path, fence, absolute, lexical)
-    // What lies beyond a link that leads out must not even be told to exist or not.
+    // Behind a link that leads out of the roots, not even existence may be revealed.
     if (fence.rootOf(await realForm(absolute)) === undefined) throw outside(path)
     return { absolute, fence }
   }
 
-  /** Checks what was really opened. */
+  /** Checks what was actually opened. */
   async function verify(real: string, fence: Fence, shown: string): Promise<string> {
     const root = fence.rootOf(real)
     if (root === undefined) throw outside(shown)
@@ -176,13 +193,13 @@ export function createPaths(options: PathsOptions): Paths {
     return root
   }
 
-  /** Opens whatever is there, never waiting for it, and checks it. */
+  /** Opens any entry without blocking, and checks it. */
   async function opened<T>(
     path: string,
     use: (handle: FileHandle, real: string, fence: Fence) => Promise<T>,
   ): Promise<T> {
     const { absolute, fence } = await locate(path)
-    const handle = await reported(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
+    const handle = await convertErrors(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
     try {
       const real = await realPathOf(handle, absolute)
       await verify(real, fence, path)
@@ -203,12 +220,12 @@ export function createPaths(options: PathsOptions): Paths {
     })
 
   /**
-   * Opens a folder, with a name under which exactly this folder can be reached, whatever happens to its path: its
-   * descriptor where the system has that, its real path elsewhere.
+   * Opens a folder and a name for exactly this folder, whatever happens to its path: its descriptor on Linux, its
+   * real path elsewhere.
    */
   async function openFolder(shown: string, absolute: string, fence: Fence) {
     if (!LINUX) {
-      const real = await reported(shown, () => fs.realpath(absolute))
+      const real = await convertErrors(shown, () => fs.realpath(absolute))
       await verify(real, fence, shown)
       return { anchor: real, real, close: async () => undefined }
     }
@@ -262,8 +279,8 @@ export function createPaths(options: PathsOptions): Paths {
       if (!fence.isDenied(within + entry.name, root))
         entries.push({ name: entry.name, path: start + entry.name, kind: kindOf(entry) })
     }
-    await reported(shown, async () => {
-      // At once is much faster; but a large folder is waited for in parts, so that others get their turn meanwhile.
+    await convertErrors(shown, async () => {
+      // Reading at once is much faster, but a large folder is read in parts so that other work gets a turn.
       if ((await fs.stat(anchor)).size < LARGE_FOLDER)
         for (const entry of await fs.readdir(anchor, { withFileTypes: true })) take(entry)
       // The loop closes the folder.
@@ -287,7 +304,7 @@ export function createPaths(options: PathsOptions): Paths {
   const list = (shown: string, absolute: string, fence: Fence, signal?: AbortSignal): Promise<OpenFolder> =>
     inFolder(shown, absolute, fence, (anchor, real) => entriesOf(shown, anchor, real, fence, signal))
 
-  /** A folder as the walk comes to it; it is closed when nobody works in it any more. */
+  /** One folder of a walk; closed when no callback works in it any more. */
   async function enter(
     shown: string,
     absolute: string,
@@ -324,7 +341,7 @@ export function createPaths(options: PathsOptions): Paths {
     options: WalkOptions,
     held: Held,
   ): AsyncGenerator<FolderEntry> {
-    // Not by recursion: each entry of a folder 500 deep would be handed up through 500 generators.
+    // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
     const open = [folder.entries.values()]
     for (let looked = 1; open.length > 0; looked++) {
       if (looked % BATCH === 0) await breathe()
@@ -343,15 +360,15 @@ export function createPaths(options: PathsOptions): Paths {
         const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
         open.push(inner.entries.values())
       } catch (error) {
-        // Gone, or closed to us: the rest of the tree still counts.
+        // Gone or unreadable; the rest of the tree still counts.
         if (error instanceof ToolError) continue
         throw error
       }
     }
   }
 
-  /** The folder a new or existing entry lies in and its name there, ready for writing. */
-  async function place<T>(path: string, use: (placed: Placed) => Promise<T>): Promise<T> {
+  /** The folder of a new or existing entry and its name, ready for writing. */
+  async function place<T>(path: string, use: (placed: WriteTarget) => Promise<T>): Promise<T> {
     const { absolute, fence } = await locate(path)
     if (options.readonly)
       throw new ToolError('Writing is switched off.', {
@@ -360,18 +377,20 @@ export function createPaths(options: PathsOptions): Paths {
       })
     const checkWrite = async (real: string, kind?: 'folder'): Promise<void> => {
       const root = await verify(real, fence, path)
-      const writable = await Promise.all(writeRoots.map(realpathOrNone))
-      if (!writable.some((one) => one !== undefined && isInside(real, one)))
+      const writable = await Promise.all(writeRoots.map(pinFolder))
+      if (!writable.some((one) => isInside(real, one)))
         throw new ToolError(`'${path}' may be read, not written.`, {
           code: 'E_READ_ONLY',
           hint: `${setting}.write_roots says where writing is allowed.`,
         })
+      if (kind === undefined && (await isBesideDatabase(real)))
+        throw deniedError(path, ': it belongs to the SQLite database beside it, and only SQLite writes it')
       if (!fence.isProtected(real, root, kind)) return
       throw fence.isOwn(real, root)
         ? deniedError(path, ': Pegboard runs or trusts it, so no tool writes it')
         : deniedError(path, ': it may be read, never written')
     }
-    // A single file may be a root; it is written where it lies, if that is inside another.
+    // A root may be a single file; it is written in place if another root contains it.
     if (fence.roots.some(({ given, real }) => absolute === given || absolute === real) && (await isFolder(absolute)))
       return await inFolder(path, absolute, fence, async (_anchor, real) => {
         throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
@@ -435,13 +454,13 @@ export function createPaths(options: PathsOptions): Paths {
       }),
     writeFile: (path, data, how = {}) => place(path, (placed) => writeFile(placed, data, how)),
     makeFolder: (path, how = {}) => place(path, (placed) => makeFolder(placed, how.parents ?? true)),
-    remove: (path, how = {}) => place(path, (placed) => removePlaced(placed, how)),
+    remove: (path, how = {}) => place(path, (placed) => removeEntry(placed, how)),
     move: (from, to, how = {}) =>
-      place(from, (source) => place(to, (target) => movePlaced(source, target, how.overwrite ?? false))),
+      place(from, (source) => place(to, (target) => moveEntry(source, target, how.overwrite ?? false))),
   }
 }
 
-/** What is done in folders while a walk goes on; a failure ends it. */
+/** Callbacks running in folders during a walk; a failure ends the walk. */
 interface Held {
   readonly work: Set<Promise<void>>
   failure: { readonly reason: unknown } | undefined

@@ -1,59 +1,58 @@
-import { foldName, type Spellings } from '../core/fold.ts'
-import { isToolName } from '../core/names.ts'
+import { createCoverMatcher, type Spellings } from '../core/name-folding.ts'
 import type { Effect, Tool, Tripwire } from '../core/tool.ts'
-import { createRate, type Rate } from './limiter.ts'
-import type { Constraints, RateSetting, RuleSetting } from './options.ts'
+import { isToolName } from '../core/tool-names.ts'
+import type { Constraints, RateSetting, RuleSetting } from './policy-options.ts'
 import {
   type Actor,
   actionOf,
-  coverer,
+  compilePatterns,
+  createCoverer,
   createRule,
-  isSecond,
-  matcher,
+  listSpellings,
+  lower,
   ownNames,
   type Rule,
   shortOf,
-  spellings,
-} from './rules.ts'
+} from './policy-rules.ts'
+import { createRate, type Rate } from './rate-limiter.ts'
 
-/** A person has to say yes first. */
+/** A person must approve each call. */
 export interface Asking {
-  /** What in the configuration wants it. */
+  /** The setting that requires it. */
   readonly setting: string
-  /** Why, as the operator put it. */
+  /** The operator's reason. */
   readonly reason?: string
-  /** How long the person may think. */
+  /** How long the person may take, in milliseconds. */
   readonly timeoutMs: number
 }
 
-/** Hidden means: answer exactly as if it did not exist. Disabled may be told. */
+/** Denied: answer exactly as if the tool did not exist. Disabled: the caller may be told. */
 export type Decision =
-  /** `as`: allowed under one of its aliases only, and shown under that name. `ask`: each call needs a yes. */
+  /** `as`: allowed under one alias only, and listed under that name. `ask`: each call needs approval. */
   | { readonly allow: true; readonly as?: string; readonly ask?: Asking }
   /** `setting`: what the operator would change. */
   | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string; readonly setting?: string }
 
 export interface Policy {
   /**
-   * Asked for every listing and search, and again for every call that is `guarded`. Pure; a policy that throws denies.
-   * @param by who wants to know; default somebody without roles in the default profile
+   * Called for every list and search, and again for every call if `guarded`. No side effects; a policy that throws
+   * denies.
+   * @param by the caller; default: no roles, default profile
    */
   decide(tool: Tool, by?: Actor): Decision
-  /**
-   * Whether this module or server is there at all. @param by who wants to know; absent: whether it is there for anybody
-   */
+  /** True if this module or server is visible. @param by the caller; absent: visible to anyone */
   sees(owner: string, by?: Actor): boolean
-  /** Whether it is there for what it has beside tools, where it has none of those. */
+  /** True if its resources and prompts are visible although it has no tools. */
   offers(owner: string, by: Actor): boolean
-  /** Nothing forbids any tool of this owner, whatever it is called and does. */
+  /** True if nothing denies any tool of this owner. */
   allowsAll(owner: string): boolean
-  /** Some calls need a yes, or are counted: what a view allows is not all there is to say. */
+  /** True if some calls need approval or are rate-limited, so that visibility alone does not decide. */
   readonly guarded: boolean
-  /** What counts calls, of all tools. */
+  /** Rate limits of all tools. */
   readonly rates: readonly Rate[]
-  /** What is done about fields of results of a tool that look like credentials. */
+  /** What happens with result fields of a tool that look like credentials. */
   tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire
-  /** Constraint entries that name no tool of their module: probably typos. */
+  /** Constraint entries that match no tool of their module: probably typos. */
   unknownActions(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
 }
 
@@ -67,17 +66,17 @@ export interface PolicySettings {
   readonly approvalTimeoutMs?: number
   readonly rateLimits?: readonly RateSetting[]
   readonly tripwire?: Tripwire | undefined
-  /** By catalogue owner: module id, or `mcp_<server>`. */
+  /** By catalog owner (`mcp_git`), or by a short name (`git`), which means the module, server and API of that name. */
   readonly constraints?: Readonly<Record<string, Constraints>>
-  /** What is done about results, by catalogue owner or as the operator calls it. */
+  /** Handling of results, by the same names. A short name can only make a server or API stricter. */
   readonly tripwires?: Readonly<Record<string, Tripwire>>
-  /** Calls a minute, by tool name or id. */
+  /** Calls per minute, by tool name or id. */
   readonly perMinute?: Readonly<Record<string, number>>
   /** Tool names or ids with `enabled: false`. */
   readonly disabled?: readonly string[]
-  /** Modules and servers that are there at all, by catalogue owner; default every one. */
+  /** True for visible modules and servers, by catalog owner; default all. */
   readonly sees?: (owner: string) => boolean
-  /** What stands before the names of settings in reasons, such as `profiles.work.`. */
+  /** Prefix of setting names in reasons, such as `profiles.work.`. */
   readonly where?: string
 }
 
@@ -87,7 +86,7 @@ const ALLOWED: Decision = { allow: true }
 const NOBODY: Actor = { profile: 'default', roles: [] }
 const APPROVAL_MS = 300_000
 
-/** Deny before ask before allow before the default. */
+/** Order of decisions: deny, then ask, then allow, then the default. */
 export function createPolicy(settings: PolicySettings = {}): Policy {
   const { sees = () => true, where = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
   const fallback = settings.default ?? 'auto'
@@ -96,16 +95,21 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const ask = (settings.ask ?? []).map((rule) => createRule(rule))
   const allow = (settings.allow ?? []).map((rule) => createRule(rule, true))
   const disabled = new Set(settings.disabled ?? [])
+  const covered = [...disabled].map((name) => ({ name, covers: createCoverMatcher([name]) }))
   const max = RANK[settings.maxEffect ?? 'destructive']
-  const constraints = new Map(
-    Object.entries(settings.constraints ?? {}).map(([owner, rule]) => [
-      owner,
-      {
-        allowed: rule.allowed_actions && matcher(rule.allowed_actions),
-        blocked: coverer(rule.blocked_actions ?? []),
-      },
-    ]),
-  )
+  const constraints = Object.entries(settings.constraints ?? {}).map(([name, rule]) => ({
+    name,
+    rule,
+    allowed: rule.allowed_actions && compilePatterns(rule.allowed_actions),
+    blocked: createCoverer(rule.blocked_actions ?? []),
+  }))
+  /** The entries that name an owner, the one with its full id first. */
+  const constraintsFor = (owner: string): typeof constraints =>
+    constraints.length === 0
+      ? constraints
+      : [...new Set([lower(owner), lower(shortOf(owner))])].flatMap((one) =>
+          constraints.filter(({ name }) => lower(name) === one),
+        )
   const rates = [
     ...(settings.rateLimits ?? []).map((rate, at) => createRate(rate, `${where}policy.rateLimits[${at}]`)),
     ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>
@@ -125,47 +129,48 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
 
   function decide(given: Tool, by: Actor = NOBODY): Decision {
-    // Whatever it is called for this caller, the same is said of it.
+    // Renaming a tool for one caller does not change the decision.
     const tool = given.itself ?? given
-    if (!sees(tool.module)) return denied(`its profile does not have ${tool.module}`)
+    if (!sees(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
     let known: Spellings | undefined
     const names = (): Spellings => {
-      known ??= spellings(tool)
+      known ??= listSpellings(tool)
       return known
     }
-    const rule = constraints.get(isSecond(tool.module) ? shortOf(tool.module) : tool.module)
+    const constrained = constraintsFor(tool.module)
+    const blocking = constrained.find(({ blocked }) => blocked(names()))
+    if (blocking) return createDenial(`blocked by ${where}modules.${blocking.name}.constraints.blocked_actions`)
+    const allowing = constrained.find(({ allowed }) => allowed)
     let as: string | undefined
-    if (rule) {
-      const place = `${where}modules.${tool.module}.constraints`
-      if (rule.blocked(names())) return denied(`blocked by ${place}.blocked_actions`)
-      if (rule.allowed && !rule.allowed(actionOf(tool))) {
-        as = (tool.chosenAliases ?? tool.aliases).filter(isToolName).find(rule.allowed)
-        if (as === undefined) return denied(`not in ${place}.allowed_actions`)
-      }
+    if (allowing?.allowed && !allowing.allowed(actionOf(tool))) {
+      as = (tool.chosenAliases ?? tool.aliases).filter(isToolName).find(allowing.allowed)
+      if (as === undefined) return createDenial(`not in ${where}modules.${allowing.name}.constraints.allowed_actions`)
     }
     const forbidden = first(deny, tool, names, by)
-    if (forbidden) return denied(`matched by ${where}policy.deny${because(forbidden)}`)
+    if (forbidden) return createDenial(`matched by ${where}policy.deny${formatReason(forbidden)}`)
     if (RANK[tool.effect] > max)
-      return denied(
-        `its effect is "${tool.effect}" and ${where}policy.maxEffect is lower${tool.origin === 'upstream' ? '; if its server is to be believed, set trustHints there' : ''}`,
+      return createDenial(
+        `its effect is "${tool.effect}" and ${where}policy.maxEffect is lower${tool.origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
       )
     const permits = allow.length > 0 && allow.some((one) => one.fits(tool, () => ownNames(tool), by))
     const unseen = permits ? undefined : first(hidden, tool, names, by)
-    if (unseen) return denied(`matched by ${where}policy.hidden and not by ${where}policy.allow${because(unseen)}`)
+    if (unseen)
+      return createDenial(`matched by ${where}policy.hidden and not by ${where}policy.allow${formatReason(unseen)}`)
     const wanted = first(ask, tool, names, by)
     if (!wanted && !permits && fallback === 'block')
-      return denied(`${where}policy.default is "block" and no list names it`)
+      return createDenial(`${where}policy.default is "block" and no list names it`)
     const switched =
       disabled.size === 0
         ? undefined
         : ([
             tool.name,
-            ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => spelled(tool, action)),
-          ].find((name) => disabled.has(name)) ?? [...disabled].find((name) => names().folded.has(foldName(name))))
+            ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => listRuleNames(tool, action)),
+          ].find((name) => disabled.has(name)) ?? covered.find(({ covers }) => covers(names()))?.name)
     if (switched !== undefined) {
       const setting = `${where}tools.${switched}.enabled`
       const isBare = switched === actionOf(tool)
-      // What acts on the world is often off on purpose, and agents that know it by its bare name know these words.
+      // Tools that act on the world are often disabled on purpose, and agents that know them by bare name expect
+      // these words.
       const how = isBare && (tool.effect !== 'read' || tool.openWorld) ? ` (enable via config: ${setting}=true)` : ''
       return {
         allow: false,
@@ -194,37 +199,35 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     rates,
     tripwire(tool) {
       if (!wired) return tool.tripwire ?? 'off'
-      const own = tripwires.size === 0 ? undefined : (tripwires.get(tool.module) ?? tripwires.get(shortOf(tool.module)))
-      return stricter(own ?? tool.tripwire ?? 'off', settings.tripwire)
+      const level = tool.tripwire ?? 'off'
+      const own = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOf(tool.module)))
+      return pickStricter(own, settings.tripwire)
     },
     allowsAll: (owner) =>
       fallback !== 'block' &&
       disabled.size === 0 &&
       max === RANK.destructive &&
-      !constraints.has(isSecond(owner) ? shortOf(owner) : owner) &&
+      constraintsFor(owner).length === 0 &&
       !deny.some((rule) => rule.concerns(owner)) &&
       !hidden.some((rule) => rule.concerns(owner)) &&
       sees(owner),
     unknownActions(tools) {
-      if (constraints.size === 0) return []
+      if (constraints.length === 0) return []
       const known = new Map<string, Spellings[]>()
-      for (const tool of tools) {
-        if (!constraints.has(tool.module)) continue
-        known.set(tool.module, [...(known.get(tool.module) ?? []), spellings(tool)])
-      }
-      return Object.entries(settings.constraints ?? {}).flatMap(([owner, rule]) => {
-        const own = known.get(owner)
-        if (!own) return []
-        return [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => !own.some(coverer([action])))
-          .map((action) => ({ owner, action }))
-      })
+      for (const tool of tools)
+        for (const { name } of constraintsFor(tool.module))
+          known.set(name, [...(known.get(name) ?? []), listSpellings(tool)])
+      return constraints.flatMap(({ name, rule }) =>
+        [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
+          .filter((action) => known.get(name)?.some(createCoverer([action])) === false)
+          .map((action) => ({ owner: name, action })),
+      )
     },
   }
 }
 
-/** A tool has to be allowed by both, and is asked about where one of them wants that. */
-export function both(wide: Policy, own: Policy): Policy {
+/** Combines two policies: both must allow a tool, and approval is needed if either requires it. */
+export function combinePolicies(wide: Policy, own: Policy): Policy {
   return {
     sees: (owner, by) => wide.sees(owner, by) && own.sees(owner, by),
     offers: (owner, by) => wide.offers(owner, by) && own.offers(owner, by),
@@ -232,7 +235,7 @@ export function both(wide: Policy, own: Policy): Policy {
       const first = wide.decide(tool, by)
       if (!first.allow && first.kind === 'denied') return first
       const second = own.decide(tool, by)
-      // What one denies is not told of because the other only switched it off.
+      // A tool that one policy denies stays hidden even if the other only disabled it.
       if (!first.allow) return second.allow || second.kind === 'disabled' ? first : second
       if (!second.allow) return second
       if (first === ALLOWED) return second
@@ -241,7 +244,7 @@ export function both(wide: Policy, own: Policy): Policy {
     allowsAll: (owner) => wide.allowsAll(owner) && own.allowsAll(owner),
     guarded: wide.guarded || own.guarded,
     rates: [...wide.rates, ...own.rates],
-    tripwire: (tool) => stricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),
+    tripwire: (tool) => pickStricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),
     unknownActions: (tools) => {
       const all = [...tools]
       return [...wide.unknownActions(all), ...own.unknownActions(all)]
@@ -249,15 +252,15 @@ export function both(wide: Policy, own: Policy): Policy {
   }
 }
 
-/** How the operator may write one of the names of a tool. */
-const spelled = ({ module }: Tool, action: string): string[] => [
+/** The ways in which the operator may write one of a tool's names. */
+const listRuleNames = ({ module }: Tool, action: string): string[] => [
   `${module}.${action}`,
   action,
   `${shortOf(module)}.${action}`,
 ]
 
-const denied = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
-const because = ({ reason }: Rule): string => (reason === undefined ? '' : `: ${reason}`)
+const createDenial = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
+const formatReason = ({ reason }: Rule): string => (reason === undefined ? '' : `: ${reason}`)
 
-const stricter = (one: Tripwire, other: Tripwire | undefined): Tripwire =>
+const pickStricter = (one: Tripwire, other: Tripwire | undefined): Tripwire =>
   other !== undefined && STRICTNESS[other] > STRICTNESS[one] ? other : one

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isFull } from '../core/full.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
 
-/** What tells a process from one that got its id later. */
+/** Start times by process id; they tell a process from a later one with the same id. */
 export type Descendants = ReadonlyMap<number, string>
 
 interface Row {
@@ -12,8 +12,8 @@ interface Row {
 }
 
 /**
- * All that a process started and what those started, whatever group they are in: as long as it lives, the system knows.
- * One whose own parent has gone is nobody's any more, and is known by its mark alone. Empty on Windows, where `taskkill` finds them.
+ * All descendants of a process, whatever their process group. A descendant whose parent has ended is no longer linked
+ * to its ancestors and can only be found by its mark. Empty on Windows, where `taskkill` finds them.
  */
 export function descendantsOf(pid: number, platform: string): Descendants {
   if (platform === 'win32') return new Map()
@@ -33,7 +33,7 @@ export function descendantsOf(pid: number, platform: string): Descendants {
   return found
 }
 
-/** Not every kernel tells them; where it does, nobody else's processes are looked at, of which there may be hundreds. */
+/** Not every kernel lists children. Where it does, no other process needs to be read. */
 function fromChildren(pid: number): Descendants {
   const found = new Map<number, string>()
   const open = [pid]
@@ -48,7 +48,7 @@ function fromChildren(pid: number): Descendants {
 }
 
 function childrenOf(pid: number): number[] {
-  // Each thread has those that it started.
+  // Each thread lists the children that it started.
   const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? []
   return threads.flatMap((thread) => {
     const ids = unlessGone(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1')) ?? ''
@@ -56,14 +56,14 @@ function childrenOf(pid: number): number[] {
   })
 }
 
-/** In the environment of a program: whatever comes of it has it, too, unless it takes it off. */
+/** Environment variable that child processes inherit and that identifies them. */
 export const MARK = 'PEGBOARD_CHILD'
 
-/** What has a mark, by it, whoever its parents are now. */
+/** Processes by mark, whoever their parents are now. */
 export type Marked = ReadonlyMap<string, Descendants>
 
-/** All that have one. Only Linux says so. */
-export function marked(platform: string): Marked {
+/** All processes with a mark. Linux only. */
+export function findMarked(platform: string): Marked {
   const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
@@ -71,8 +71,8 @@ export function marked(platform: string): Marked {
   }
 }
 
-/** The same, a few processes in each turn of the loop: to look at hundreds takes as long as many calls. */
-export async function soonMarked(platform: string): Promise<Marked> {
+/** The same, a few processes per turn of the event loop, because reading hundreds takes as long as many calls. */
+export async function findMarkedInTurns(platform: string): Promise<Marked> {
   const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
@@ -82,7 +82,7 @@ export async function soonMarked(platform: string): Promise<Marked> {
 }
 
 const AT_ONCE = 16
-/** An environment may be longer, which few are. */
+/** Few environments are longer. */
 const ROOM = 32 * 1024
 
 function* lookForMarks(platform: string): Generator<undefined, Marked, undefined> {
@@ -93,7 +93,7 @@ function* lookForMarks(platform: string): Generator<undefined, Marked, undefined
     if (at % AT_ONCE === AT_ONCE - 1) yield
     const mark = markOf(pid, room)
     const row = mark === undefined ? undefined : rowOf(pid)
-    // Once more, for its id may be somebody else's by now.
+    // Checked again, because the process id may have been reused.
     if (mark === undefined || !row || markOf(pid, room) !== mark) continue
     found.set(mark, (found.get(mark) ?? new Map<number, string>()).set(pid, row.start))
   }
@@ -107,7 +107,7 @@ function markOf(pid: number, room: Buffer): string | undefined {
 
 const MARKED = new RegExp(`(?:^|\0)${MARK}=([^\0]*)`)
 
-/** With memory of its own, each of hundreds would have V8 look through all of the heap a moment later. */
+/** One shared buffer: a new one for each of hundreds would trigger garbage collection. */
 function environmentOf(pid: number, room: Buffer): string {
   const file = openSync(`/proc/${pid}/environ`, 'r')
   try {
@@ -119,7 +119,7 @@ function environmentOf(pid: number, room: Buffer): string {
   return readFileSync(`/proc/${pid}/environ`, 'latin1')
 }
 
-/** Signals those that are still there; answers whether any was. */
+/** Signals the processes that still exist. @returns whether there was any */
 export function endDescendants(known: Descendants, signal: 'SIGTERM' | 'SIGKILL', platform: string): boolean {
   if (known.size === 0) return false
   const rows = platform === 'linux' ? undefined : fromPs()
@@ -130,14 +130,14 @@ export function endDescendants(known: Descendants, signal: 'SIGTERM' | 'SIGKILL'
     try {
       process.kill(pid, signal)
     } catch (error) {
-      // Gone since, or somebody else's by a set-uid program.
+      // Ended since, or running as another user through a set-uid program.
       if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     }
   }
   return any
 }
 
-/** All processes. Those that nobody has reaped yet are left out. */
+/** All processes except zombies. */
 function table(platform: string): Map<number, Row> {
   return platform === 'linux' ? fromProc() : fromPs()
 }
@@ -156,7 +156,7 @@ const processes = (): number[] =>
 
 function rowOf(pid: number): Row | undefined {
   const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
-  // A program's name may hold anything, brackets and spaces too; the fields begin behind it.
+  // The command name may contain brackets and spaces; the fields start after it.
   const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
   return fields === undefined || fields[0] === 'Z'
     ? undefined
@@ -164,14 +164,14 @@ function rowOf(pid: number): Row | undefined {
 }
 
 /**
- * What is read of a process that may be gone since, or somebody else's. Without a file to open nothing can be looked up: the group
- * of whoever is to end is ended all the same.
+ * Reads about a process that may have ended or belong to someone else. If no descriptor is free, nothing is read; the
+ * process group is killed anyway.
  */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
-    if (isFull(error)) return undefined
+    if (isResourceExhausted(error)) return undefined
     if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
     throw error
   }
@@ -187,7 +187,7 @@ function fromPs(): Map<number, Row> {
       timeout: 2_000,
     })
   } catch {
-    // Without `ps` their group is ended all the same.
+    // Without `ps` the process group is killed anyway.
   }
   for (const line of text.split('\n')) {
     const [, pid, parent, start] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? []

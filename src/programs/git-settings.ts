@@ -1,10 +1,11 @@
 import type { Environment } from './spawn.ts'
 
 /**
- * Over what a repository says: a folder that looks like one may have been written by a model, and its settings name programs. Those under
- * names of its own (`filter.x.clean`, `diff.x.textconv`, `merge.x.driver`, `remote.x.receivepack`, `alias.x`) cannot be set from here, nor can
- * `diff.external`, which git takes for a program even when it is empty, nor `credential.helper`, which the user's own pushes need. What holds
- * those is a sandbox.
+ * Overrides for a repository's configuration, which a model may have written and which can name programs. Not every
+ * setting can be overridden: those with free names (`filter.x.clean`, `diff.x.textconv`, `merge.x.driver`,
+ * `remote.x.receivepack`, `alias.x`), `diff.external` (git runs even an empty value) and `credential.helper` (needed
+ * for the user's own pushes). A sandbox covers those; without one, the shell module rejects repositories that name
+ * any.
  */
 const SETTINGS: Readonly<Record<string, string>> = {
   'core.fsmonitor': 'false',
@@ -26,7 +27,10 @@ const SETTINGS: Readonly<Record<string, string>> = {
   'safe.bareRepository': 'explicit',
 }
 
-/** The variables that keep git from starting most programs that a repository names. Settings that are there already stay in front. */
+/**
+ * Environment variables that stop git from starting most programs that a repository names. Existing settings stay in
+ * front.
+ */
 export function safeGit(env: Environment): Record<string, string> {
   const given = Number(env['GIT_CONFIG_COUNT'] ?? 0)
   const first = Number.isInteger(given) && given > 0 ? given : 0

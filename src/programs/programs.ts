@@ -2,41 +2,43 @@ import { type ChildProcessByStdio, execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { PegboardError, shuttingDown } from '../core/errors.ts'
-import { isFull } from '../core/full.ts'
-import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/services.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import type { Processes, Program, ProgramProcess, ProgramUsage } from '../core/service-types.ts'
+import { childStdio } from './child-stdio.ts'
 import { descendantsOf, endDescendants, MARK } from './descendants.ts'
 import { safeGit } from './git-settings.ts'
-import { pipes } from './pipes.ts'
-import { noRoom, spawnPiped } from './room.ts'
+import { createOrphanProcesses, type OrphanProcesses } from './orphan-processes.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
-import { createStrays, type Strays } from './strays.ts'
+import { spawnExhausted, spawnPiped } from './spawn-piped.ts'
 import { createWatchdog, type Watchdog } from './watchdog.ts'
 
 export interface ProgramsOptions {
   readonly platform: string
-  /** Our own environment, of which programs get little. */
+  /** Pegboard's own environment, of which programs get only a part. */
   readonly environment: Environment
   warn(message: string): void
 }
 
 export interface Programs extends Processes {
-  /** Ends all that run; those that start meanwhile too. */
+  /** Ends all running programs, including those that start meanwhile. */
   stop(): Promise<void>
 }
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
 const GRACE_MS = 500
-/** A grandchild may hold a pipe open for ever: so long is waited for what the program wrote last. */
+/** How long to wait for a program's last output. A grandchild may keep a pipe open forever. */
 const DRAIN_MS = 200
-/** For programs that start others faster than we find them. */
+/** Limit of scans, for programs that start others faster than they are found. */
 const MAX_LOOKS = 20
-const UNSEEN = 'What a program uses cannot be looked up'
+const UNSEEN = 'Cannot read the resource use of a program'
 
-/** Programs of tools: each in a group of its own, watched, and ended with all that it started. */
+/**
+ * Runs the programs of tools: each in its own process group, watched, and ended together with everything it started.
+ */
 export function createPrograms({ platform, environment, warn }: ProgramsOptions): Programs {
   const running = new Set<Program>()
-  const strays = createStrays(platform)
+  const orphans = createOrphanProcesses(platform)
   let dog: Watchdog | undefined
   let stopped = false
 
@@ -56,22 +58,22 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
       let child: Child
       try {
         dog.wake()
-        child = spawnPiped(plan.file, plan.args, { ...plan.options, env, cwd, stdio: pipes(platform) }) as Child
+        child = spawnPiped(plan.file, plan.args, { ...plan.options, env, cwd, stdio: childStdio(platform) }) as Child
       } catch (error) {
-        throw isFull(error) ? noRoom(error) : error
+        throw isResourceExhausted(error) ? spawnExhausted(error) : error
       }
-      // Told by the end of the program, with a better reason.
+      // The end of the program reports a better reason.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on('error', () => undefined)
-      const program = watched(child, platform, dog, { strays, mark }, () => running.delete(program))
+      const program = watchProgram(child, platform, dog, { orphans, mark }, () => running.delete(program))
       running.add(program)
       await new Promise<void>((resolve, reject) => {
         child.once('spawn', resolve)
         child.once('error', (cause: NodeJS.ErrnoException) =>
           reject(
             cause.code === 'ENOENT'
-              ? new PegboardError('E_NOT_FOUND', 'There is no such program, or no such folder to run it in.', { cause })
-              : isFull(cause)
-                ? noRoom(cause)
+              ? new PegboardError('E_NOT_FOUND', 'The program or its working folder does not exist.', { cause })
+              : isResourceExhausted(cause)
+                ? spawnExhausted(cause)
                 : new PegboardError('E_TOOL_FAILED', `The program cannot start (${cause.code}).`, { cause }),
           ),
         )
@@ -86,16 +88,17 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
   }
 }
 
-function watched(
+function watchProgram(
   child: Child,
   platform: string,
   dog: Watchdog,
-  { strays, mark }: { readonly strays: Strays; readonly mark: string },
+  { orphans, mark }: { readonly orphans: OrphanProcesses; readonly mark: string },
   gone: () => void,
 ): Program {
   const { pid } = child
   if (pid !== undefined) dog.guard(pid)
-  // One that leaves the group and whose parent ends is known by its mark alone, and not at all without that: what was seen once is remembered.
+  // Remembers processes once seen: a process that leaves the group and loses its parent can otherwise only be found
+  // by its mark.
   const known = new Map<number, string>()
   const runs = (): boolean => pid !== undefined && child.exitCode === null && child.signalCode === null
   const look = (): ReadonlyMap<number, string> => {
@@ -117,10 +120,10 @@ function watched(
       gone()
       resolve({ code: child.exitCode, signal: child.signalCode })
     }
-    /** What was started while we looked is found the next time. */
+    /** Processes started during the scan are found by the next one. */
     async function endMarked(): Promise<void> {
       for (let look = 0; look < MAX_LOOKS; look++)
-        if (!endDescendants(await strays.of(mark), 'SIGKILL', platform)) return
+        if (!endDescendants(await orphans.of(mark), 'SIGKILL', platform)) return
     }
     child.once('close', end)
     child.once('exit', () => setTimeout(end, DRAIN_MS))
@@ -173,17 +176,8 @@ function watched(
 
 async function usageOf(pids: readonly number[], platform: string): Promise<ProgramUsage> {
   if (platform === 'win32') return { processes: 0, bytes: 0 }
-  const sizes = platform === 'linux' ? await Promise.all(pids.map(residentBytes)) : await residentByPs(pids)
-  return { processes: pids.length, bytes: sizes.reduce((sum, size) => sum + size, 0) }
-}
-
-async function residentBytes(pid: number): Promise<number> {
-  try {
-    return Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) * 1024
-  } catch (error) {
-    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return 0
-    throw isFull(error) ? noRoom(error, UNSEEN) : error
-  }
+  const found = await processesOf(pids, platform)
+  return { processes: pids.length, bytes: found.reduce((sum, { bytes }) => sum + bytes, 0) }
 }
 
 async function processesOf(pids: readonly number[], platform: string): Promise<readonly ProgramProcess[]> {
@@ -209,10 +203,11 @@ async function processFromProc(pid: number): Promise<ProgramProcess | undefined>
     }
   } catch (error) {
     if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
-    throw isFull(error) ? noRoom(error, UNSEEN) : error
+    throw isResourceExhausted(error) ? spawnExhausted(error, UNSEEN) : error
   }
 }
 
+/** `ps` fails if one process is gone, but still lists the others. */
 const processesByPs = (pids: readonly number[]): Promise<readonly ProgramProcess[]> =>
   new Promise((resolve) => {
     const columns = ['pid=', 'ppid=', 'rss=', 'command='].flatMap((one) => ['-o', one])
@@ -225,13 +220,5 @@ const processesByPs = (pids: readonly number[]): Promise<readonly ProgramProcess
             : [{ pid: Number(pid), parent: Number(parent), command, bytes: Number(size) * 1024 }]
         }),
       ),
-    )
-  })
-
-/** It fails when one of them has gone, and still tells of the others. */
-const residentByPs = (pids: readonly number[]): Promise<readonly number[]> =>
-  new Promise((resolve) => {
-    execFile('/bin/ps', ['-o', 'rss=', '-p', pids.join(',')], { timeout: 2_000 }, (_error, stdout) =>
-      resolve(stdout.split('\n').map((line) => Number(line.trim() || 0) * 1024)),
     )
   })

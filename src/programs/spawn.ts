@@ -4,8 +4,9 @@ import path from 'node:path'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-// Secrets of ours must not leak into children, so the list names what programs need to find their files and speak the
-// right language. NODE_EXTRA_CA_CERTS costs every Node child 30 ms: only programs that download get it, with the proxies.
+// Secrets must not reach child processes, so only variables that programs need to find files and choose a language
+// are inherited. NODE_EXTRA_CA_CERTS costs every Node child 30 ms, so only programs that download get it, together
+// with the proxy variables.
 const INHERITED_POSIX = ['PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'LANGUAGE', 'TMPDIR', 'SHELL', 'TERM']
 const INHERITED_WINDOWS = [
   'PATH',
@@ -29,7 +30,7 @@ const INHERITED_WINDOWS = [
   'WINDIR',
 ]
 
-/** The environment of a child: a short list of what every program needs, `LC_*`, and what the entry itself names. */
+/** The environment of a child: the inherited variables, `LC_*`, and those of the entry itself. */
 export function childEnvironment(ours: Environment, named: Environment, platform: string): Record<string, string> {
   const windows = platform === 'win32'
   const wanted = new Set(windows ? INHERITED_WINDOWS : INHERITED_POSIX)
@@ -45,22 +46,22 @@ export function childEnvironment(ours: Environment, named: Environment, platform
 
 const isPath = (key: string, windows: boolean): boolean => (windows ? key.toUpperCase() : key) === 'PATH'
 
-/** Without empty and relative folders: those mean the folder a program is started in, where others may put programs. */
+/** Without empty and relative folders, which would mean the working folder, where others may place programs. */
 function absoluteFolders(value: string, windows: boolean): string {
   const { delimiter, isAbsolute } = windows ? path.win32 : path.posix
   const folders = value.split(delimiter).filter((folder) => isAbsolute(folder))
   if (folders.length > 0) return folders.join(delimiter)
-  // An empty one means the same.
+  // An empty value would mean the working folder too.
   return windows ? '' : '/usr/local/bin:/usr/bin:/bin'
 }
 
-/** A program that is named by a path which depends on the folder it is started in. */
+/** True if the program's path depends on the working folder. */
 export const isRelative = (command: string, platform: string): boolean =>
   platform === 'win32'
     ? /[\\/]/.test(command) && !path.win32.isAbsolute(command)
     : command.includes('/') && !command.startsWith('/')
 
-/** Reads `KEY=VALUE` lines; `#` starts a comment, quotes around a value are taken off. */
+/** Parses `KEY=VALUE` lines; `#` starts a comment, quotes around a value are removed. */
 export function parseEnvFile(text: string): Record<string, string> {
   const env: Record<string, string> = {}
   for (const line of text.split(/\r?\n/)) {
@@ -77,8 +78,8 @@ export interface SpawnPlan {
 }
 
 /**
- * How to start a program so that no shell reads its arguments and all it starts can be ended with it.
- * On Windows, `npx` and the like are batch files, which only cmd.exe runs: their arguments are quoted for it.
+ * How to start a program so that no shell reads its arguments and everything it starts can be killed with it. On
+ * Windows, `npx` and similar are batch files that only cmd.exe runs, so their arguments are quoted for it.
  */
 export function spawnPlan(
   command: string,
@@ -98,10 +99,7 @@ export function spawnPlan(
   }
 }
 
-/**
- * Whether there is no such program for sure, so that no process needs to be made to find that out: that takes as long as many calls.
- * @param cwd of the program
- */
+/** True if the program certainly does not exist, which avoids the cost of a failing spawn. @param cwd of the program */
 export function isMissing(file: string, env: Environment, cwd: string | undefined, platform: string): boolean {
   if (platform === 'win32') return false
   const from = cwd ?? process.cwd()
@@ -109,7 +107,7 @@ export function isMissing(file: string, env: Environment, cwd: string | undefine
   return Boolean(env['PATH']) && !env['PATH']?.split(':').some((folder) => existsSync(path.resolve(from, folder, file)))
 }
 
-// Environment names have no case on Windows, but the record that holds them does.
+// Variable names are case-insensitive on Windows, but the record is not.
 const read = (env: Environment, name: string): string | undefined =>
   env[name] ?? Object.entries(env).find(([key]) => key.toUpperCase() === name)?.[1]
 
@@ -129,11 +127,11 @@ const escapeMeta = (text: string): string => text.replaceAll(/[()\][%!^"`<>&|;, 
 
 function quoteForBatch(arg: string): string {
   const quoted = `"${arg.replaceAll(/(\\*)"/g, '$1$1\\"').replace(/(\\*)$/, '$1$1')}"`
-  // The batch file hands its arguments to cmd.exe once more.
+  // The batch file passes its arguments to cmd.exe a second time.
   return escapeMeta(escapeMeta(quoted))
 }
 
-/** Ends a child and everything it started. Says nothing when there is no one left. */
+/** Kills a child and everything it started. Does nothing if there is none left. */
 export function killTree(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL', platform: string): void {
   const { pid } = child
   if (pid === undefined) return
@@ -146,7 +144,7 @@ export function killTree(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL', pla
   try {
     process.kill(-pid, signal)
   } catch (error) {
-    // ESRCH: gone already. EPERM: macOS says so of a group of zombies.
+    // ESRCH: already gone. EPERM: macOS reports it for a group of zombies.
     if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }

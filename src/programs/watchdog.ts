@@ -1,30 +1,28 @@
 import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
-import { isFull } from '../core/full.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
 import { MARK } from './descendants.ts'
-import { spawnPiped } from './room.ts'
 import type { Environment } from './spawn.ts'
+import { spawnPiped } from './spawn-piped.ts'
 
 /**
- * Ends the process groups of our children when this process ends without doing so, as after SIGKILL. A tiny process in
- * a session of its own hears of every group on its stdin; when that ends, however it comes, it sends SIGTERM and a
- * second later SIGKILL to all that are left, and to what they started that left their group.
- *
- * On Windows there are no groups: each child is ended with its tree by `taskkill`, which finds no grandchildren of a
- * child that has gone by itself before.
+ * Ends the process groups of our children if this process dies without doing so, for example after SIGKILL. A small
+ * process in its own session reads the groups from its stdin. When stdin closes, it sends SIGTERM, and a second later
+ * SIGKILL, to the remaining groups and to descendants that left their group. Windows has no groups: `taskkill` ends
+ * each child with its tree, but misses grandchildren whose parent has exited.
  */
 export interface Watchdog {
   /**
-   * Makes sure that it runs; called before a child is started, so that the child is watched from its first moment.
-   * @throws where the system has no room for it now
+   * Ensures that it runs. Called before a child is started, so that the child is watched from the beginning.
+   * @throws if the system has no resources for it
    */
   wake(): void
   guard(pid: number): void
   release(pid: number): void
-  /** For the environment of a child: by this, what comes of it is known, whoever its parent is then. */
+  /** Mark for a child's environment; finds everything the child starts, whoever its parent is later. */
   mark(): string
-  /** It ends as soon as nothing is guarded any more; wakes again when needed. */
+  /** Ends the watchdog as soon as nothing is watched; it is started again when needed. */
   stop(): void
   readonly pid: number | undefined
 }
@@ -32,13 +30,14 @@ export interface Watchdog {
 export interface WatchdogOptions {
   readonly platform: string
   readonly environment: Environment
-  /** How it is started; default is what the platform has. */
+  /** How it is started; default: by platform. */
   readonly plan?: WatchdogPlan
-  /** It could not be kept running. */
+  /** Called when it cannot be kept running. */
   warn(message: string): void
 }
 
-// Lines are `+pid` and `-pid`. POSIX only: dash, bash 3 and busybox run it. A signal to us must not end it before us.
+// Input lines are `+pid` and `-pid`. POSIX shell only: it runs on dash, bash 3 and busybox. It ignores signals that
+// would end it before Pegboard.
 const POSIX = `trap '' HUP INT QUIT TERM
 mark=$1
 groups=' '
@@ -77,7 +76,7 @@ while [ $grew = 1 ]; do
 $all
 END
 done
-# What says in its environment that it comes of one of ours.
+# Processes whose environment has the mark of one of our programs.
 for file in $(grep -lzs "^${MARK}=$mark[.]" /proc/[0-9]*/environ 2>/dev/null); do
   pid=\${file#/proc/}
   pid=\${pid%/environ}
@@ -106,7 +105,7 @@ export interface WatchdogPlan {
   readonly options: Pick<SpawnOptions, 'detached' | 'windowsHide' | 'cwd'>
 }
 
-/** How the watchdog is started. @param node the runtime that runs us */
+/** How the watchdog is started. @param node path of the running Node */
 export const watchdogPlan = (platform: string, node: string, mark = ''): WatchdogPlan =>
   platform === 'win32'
     ? { file: node, args: ['-e', WINDOWS], options: { detached: true, windowsHide: true } }
@@ -115,7 +114,7 @@ export const watchdogPlan = (platform: string, node: string, mark = ''): Watchdo
 type Dog = ChildProcessByStdio<Writable, null, null>
 
 const INHERITED = ['PATH', 'SYSTEMROOT', 'SystemRoot', 'WINDIR', 'windir']
-/** One that ends this often is not started again: something ends it on purpose. */
+/** If it ends this often, something is killing it on purpose, and it is not started again. */
 const MAX_STARTS = 20
 
 export function createWatchdog({ platform, environment, plan, warn }: WatchdogOptions): Watchdog {
@@ -144,25 +143,25 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
     }
     started.once('exit', (code, signal) => gone(String(signal ?? code)))
     started.once('error', (error: NodeJS.ErrnoException) => {
-      if (isFull(error) && child === started) child = undefined
-      // What cannot be started once will not be the next time.
+      if (isResourceExhausted(error) && child === started) child = undefined
+      // If it could not be started once, further attempts are pointless.
       starts = MAX_STARTS
       gone(error.code ?? error.message)
     })
-    // Its end is told by `exit`.
+    // The `exit` event reports its end.
     started.stdin.on('error', () => undefined)
-    // Neither keeps this process alive.
+    // Neither the process nor its pipe keeps Pegboard running.
     started.unref()
     ;(started.stdin as unknown as { unref(): void }).unref()
     for (const pid of guarded) tell(`+${pid}\n`)
   }
 
-  /** Those that are guarded are told to the next that wakes. */
+  /** The next watchdog gets the list of everything that is watched. */
   function wakeIfThereIsRoom(): void {
     try {
       wake()
     } catch (error) {
-      if (!isFull(error)) throw error
+      if (!isResourceExhausted(error)) throw error
     }
   }
 

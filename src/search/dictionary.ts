@@ -1,30 +1,32 @@
-import { int32Of, type Numbers, uint32Of, withRoom } from './sections.ts'
+import { int32Of, type Numbers, uint32Of, withRoom } from './packed-sections.ts'
 
-/** Words and their numbers, counted from 0 in order of arrival. Kept as bytes and a hash table, so loading parses nothing. */
+/**
+ * Assigns numbers to words, from 0 in order of arrival. Stored as bytes and a hash table, so loading parses nothing.
+ */
 export interface Dictionary {
   readonly size: number
-  /** The number of a word; -1 for a word never added. */
+  /** The number of a word, or -1 if it was never added. */
   find(word: string): number
-  /** The number of a word, added when new. */
+  /** The number of a word; adds new words. */
   add(word: string): number
   wordOf(id: number): string
-  /** The words beginning with the same letter as `word`, with their numbers. */
+  /** The words that begin with the same letter as `word`, with their numbers. */
   withInitialOf(word: string): Generator<readonly [word: string, id: number]>
   sections(): Numbers[]
 }
 
-/** How many sections `sections()` gives. */
+/** Number of arrays that `sections()` returns. */
 export const DICTIONARY_SECTIONS = 3
-/** Longer words are cut: no text reaches this. */
+/** Longer words are cut; real texts do not contain any. */
 const LONGEST_BYTES = 1024
 
-/** @param saved what `sections()` gave; taken over, not copied */
+/** @param saved result of `sections()`; used directly, not copied */
 export function createDictionary(saved?: readonly Uint8Array[]): Dictionary {
   const encoder = new TextEncoder()
   const decoder = new TextDecoder()
   const scratch = new Uint8Array(LONGEST_BYTES)
   let bytes = saved?.[0] ?? new Uint8Array(1024)
-  /** Where the bytes of each word end. */
+  /** Byte offset of the end of each word. */
   let ends = saved ? uint32Of(saved[1]) : new Uint32Array(64)
   /** Open addressing, linear probing; number + 1, 0 for free. */
   let table = saved ? int32Of(saved[2]) : new Int32Array(256)
@@ -51,7 +53,7 @@ export function createDictionary(saved?: readonly Uint8Array[]): Dictionary {
     return id === 0 ? 0 : (ends[id - 1] as number)
   }
 
-  /** The place in the table of the word in `scratch`, or the free place where it belongs. */
+  /** The table position of the word in `scratch`, or the free position where it belongs. */
   function placeOf(length: number): number {
     const mask = table.length - 1
     let place = hashOf(scratch, 0, length) & mask
@@ -83,7 +85,7 @@ export function createDictionary(saved?: readonly Uint8Array[]): Dictionary {
     let word = ''
     for (let at = startOf(id); at < end; at++) {
       const code = bytes[at] as number
-      // A decoder costs microseconds a call, and most words are ASCII.
+      // TextDecoder costs microseconds per call, and most words are ASCII.
       if (code > 127) return decoder.decode(bytes.subarray(startOf(id), end))
       word += String.fromCharCode(code)
     }
@@ -130,7 +132,7 @@ export function createDictionary(saved?: readonly Uint8Array[]): Dictionary {
   }
 }
 
-/** FNV-1a, its high bits folded into the low ones, which address the table. */
+/** FNV-1a with the high bits folded into the low ones, because the low ones address the table. */
 function hashOf(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c9dc5
   for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193)

@@ -1,39 +1,50 @@
 import { PegboardError } from '../core/errors.ts'
+import type { FusionWeights } from './fuse-rankings.ts'
+import type { SearchSource } from './search-document.ts'
 
-/** Turns texts into vectors, somewhere else: another process or another machine. */
+/** Turns texts into vectors, in another process or on another machine. */
 export interface Embedder {
-  /** Tells vectors of one model from those of another; everything that changes a vector is in it. */
+  /** Identifies the model and every option that changes its vectors. */
   readonly id: string
   readonly dims: number
-  /** One vector a text, in order. Any number of texts; they are sent in batches. */
+  /**
+   * How to combine its cosine with the other features. Absent for a model that is not known here: its ranking is
+   * joined by reciprocal rank fusion.
+   */
+  readonly fusion?: FusionWeights
+  /** Returns one vector per text, in order. Any number of texts; they are sent in batches. */
   embed(texts: readonly string[], kind: 'document' | 'query', signal: AbortSignal): Promise<Float32Array[]>
-  /** Gives back what it holds; unfinished calls fail. */
+  /** Releases its resources; unfinished calls fail. */
   close(): Promise<void>
 }
 
-/** What a load has fetched so far, in bytes. `total` is undefined where nobody said. */
+/** Bytes downloaded so far. `total` is undefined if the server did not send a length. */
 export interface LoadProgress {
   readonly file: string
   readonly loaded: number
   readonly total: number | undefined
 }
 
-/** An embedder that has been asked for and not been loaded. */
+/** A configured embedder that is not loaded yet. */
 export interface EmbedderSource {
-  /** As in the configuration. */
+  /** As written in the configuration. */
   readonly label: string
+  /** The text of a tool as this model expects it; default: `corpusText`. */
+  readonly textOf?: (source: SearchSource) => string
+  /** A known vector of length 1 of a tool by this embedder. */
+  readonly vectorOf?: (source: SearchSource, embedderId: string) => Float32Array | undefined
   /**
-   * @throws PegboardError E_CONFIG_INVALID for what only the operator can mend; any other error may go away by itself
+   * @throws PegboardError E_CONFIG_INVALID if only the operator can fix the problem; any other error may be temporary
    */
   load(signal: AbortSignal, onProgress: (progress: LoadProgress) => void): Promise<Embedder>
 }
 
-/** @throws PegboardError E_CONFIG_INVALID when the model gives vectors of another length than the operator said */
+/** @throws PegboardError E_CONFIG_INVALID if the model's vectors do not have the configured length */
 export function checkDims(label: string, dims: number, wanted: number | undefined): void {
   if (wanted !== undefined && wanted !== dims)
     throw new PegboardError(
       'E_CONFIG_INVALID',
-      `${label} gives ${dims} numbers a vector, and search.embedderOptions.dims says ${wanted}.`,
+      `${label} returns vectors of ${dims} dimensions, but search.embedderOptions.dims is ${wanted}.`,
     )
 }
 

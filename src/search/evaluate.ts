@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { SearchSource } from './document.ts'
+import type { SearchSource } from './search-document.ts'
 
 /** A line of a tool corpus. */
 export interface EvalTool {
@@ -7,12 +7,12 @@ export interface EvalTool {
   readonly server: string
   readonly name: string
   readonly description?: string
-  /** What the server says about itself. */
+  /** The server's own description. */
   readonly serverDescription?: string
   readonly inputSchema?: Record<string, unknown>
 }
 
-/** A labelled query: the ids of every tool that answers it; none for a query that nothing answers. */
+/** A labelled query with the ids of all tools that answer it; no ids if no tool does. */
 export interface EvalQuery {
   readonly id: string
   readonly query: string
@@ -28,56 +28,64 @@ export interface EvalScores {
   readonly recall: { readonly 1: number; readonly 3: number; readonly 5: number; readonly 10: number }
   readonly ndcg10: number
   readonly mrr: number
-  /** Share of them that got no answer at all. */
+  /** Share of these queries whose answer says that no tool is likely to be right. */
   readonly refused: number
 }
 
-/** What one query got. */
+/** The result of one query. */
 export interface EvalRow extends EvalQuery {
   /** The first ten answers, best first. */
   readonly answers: readonly string[]
-  /** Place of each relevant tool, from 1; 0 when it is not among the answers. In the order of `relevant`. */
+  readonly unlikely: boolean
+  /** Rank of each relevant tool from 1, in the order of `relevant`; 0 if it is not among the answers. */
   readonly ranks: readonly number[]
 }
 
 /** The scores of one corpus; latencies in milliseconds. */
 export interface EvalReport extends EvalScores {
-  /** Tools searched, distractors included. */
+  /** Number of tools searched, including distractors. */
   readonly tools: number
-  /** Queries without a relevant tool, and the share of them that was answered all the same. */
+  /** Queries without a relevant tool, and the share of them whose answer does not say so. */
   readonly noMatch: { readonly queries: number; readonly answered: number }
-  /** By language, of the queries that name one. */
+  /** Scores by language, for queries that have one. */
   readonly languages: ReadonlyMap<string, EvalScores>
   readonly latencyMs: { readonly p50: number; readonly p95: number }
   /** Every query in the order given. */
   readonly rows: readonly EvalRow[]
 }
 
-/** What is measured: told the corpus once, then asked for ids, best first. */
+/** Ids, best first. */
+export interface EvalAnswer {
+  readonly ids: readonly string[]
+  /** True if the answer says that no tool is likely to be right. */
+  readonly unlikely?: boolean
+}
+
+/** The search to measure: gets the corpus once, then answers queries. */
 export interface EvalSearch {
   load(sources: readonly SearchSource[]): void | Promise<void>
-  query(query: string, limit: number): readonly string[] | Promise<readonly string[]>
+  query(query: string, limit: number): EvalAnswer | Promise<EvalAnswer>
 }
 
 export interface EvalOptions {
-  /** A clock in milliseconds. */
+  /** Clock in milliseconds. */
   readonly nowMs?: () => number
-  /** Told now and then how many queries are done. */
+  /** Called now and then with the number of finished queries. */
   readonly onProgress?: (done: number, all: number) => void
-  /** Ends the run with its reason. */
+  /** Aborts the run with its reason. */
   readonly signal?: AbortSignal
 }
 
 const DEPTH = 10
 const BREATH_MS = 100
 
-/** Relevant tools among the first `k`, over all relevant ones. */
+/** Share of the relevant tools that are among the first `k`. */
 export function recallAt(ranked: readonly string[], relevant: ReadonlySet<string>, k: number): number {
   if (relevant.size === 0) return 0
   return ranked.slice(0, k).filter((id) => relevant.has(id)).length / relevant.size
 }
 
-/** Normalised discounted gain of the first `k`; a relevant tool gains one, any other nothing. */
+/** Normalized discounted cumulative gain of the first `k`; a relevant tool gains one. */
 export function ndcgAt(ranked: readonly string[], relevant: ReadonlySet<string>, k: number): number {
   if (relevant.size === 0) return 0
   const discount = (rank: number): number => 1 / Math.log2(rank + 2)
@@ -90,19 +98,19 @@ export function ndcgAt(ranked: readonly string[], relevant: ReadonlySet<string>,
   return gain / ideal
 }
 
-/** One over the rank of the first relevant tool; 0 when there is none. */
+/** One divided by the rank of the first relevant tool; 0 if there is none. */
 export function reciprocalRank(ranked: readonly string[], relevant: ReadonlySet<string>): number {
   const rank = ranked.findIndex((id) => relevant.has(id))
   return rank < 0 ? 0 : 1 / (rank + 1)
 }
 
-/** The value below which `share` (0 to 1) of the values lie: nearest rank; 0 for no values. */
+/** Quantile by nearest rank; 0 for an empty list. @param share 0 to 1 */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0
 }
 
-/** A corpus line as search takes it: its server is the category. */
+/** A corpus line as search expects it; the server is the category. */
 export function sourceOfEvalTool(tool: EvalTool): SearchSource {
   return {
     id: tool.id,
@@ -120,9 +128,9 @@ export function sourceOfEvalTool(tool: EvalTool): SearchSource {
 }
 
 /**
- * Which of `candidates` may be put among `tools` without making a right answer count as wrong: none that shares the name
- * of a relevant tool (letter case and server prefix aside), none whose id is taken. Of more than `most`, an even sample
- * that is the same every time: those whose ids hash lowest.
+ * Which of `candidates` can be added to `tools` without making a right answer count as wrong: excludes tools with the
+ * name of a relevant tool (ignoring case and server prefix) and tools with an id that exists. If more than `most`
+ * remain, takes a reproducible sample: those with the lowest hash.
  */
 export function distractorsFor(
   tools: readonly EvalTool[],
@@ -144,7 +152,7 @@ export function distractorsFor(
   return ordered.slice(0, most).map(({ tool }) => tool)
 }
 
-/** The name as it stands and without its server in front, `github__create_issue` and `create_issue`; lower case. */
+/** The lower-case name with and without its server prefix: `github__create_issue` and `create_issue`. */
 function namesOf({ server, name }: EvalTool): string[] {
   const whole = name.toLowerCase()
   const prefix = server.toLowerCase()
@@ -161,8 +169,8 @@ export function fnv1a(text: string): number {
 }
 
 /**
- * Runs every query through `search` and scores the answers of those with relevant tools. One untimed query comes first,
- * so that building an index lazily is not counted as latency.
+ * Runs all queries and scores those with relevant tools. One untimed query runs first, so that lazy indexing does not
+ * count as latency.
  */
 export async function evaluate(
   tools: readonly EvalTool[],
@@ -177,11 +185,11 @@ export async function evaluate(
   let breathed = performance.now()
   for (const query of queries) {
     const started = nowMs()
-    const answers = await search.query(query.query, DEPTH)
+    const { ids: answers, unlikely = answers.length === 0 } = await search.query(query.query, DEPTH)
     latencies.push(nowMs() - started)
-    rows.push({ ...query, answers, ranks: query.relevant.map((id) => answers.indexOf(id) + 1) })
+    rows.push({ ...query, answers, unlikely, ranks: query.relevant.map((id) => answers.indexOf(id) + 1) })
     if (performance.now() - breathed < BREATH_MS) continue
-    // Answers may come without ever leaving the call stack; a signal would wait for the end.
+    // Search may answer without yielding, so this lets an abort signal through.
     await setImmediate()
     signal?.throwIfAborted()
     onProgress?.(rows.length, queries.length)
@@ -194,7 +202,7 @@ export async function evaluate(
     ...scoresOf(rows),
     noMatch: {
       queries: unlabelled.length,
-      answered: meanOf(unlabelled.map(({ answers }) => Number(answers.length > 0))),
+      answered: meanOf(unlabelled.map(({ unlikely }) => Number(!unlikely))),
     },
     languages: new Map([...languages].sort().map((lang) => [lang, scoresOf(rows.filter((row) => row.lang === lang))])),
     latencyMs: { p50: quantile(latencies, 0.5), p95: quantile(latencies, 0.95) },
@@ -206,18 +214,18 @@ export async function evaluate(
 function scoresOf(rows: readonly EvalRow[]): EvalScores {
   const labelled = rows
     .filter(({ relevant }) => relevant.length > 0)
-    .map(({ answers, relevant }) => ({ answers, wanted: new Set(relevant) }))
+    .map(({ answers, unlikely, relevant }) => ({ answers, unlikely, wanted: new Set(relevant) }))
   const recall = (k: number): number => meanOf(labelled.map(({ answers, wanted }) => recallAt(answers, wanted, k)))
   return {
     queries: labelled.length,
     recall: { 1: recall(1), 3: recall(3), 5: recall(5), 10: recall(10) },
     ndcg10: meanOf(labelled.map(({ answers, wanted }) => ndcgAt(answers, wanted, DEPTH))),
     mrr: meanOf(labelled.map(({ answers, wanted }) => reciprocalRank(answers, wanted))),
-    refused: meanOf(labelled.map(({ answers }) => Number(answers.length === 0))),
+    refused: meanOf(labelled.map(({ unlikely }) => Number(unlikely))),
   }
 }
 
-/** The mean over corpora, each counting the same however many queries it has; `queries` is their sum. */
+/** The mean over corpora, each with the same weight; `queries` is the sum. */
 export function macroAverage(reports: readonly EvalScores[]): EvalScores {
   const scored = reports.filter(({ queries }) => queries > 0)
   const mean = (pick: (scores: EvalScores) => number): number => meanOf(scored.map(pick))

@@ -1,19 +1,19 @@
-/** Postings by word: those of word w lie from `starts[w]` to `starts[w + 1]`, ordered by slot. */
+/** Postings by word: those of word w are at `starts[w]` to `starts[w + 1]`, ordered by slot. */
 export interface Postings {
   readonly starts: Uint32Array
-  /** slot << 8 | count, of which 0 means none any more. */
+  /** slot << 8 | count; a count of 0 marks a removed entry. */
   readonly entries: Uint32Array
 }
 
-/** In an entry: how far the slot is shifted, and what is left for the count. */
+/** Bits of an entry: the slot is shifted by this much, the rest is the count. */
 export const SLOT_SHIFT = 8
 export const COUNT_MASK = 0xff
 
 export const NO_POSTINGS: Postings = { starts: new Uint32Array(1), entries: new Uint32Array(0) }
 
 /**
- * Turns rows (the words of each slot) into postings (the slots of each word) by counting sort.
- * @param words how many words there are
+ * Converts rows (the words of each slot) into postings (the slots of each word) by counting sort.
+ * @param words number of words
  * @param slots in ascending order
  * @param visit calls `see` with every word of a slot and its count
  */
@@ -41,7 +41,7 @@ export function invert(
   return { starts, entries }
 }
 
-/** Makes a word forget a slot, in place. */
+/** Removes a slot from a word's postings, in place. */
 export function forget({ starts, entries }: Postings, word: number, slot: number): void {
   let low = starts[word] ?? 0
   let high = starts[word + 1] ?? 0

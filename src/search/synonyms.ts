@@ -1,6 +1,6 @@
 /**
- * Words for the same act or thing, English and French, without accents. A query
- * word also matches the other words of its group, and a literal match (word, stem and group) always scores above those.
+ * Words for the same action or thing in English and French, without accents. A query word also matches the other
+ * words of its group; a literal match always scores higher.
  */
 const GROUPS: readonly string[] = [
   'read open view show cat lire ouvrir afficher voir consulter',
@@ -58,13 +58,13 @@ const GROUPS: readonly string[] = [
   'news actualites article',
 ]
 
-/** Which group a stem belongs to, and the stems of every group. */
+/** Assigns stems to groups, and lists the stems of each group. */
 export interface SynonymGroups {
   readonly groupOf: ReadonlyMap<string, number>
   readonly stemsOf: readonly (readonly string[])[]
 }
 
-/** The groups by stem. A word of several groups belongs to the first. */
+/** The groups by stem. A word in several groups belongs to the first. */
 export function synonymGroups(stemOf: (word: string) => string): SynonymGroups {
   const groupOf = new Map<string, number>()
   const stemsOf: string[][] = []

@@ -1,17 +1,17 @@
-import type { SearchDocument } from './document.ts'
+import type { SearchDocument } from './search-document.ts'
 import { synonymGroups } from './synonyms.ts'
 import { isFaint, isStopWord, stemOf, type Word, wordsOf } from './tokenize.ts'
 
 /**
- * What a match is worth by kind. A word that is its own literal match earns word, stem and synonym together; another form
- * of it stem and synonym; a synonym alone the synonym weight: so literal > inflected > synonym.
+ * Weights of match kinds. A literal match earns all three weights, another form of the word earns stem and synonym, a
+ * synonym earns only the synonym weight: literal > inflected > synonym.
  */
 export const TERM_WEIGHTS = { word: 0.75, stem: 1.5, synonym: 0.75 } as const
-/** A piece of a camelCase or digit-joined query word counts half: the whole word says more. */
+/** A part of a camelCase or digit-joined query word counts half, because the whole word is more specific. */
 export const PART_WEIGHT = 0.5
-/** Repeating a word in one field pays at most this often. */
+/** Repetitions of a word in one field count at most this often. */
 const REPEATS_CAP = 3
-/** What a word of a module's own synonym group weighs in a document that has another word of the group. */
+/** Weight of a word from a module's synonym group in a document that contains another word of the group. */
 const OWN_SYNONYM = 0.5
 const GROUPS_CAP = 100
 const GROUP_CAP = 24
@@ -20,34 +20,34 @@ const SHORTEST_JOINED = 7
 const QUERY_CHARACTERS_CAP = 2048
 const REMEMBERED_WORDS = 50_000
 
-/** One word as the index knows it: itself, its stem and the number of its synonym group where it has one. */
+/** A word as the index knows it: its text, its stem and its synonym group, if it has one. */
 export interface WordTerms {
   readonly word: string
   readonly stem: string
   readonly group: number | undefined
 }
 
-/** One content word of a query, with the pieces it falls into. */
+/** A content word of a query, with its parts. */
 export interface QueryWord extends WordTerms {
-  /** Whether it says little about which tool is wanted. */
+  /** True if the word says little about which tool is wanted. */
   readonly faint: boolean
   readonly parts: readonly WordTerms[]
 }
 
-/** One word of a document. */
+/** A word of a document. */
 export interface DocumentWord {
-  /** Its weighted count over all fields. */
+  /** Weighted count over all fields. */
   weight: number
-  /** Whether the tool's own name or title has it. */
+  /** True if the tool's own name or title contains it. */
   ofName: boolean
-  /** The last field it was seen in, and how often there. */
+  /** The field it was last seen in, and its count there. */
   field: number
   times: number
 }
 
 export type Vocabulary = ReturnType<typeof createVocabulary>
 
-/** Texts to words, for documents and queries alike. Keeps the terms of words already seen (at most 50,000). */
+/** Splits texts into words, for documents and queries alike. Caches the terms of up to 50,000 words. */
 export function createVocabulary() {
   const { groupOf, stemsOf } = synonymGroups(stemOf)
   const seen = new Map<string, WordTerms>()
@@ -62,7 +62,7 @@ export function createVocabulary() {
     return terms
   }
 
-  /** The content words of a query (its first 2,048 characters), each once. All words when all are stop words. */
+  /** The distinct content words of a query (first 2,048 characters), or all words if all are stop words. */
   function queryWords(query: string): QueryWord[] {
     const words = wordsOf(query.slice(0, QUERY_CHARACTERS_CAP))
     const content = words.filter((word) => !isStopWord(word.text))
@@ -78,7 +78,7 @@ export function createVocabulary() {
   return { queryWords, termsOf, stemsOfGroup: (group: number): readonly string[] => stemsOf[group] ?? [] }
 }
 
-/** The distinct words of a document. A synonym group of its module that it has a word of is added, at reduced weight. */
+/** The distinct words of a document, plus the words of each module synonym group it mentions, at reduced weight. */
 export function documentWords(document: SearchDocument): Map<string, DocumentWord> {
   const words = new Map<string, DocumentWord>()
   document.fields.forEach(({ name, text, weight }, field) => {
@@ -105,7 +105,7 @@ function countWord(words: Map<string, DocumentWord>, text: string, field: number
   if (known.times <= REPEATS_CAP) known.weight += weight
 }
 
-/** A phrase of the group is added word by word, but only a single word of it shows that the document is meant. */
+/** A phrase of a group is added word by word, but only a single word triggers the group. */
 function addGroup(group: readonly string[], words: Map<string, DocumentWord>): void {
   const members = new Set<string>()
   const signs = new Set<string>()
@@ -122,7 +122,10 @@ function addGroup(group: readonly string[], words: Map<string, DocumentWord>): v
   }
 }
 
-/** The word with two neighbouring letters swapped that `known` accepts: the commonest typo, and the cheapest to undo. */
+/**
+ * The word with two neighbouring letters swapped that `known` accepts. This is the most common typo and the cheapest
+ * to correct.
+ */
 export function unswap(word: string, known: (word: string) => boolean): string | undefined {
   if (word.length < 4) return undefined
   for (let i = 1; i < word.length; i++) {
@@ -133,7 +136,7 @@ export function unswap(word: string, known: (word: string) => boolean): string |
   return undefined
 }
 
-/** Two known words that are written as one (`websearch`), the commoner the better; undefined when there are none. */
+/** Two known words written as one (`websearch`); prefers the more common pair. Undefined if there is none. */
 export function splitJoined(
   word: string,
   documentsOf: (word: string) => number,

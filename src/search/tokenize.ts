@@ -1,6 +1,6 @@
 import { once } from '../core/once.ts'
 
-/** A word of text as search sees it: lower case, no accents. `parts` are the pieces of a camelCase or digit-joined word. */
+/** A word of a text, in lower case without accents. `parts` are the parts of a camelCase or digit-joined word. */
 export interface Word {
   readonly text: string
   readonly parts: readonly string[]
@@ -8,11 +8,11 @@ export interface Word {
 
 const MAX_WORD = 48
 const WHOLE: readonly string[] = []
-// Made when first asked for, as is all that is long: reading classes of letters takes time that a client waits.
+// Compiled on first use, like all large expressions: compiling character classes delays the start.
 const wordAny = once(() => /[\p{L}\p{M}\p{N}]+/gu)
 const PARTS_ASCII = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+/g
 const partsAny = once(() => /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu)
-/** Scripts written without spaces, or (Hangul) with particles glued on: indexed as overlapping pairs. */
+/** Scripts without spaces, and Hangul with its particles: indexed as overlapping pairs of characters. */
 const unspacedRuns = once(
   () =>
     /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}ー]+/gu,
@@ -22,10 +22,10 @@ const NOT_ASCII = /[^\x00-\x7f]/
 const MARKS = /[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670]/g
 const LETTERS: Readonly<Record<string, string>> = { ß: 'ss', œ: 'oe', æ: 'ae', ø: 'o', ł: 'l', đ: 'd', ı: 'i' }
 
-/** What pasted text has inside words: soft hyphens, joiners, spaces of no width. */
+/** Invisible characters inside words of pasted text: soft hyphens, joiners, zero-width spaces. */
 const INVISIBLE = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
 
-/** Accents off, compatibility forms folded; case is kept, because it marks word borders in camelCase. */
+/** Removes accents and folds compatibility forms. Keeps case, because it marks word borders in camelCase. */
 function fold(text: string): string {
   return text
     .normalize('NFKD')
@@ -35,7 +35,10 @@ function fold(text: string): string {
     .replace(/[ßœæøłđı]/g, (letter) => LETTERS[letter] ?? letter)
 }
 
-/** The words of a text, in order. Words under two characters are dropped, save single Han, kana or Hangul characters. */
+/**
+ * The words of a text, in order. Words shorter than two characters are dropped, except single Han, kana or Hangul
+ * characters.
+ */
 export function wordsOf(text: string): Word[] {
   const words: Word[] = []
   if (!NOT_ASCII.test(text)) {
@@ -58,10 +61,10 @@ export function wordsOf(text: string): Word[] {
   return words
 }
 
-/** Runs of ASCII letters and digits. Most words of most catalogues: found without a regular expression. */
+/** Handles runs of ASCII letters and digits without a regular expression; most words are ASCII. */
 function pushAscii(text: string, words: Word[]): void {
   let start = -1
-  /** Whether the word changes kind inside: a digit next to a letter, or a capital that is not its first. */
+  /** True if the word contains a border: a digit next to a letter, or a capital after the first letter. */
   let joined = false
   let before = OTHER
   for (let at = 0; at <= text.length; at++) {
@@ -106,8 +109,8 @@ function pushPairs(run: string, words: Word[]): void {
 }
 
 /**
- * The stem of a lower-case word without accents: light English and French endings, language unseen. Both sides of a
- * match go through it, so a stem need not be a word.
+ * The stem of a lower-case word without accents: light English and French endings. Queries and documents use the same
+ * stems, so a stem need not be a word.
  */
 export function stemOf(word: string): string {
   if (word.length < 4 || NOT_ASCII.test(word)) return word
@@ -141,14 +144,14 @@ const STOP_WORDS_FRENCH = `au aux avec ce ces cet cette comment dans de des du e
   ma mais merci mes moi mon ne nos notre nous ou par pas peux peut plait pour pourrais puis qu que quel quelle quelles quels qui
   quoi sa sans sans se ses si son sont sur ta te tes toi ton tu un une veux vos votre vous voudrais`
 
-/** Words that carry no wish in English or French; a query made of nothing else is searched as it stands. */
+/** Words without content in English or French. A query of stop words alone is searched as it is. */
 export const isStopWord = (word: string): boolean => stopWords().has(word)
 const stopWords = once(() => new Set(`${STOP_WORDS_ENGLISH} ${STOP_WORDS_FRENCH}`.split(/\s+/)))
 
 /**
- * Words of a request that say little about which tool is wanted, though tools may be described with them: how one asks,
- * and what nearly every tool gives. By stem. Found by comparing, on labelled queries, how often a query's word is in the
- * wanted tool with how often it is in any (the relevance weight of Robertson and Sparck Jones, 1976).
+ * True for words that say little about which tool is wanted, such as those for asking or for things nearly every tool
+ * returns. By stem. Found by comparing, on labelled queries, how often a query's word occurs in the wanted tool and
+ * in all tools (relevance weight of Robertson and Sparck Jones, 1976).
  */
 export const isFaint = (stem: string): boolean => faintStems().has(stem)
 const faintStems = once(
@@ -163,7 +166,7 @@ const faintStems = once(
     ),
 )
 
-/** Small words of other languages in Latin letters that are not English ones too. */
+/** Common short words of other languages in Latin script that are not also English words. */
 const foreignWords = once(
   () =>
     new Set(
@@ -173,7 +176,7 @@ const foreignWords = once(
     ),
 )
 
-/** Whether a query seems to be in another language than English. */
+/** True if a query seems to be in a language other than English. */
 export function isForeign(query: string): boolean {
   return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => foreignWords().has(text))
 }

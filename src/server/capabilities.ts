@@ -1,26 +1,27 @@
-import type { Owner } from '../catalog/catalog.ts'
+import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 
-/** What the server says it can do, in both eras. Advertised even while empty: upstreams come and go. */
+/** Capabilities in both eras. Declared even while lists are empty, because servers come and go. */
 export const serverCapabilities = {
   tools: { listChanged: true },
   prompts: { listChanged: true },
   resources: { listChanged: true, subscribe: true },
   completions: {},
   logging: {},
-  // Pages of servers behind us are relayed: `_meta.ui` of tools, and `ui://` resources.
+  // Pages of servers are relayed: `_meta.ui` of tools, and `ui://` resources.
   extensions: { 'io.modelcontextprotocol/ui': {} },
 } as const
 
-const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } } as const
+/** Capabilities in a session. Tasks are always declared: servers may connect later, and each tool declares its support. */
+export const sessionCapabilities = {
+  ...serverCapabilities,
+  tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } },
+} as const
 
-/** What a client of 2025-11-25 is told: tasks only where a server it sees has them. */
-export const withTasks = (
-  capabilities: Readonly<Record<string, unknown>>,
-  owners: readonly Owner[],
-): Readonly<Record<string, unknown>> =>
-  owners.some(({ endpoints }) => endpoints?.tasks === true) ? { ...capabilities, tasks } : capabilities
+/** Capabilities for one revision: tasks exist only in the newest one with sessions. */
+export const capabilitiesFor = (revision: string): Readonly<Record<string, unknown>> =>
+  revision === SESSION_REVISIONS[0] ? sessionCapabilities : serverCapabilities
 
-/** The newer era has tasks as an extension: those of servers behind us are relayed. */
+/** Capabilities in 2026, where tasks are an extension. */
 export const modernCapabilities = {
   ...serverCapabilities,
   extensions: { ...serverCapabilities.extensions, 'io.modelcontextprotocol/tasks': {} },

@@ -1,20 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Observer } from '../core/observer.ts'
+import { createByteBudget } from '../core/byte-budget.ts'
+import type { Observer } from '../core/observer-types.ts'
 import { CONTENT_TYPE } from '../observe/prometheus.ts'
-import type { Admission } from './admission.ts'
-import type { Bearer } from './auth.ts'
-import { checkBody, type Messages, readBody, readMessages } from './body.ts'
-import { type Entrant, localEntrant } from './caller.ts'
-import { type Door, type Refusal, refusal, refuse } from './door.ts'
-import type { Live } from './live.ts'
-import { claimsRevision } from './message.ts'
-import type { Modern } from './modern.ts'
-import type { Sessions } from './session.ts'
-import type { Sse } from './sse.ts'
+import type { Authenticator } from './authenticate.ts'
+import type { Bearer } from './bearer-tokens.ts'
+import type { Sse } from './http-sse-2024/legacy-sse.ts'
+import { type Identity, localIdentity } from './identity.ts'
+import { claimsRevision } from './jsonrpc-message.ts'
+import { isOfRequest } from './legacy-2025/event-log.ts'
+import type { Sessions } from './legacy-2025/http-sessions.ts'
+import type { ModernHttp } from './modern-2026/modern-http.ts'
+import type { OpenConnections } from './open-connections.ts'
+import { createRefusal, type OriginCheck, type Refusal, refuse } from './origin-check.ts'
+import { checkBody, type Messages, readBody, readMessages } from './request-body.ts'
 
 /**
- * Every route there is. All need a token but those marked `open`; behind all others the name of a profile may stand, but for
- * `/metrics`, which is there only where the operator wants it.
+ * All routes. Those marked `open` need no token. The others can end in the name of a profile, such as `/mcp/team`, except
+ * `/metrics`, which exists only if the operator enables it.
  */
 export const routes = [
   { method: 'GET', path: '/health', name: 'health', open: true },
@@ -33,86 +35,86 @@ type RouteName = (typeof routes)[number]['name']
 export interface Request {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly entrant: Entrant
-  /** What stands behind the path of the route: `/team`, or nothing. */
+  readonly identity: Identity
+  /** The rest of the path: `/team`, or empty. */
   readonly rest: string
 }
 export type Handlers = Readonly<Record<RouteName, (request: Request) => void | Promise<void>>>
 
-/** What every request passes before it reaches a handler. */
+/** Checks that every request passes before its handler. */
 export interface Gate {
-  readonly door: Door
-  /** Absent: everybody is let in. */
-  readonly admission: Admission | undefined
-  readonly live: Live
+  readonly originCheck: OriginCheck
+  /** Absent: no token is needed. */
+  readonly authenticator: Authenticator | undefined
+  readonly connections: OpenConnections
   readonly maxBodyBytes: number
-  /** How to log in; absent: nowhere. */
+  /** OAuth metadata of this server; undefined without an issuer. */
   resource(): object | undefined
-  /** Of who comes without one in the address. */
+  /** Profile of requests whose path names none. */
   readonly profile: string
   hasProfile(name: string): boolean
   health(): object
-  /** What keeps this process from doing its work now; `undefined` for nothing. */
+  /** The reason why this process cannot serve requests now; undefined if it can. */
   ready(): Promise<string | undefined>
-  /** What `GET /metrics` tells; absent: there is no such address. */
+  /** The body of `GET /metrics`; absent: the route does not exist. */
   readonly metrics?: (() => Promise<string>) | undefined
-  /** Where a request belongs in a trace, by its headers; absent: nobody asks. */
+  /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
   readonly within?: Observer['within'] | undefined
   onUnauthorized(from: string): void
-  /** Calls that wait for their answer. */
+  /** Responses that are not finished, without event streams. */
   readonly running: Set<ServerResponse>
   closing: boolean
 }
 
-/** The order matters: who may knock, where to, who is it, may it be done so, and only then a look at the body. */
+/** Checks origin, path, token, profile and method, in this order. The body is read last. */
 export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const stranger = gate.door.check(req)
-  if (stranger) return refuse(res, stranger)
-  gate.door.share(req, res)
+  const refused = gate.originCheck.check(req)
+  if (refused) return refuse(res, refused)
+  gate.originCheck.share(req, res)
 
   const { here, profile } = routesAt((req.url ?? '').split('?', 1)[0] ?? '')
   const metrics = here[0]?.name === 'metrics'
   if (here.length === 0 || (metrics && profile !== undefined)) return refuse(res, nothingHere)
   if (metrics && !gate.metrics) return refuse(res, await withoutMetrics(gate, req))
   const methods = here.map(({ method }) => method)
-  if (req.method === 'OPTIONS') return gate.door.preflight(req, res, methods)
+  if (req.method === 'OPTIONS') return gate.originCheck.preflight(req, res, methods)
 
   const route = here.find(({ method }) => method === req.method)
-  const checked = route?.open ? undefined : gate.admission?.check(req.headers.authorization)
+  const checked = route?.open ? undefined : gate.authenticator?.check(req.headers.authorization)
   const bearer = checked instanceof Promise ? await checked : checked
   if (bearer && 'status' in bearer) {
     if (bearer.status === 401) gate.onUnauthorized(req.socket.remoteAddress ?? '')
     return refuse(res, bearer)
   }
-  const entrant = route?.open ? localEntrant() : entrantFor(gate, bearer, profile)
-  if ('status' in entrant) return refuse(res, entrant)
-  if (!route) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
+  const identity = route?.open ? localIdentity() : identityFor(gate, bearer, profile)
+  if ('status' in identity) return refuse(res, identity)
+  if (!route) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
   if (gate.closing && !route.open)
     return refuse(
       res,
-      refusal(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
+      createRefusal(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
         headers: { connection: 'close', 'retry-after': '5' },
       }),
     )
-  if (bearer) gate.live.hold(bearer, res)
-  const request = { req, res, entrant, rest: profile === undefined ? '' : `/${profile}` }
+  if (bearer) gate.connections.hold(bearer, res)
+  const request = { req, res, identity, rest: profile === undefined ? '' : `/${profile}` }
   const answer = () => handlers[route.name](request)
   const { traceparent, tracestate } = req.headers
   await (gate.within && traceparent !== undefined ? gate.within({ traceparent, tracestate }, answer) : answer())
 }
 
-const nothingHere = refusal(404, 'Not found')
+const nothingHere = createRefusal(404, 'Not found')
 
-/** A stranger learns nothing of it, not even that there could be such an address. */
+/** Only an operator learns that the route could exist. */
 async function withoutMetrics(gate: Gate, req: IncomingMessage): Promise<Refusal> {
-  const bearer = await gate.admission?.check(req.headers.authorization)
+  const bearer = await gate.authenticator?.check(req.headers.authorization)
   if (bearer && 'status' in bearer) return nothingHere
-  const entrant = entrantFor(gate, bearer, undefined)
-  if ('status' in entrant || !mayReadMetrics(entrant)) return nothingHere
-  return refusal(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
+  const identity = identityFor(gate, bearer, undefined)
+  if ('status' in identity || !mayReadMetrics(identity)) return nothingHere
+  return createRefusal(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
 }
 
-/** The routes of a path, and the profile that stands behind theirs. */
+/** The routes of a path, and the profile that the path names. */
 function routesAt(path: string): { readonly here: readonly (typeof routes)[number][]; readonly profile?: string } {
   const exact = routes.filter((route) => route.path === path)
   if (exact.length > 0) return { here: exact }
@@ -121,13 +123,13 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
   return here.length === 0 || profile === undefined ? { here: [] } : { here, profile }
 }
 
-/** Who a request comes from, once its token is known to be ours. */
-function entrantFor(gate: Gate, token: Bearer | undefined, asked: string | undefined): Entrant | Refusal {
+/** The identity of a request with a valid token, or without one. */
+function identityFor(gate: Gate, token: Bearer | undefined, asked: string | undefined): Identity | Refusal {
   if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
-    return refusal(403, 'Forbidden: this token is for another profile')
+    return createRefusal(403, 'Forbidden: this token is for another profile')
   if (asked !== undefined && !gate.hasProfile(asked)) return nothingHere
   const profile = token?.profile ?? asked ?? gate.profile
-  if (!token) return localEntrant(profile)
+  if (!token) return localIdentity(profile)
   const { principal, roles, grants, credential } = token
   return {
     principal,
@@ -143,7 +145,7 @@ function entrantFor(gate: Gate, token: Bearer | undefined, asked: string | undef
 interface Parts {
   readonly sessions: Sessions
   readonly sse: Sse
-  readonly modern: Modern
+  readonly modern: ModernHttp
   readonly gate: Gate
 }
 
@@ -151,18 +153,34 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
   const { classifyInboundRequest, SUPPORTED_PROTOCOL_VERSIONS } = await import('@modelcontextprotocol/server')
   const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN])]
 
-  /** The messages of a POST, or undefined when it was answered already. */
-  async function receive(req: IncomingMessage, res: ServerResponse): Promise<Messages | undefined> {
+  const receiving = createByteBudget(BODIES_AT_ONCE * gate.maxBodyBytes)
+
+  /** The messages of a POST; undefined if it was refused. */
+  async function receive(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { principal }: Identity,
+  ): Promise<Messages | undefined> {
     const unfit = checkBody(req, gate.maxBodyBytes)
     if (unfit) return void refuse(res, unfit)
-    const body = await readBody(req, res, gate.maxBodyBytes).catch(() => undefined)
-    if (!body) return void res.destroy()
-    const read = body.ok ? readMessages(body.value) : body
-    if (!read.ok) return void refuse(res, read.refusal)
-    return read.value
+    let held = 0
+    const hold = (bytes: number): boolean => {
+      if (!receiving.hold(principal, bytes)) return false
+      held += bytes
+      return true
+    }
+    try {
+      const body = await readBody(req, res, gate.maxBodyBytes, hold).catch(() => undefined)
+      if (!body) return void res.destroy()
+      const read = body.ok ? readMessages(body.value) : body
+      if (!read.ok) return void refuse(res, read.refusal)
+      return read.value
+    } finally {
+      receiving.free(principal, held)
+    }
   }
 
-  /** What 2025-era clients send all day, known without a closer look: that one costs as much as the rest of the way. */
+  /** Whether this is a plain message in a 2025 session. The check of the SDK costs as much as the rest of the request. */
   const inSession = (req: IncomingMessage, { messages: [message], batch }: Messages): boolean => {
     const version = header(req, 'mcp-protocol-version')
     return (
@@ -175,7 +193,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       req.headers['mcp-method'] === undefined &&
       req.headers['mcp-name'] === undefined &&
       message.method !== 'subscriptions/listen' &&
-      // A header that disagrees with what the message says is a mismatch, whatever it says.
+      // A message that names a revision may disagree with the header, which the SDK checks.
       !claimsRevision(message.params) &&
       accepts(req, 'application/json') &&
       accepts(req, 'text/event-stream')
@@ -187,7 +205,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     res.once('close', () => gate.running.delete(res))
   }
 
-  /** A session operation named in a revision that has none. */
+  /** 2026 has no sessions, so GET and DELETE are refused. */
   const isModern = (req: IncomingMessage): boolean => req.headers['mcp-protocol-version'] === MODERN
 
   return {
@@ -208,19 +226,19 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(resource))
     },
-    async metrics({ res, entrant }) {
-      // It tells of the tools and servers of all profiles.
-      if (!mayReadMetrics(entrant))
+    async metrics({ res, identity }) {
+      // Metrics name the tools and servers of all profiles.
+      if (!mayReadMetrics(identity))
         return refuse(
           res,
-          refusal(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
+          createRefusal(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
         )
       const text = await gate.metrics?.()
       res.setHeader('content-type', CONTENT_TYPE)
       res.end(text)
     },
-    async mcpPost({ req, res, entrant }) {
-      const body = await receive(req, res)
+    async mcpPost({ req, res, identity }) {
+      const body = await receive(req, res, identity)
       if (!body) return
       const [message] = body.messages
       if (!message) return
@@ -228,7 +246,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       if (version !== undefined && !known.includes(version) && !claimsRevision(message.params))
         return refuse(
           res,
-          refusal(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
+          createRefusal(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
             code: -32022,
             id: message.id ?? null,
             data: { supported: known, requested: version.slice(0, 40) },
@@ -236,7 +254,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
         )
       if (inSession(req, body)) {
         run(res)
-        return await sessions.post(req, res, entrant, body)
+        return await sessions.post(req, res, identity, body)
       }
       const era = classifyInboundRequest({
         httpMethod: 'POST',
@@ -246,37 +264,43 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
         ...optional('mcpNameHeader', header(req, 'mcp-name')),
       })
       if (message.method !== 'subscriptions/listen') run(res)
-      if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, entrant, message)
+      if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, identity, message)
       if (era.kind === 'reject')
-        return refuse(res, refusal(era.httpStatus, era.message, { code: era.code, data: era.data }))
+        return refuse(res, createRefusal(era.httpStatus, era.message, { code: era.code, data: era.data }))
       if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
-        return refuse(res, refusal(406, 'Not acceptable: Accept must name application/json and text/event-stream'))
-      await sessions.post(req, res, entrant, body)
+        return refuse(
+          res,
+          createRefusal(406, 'Not acceptable: Accept must name application/json and text/event-stream'),
+        )
+      await sessions.post(req, res, identity, body)
     },
-    mcpListen({ req, res, entrant }) {
-      if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+    mcpListen({ req, res, identity }) {
+      if (isModern(req)) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
       if (!accepts(req, 'text/event-stream'))
-        return refuse(res, refusal(406, 'Not acceptable: Accept must name text/event-stream'))
-      return sessions.listen(req, res, entrant)
+        return refuse(res, createRefusal(406, 'Not acceptable: Accept must name text/event-stream'))
+      if (isOfRequest(req.headers['last-event-id'])) run(res)
+      return sessions.listen(req, res, identity)
     },
-    async mcpEnd({ req, res, entrant }) {
-      if (isModern(req)) return refuse(res, refusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
-      await sessions.end(req, res, entrant)
+    async mcpEnd({ req, res, identity }) {
+      if (isModern(req)) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      await sessions.end(req, res, identity)
     },
-    sseOpen: ({ res, entrant, rest }) => sse.open(res, entrant, rest),
-    async ssePost({ req, res, entrant }) {
-      const body = await receive(req, res)
-      if (body) sse.post(req, res, entrant, body)
+    sseOpen: ({ res, identity, rest }) => sse.open(res, identity, rest),
+    async ssePost({ req, res, identity }) {
+      const body = await receive(req, res, identity)
+      if (body) sse.post(req, res, identity, body)
     },
   }
 }
 
 const MODERN = '2026-07-28'
-/** Whoever has the one token of the configuration that no setting narrows, or needs none. */
-const isOperator = ({ principal, bound, grants, credential }: Entrant): boolean =>
+/** Largest bodies that one principal can send at the same time. */
+const BODIES_AT_ONCE = 32
+/** Whether the request has `server.http.token`, which no setting limits, or needs no token. */
+const isOperator = ({ principal, bound, grants, credential }: Identity): boolean =>
   principal === 'local' && !bound && grants === undefined && credential === undefined
 const METRICS_ROLE = 'metrics'
-const mayReadMetrics = (entrant: Entrant): boolean => isOperator(entrant) || entrant.roles.includes(METRICS_ROLE)
+const mayReadMetrics = (identity: Identity): boolean => isOperator(identity) || identity.roles.includes(METRICS_ROLE)
 
 const header = (req: IncomingMessage, name: string): string | undefined => req.headers[name] as string | undefined
 const optional = <K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } =>

@@ -1,40 +1,38 @@
 import type { Clock } from '../core/clock.ts'
-import { newHandle } from '../core/handle.ts'
-import { keyOf as hashOf } from '../state/documents.ts'
+import { randomId } from '../core/random-id.ts'
+import { keyOf as hashOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** A task that was begun through us. */
+/** A task that was started through Pegboard. */
 export interface Known {
-  /** Whose it is: a principal within a profile. */
+  /** Its owner: a principal within a profile, as of `holderOf`. */
   readonly holder: string
-  /** The connection it was begun on, which hears of it. */
+  /** The session that started it, which gets its notifications. */
   readonly session: string | undefined
   readonly owner: string
   readonly id: string
-  /** What the principal knows it by. */
+  /** The name that the principal knows. */
   readonly name: string
 }
 
-/**
- * Remembers which tasks were begun, to list them and to say whose a notification is. Asking for one by its name needs nothing of
- * it.
- */
+/** Remembers started tasks, to list them and to find the owner of a notification. Requests by name do not need it. */
 export interface TaskBook {
   began(known: Known, ttlMs: unknown): void
-  /** The latest of a holder that this process began, newest first. */
+  /** The latest tasks of a holder that this process started, newest first. */
   of(holder: string): readonly Known[]
-  /** What the latest of a holder are called, whichever process began them, newest first. */
+  /** The names of the latest tasks of a holder, of all processes, newest first. */
   names(holder: string): Promise<readonly string[]>
-  find(owner: string, id: string): Known | undefined
-  /** Keeps the result of a call that was done at once, and gives the task it is of. Its owner is `DONE`. */
+  /** Several if their server gave the same id more than once. */
+  find(owner: string, id: string): readonly Known[]
+  /** Stores the result of a call that ended at once, and returns a task for it. Its owner is `DONE`. */
   keep(holder: string, result: Json, ttlMs: unknown): Json
-  /** `undefined` for one that is no longer kept. */
-  kept(id: string): { readonly task: Json; readonly result: Json } | undefined
+  /** Undefined after its lifetime. */
+  storedTask(id: string): { readonly task: Json; readonly result: Json } | undefined
 }
 
-/** The owner of results that are kept here. */
+/** The owner of results that are stored here. */
 export const DONE = ''
 
 const LISTED = 100
@@ -42,8 +40,8 @@ const MAX = { known: 2_000, kept: 64 } as const
 const LIFE_MS = { usual: 60 * 60_000, longest: 24 * 60 * 60_000, kept: 5 * 60_000 } as const
 
 /**
- * @param others what several processes have in common: the names of tasks
- * @param onError told of what the others could not be told
+ * @param others names of tasks, shared between processes
+ * @param onError called if a name could not be shared
  */
 export function createTaskBook(
   clock: Clock,
@@ -55,7 +53,7 @@ export function createTaskBook(
     string,
     { readonly holder: string; readonly task: Json; readonly result: Json; readonly until: number }
   >()
-  const keyOf = (owner: string, id: string): string => `${owner}:${id}`
+  const keyOf = ({ holder, owner, id }: Known): string => JSON.stringify([holder, owner, id])
 
   function sweep(): void {
     const now = clock.now()
@@ -77,7 +75,7 @@ export function createTaskBook(
     began(one, ttlMs) {
       const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
       const until = clock.now() + lives
-      known.set(keyOf(one.owner, one.id), { ...one, until })
+      known.set(keyOf(one), { ...one, until })
       others?.()
         .put({ id: hashOf(one.name), owner: one.holder, value: one.name, expiresAt: until })
         .catch(onError)
@@ -90,24 +88,24 @@ export function createTaskBook(
       const theirs = (await others().list(holder)).map(({ value }) => value)
       return [...new Set([...theirs.slice(-LISTED).reverse(), ...own])].slice(0, LISTED)
     },
-    find: (owner, id) => known.get(keyOf(owner, id)),
+    find: (owner, id) => [...known.values()].filter((one) => one.id === id && one.owner === owner),
     keep(holder, result, wanted) {
       const ttlMs = typeof wanted === 'number' && wanted >= 0 ? Math.min(wanted, LIFE_MS.kept) : LIFE_MS.kept
       const at = new Date(clock.now()).toISOString()
-      const taskId = newHandle()
+      const taskId = randomId()
       const task = { taskId, status: 'completed', createdAt: at, lastUpdatedAt: at, ttlMs }
       done.set(taskId, { holder, task, result, until: clock.now() + ttlMs })
       sweep()
       return task
     },
-    kept(id) {
+    storedTask(id) {
       sweep()
       return done.get(id)
     },
   }
 }
 
-/** Who has most of them gives up its oldest: nobody can push out what others have. */
+/** Drops the oldest entry of the holder with most, so that a holder can only displace its own entries. */
 function makeRoom(all: Map<string, { readonly holder: string }>, max: number): void {
   while (all.size > max) {
     const counts = new Map<string, number>()

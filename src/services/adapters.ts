@@ -1,18 +1,18 @@
-import type { Caller, SentFile } from '../core/context.ts'
+import type { Caller, SentFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Adapters, PlatformAdapter } from '../core/services.ts'
-import type { Clients } from './clients.ts'
+import type { Adapters, PlatformAdapter } from '../core/service-types.ts'
+import type { Clients } from './connected-clients.ts'
 
-/** The ways to chat platforms: those that modules bring, and `mcp`, which are the connected clients. */
+/** Connections to chat platforms: those of modules, and `mcp`, the connected clients. */
 export interface AdapterRegistry {
   /**
-   * As one caller has them: through `mcp` only its own clients are reached.
-   * @param bringing who may add some: a module that starts anew brings its own again, before the earlier start ends
+   * The adapters as one caller may use them: `mcp` reaches only its own clients.
+   * @param bringing the module that may add adapters; after a restart it adds them again before the old instance stops
    */
   for(caller: Caller, platform: string, bringing?: { readonly module: string; readonly until?: AbortSignal }): Adapters
 }
 
-/** @param keep makes a file readable for clients of the caller, by the address it answers */
+/** @param keep makes a file readable for the caller's clients, and returns its URI */
 export function createAdapters(clients: Clients, keep: (caller: Caller, file: SentFile) => string): AdapterRegistry {
   const added = new Map<string, PlatformAdapter>()
   const broughtBy = new WeakMap<PlatformAdapter, { readonly module: string; readonly until: AbortSignal | undefined }>()
@@ -47,7 +47,9 @@ export function createAdapters(clients: Clients, keep: (caller: Caller, file: Se
   }
 }
 
-/** Tells connected clients by notifications. Its channels are sessions; `''` is the caller's own, or all it has. */
+/**
+ * Sends notifications to connected clients. A channel is a session; `''` is the caller's own, or all of its sessions.
+ */
 function mcpAdapter(
   caller: Caller,
   clients: Clients,
@@ -59,7 +61,7 @@ function mcpAdapter(
     const told = channel === '' && session.length === 0 ? own : session
     if (told.length === 0)
       throw new PegboardError('E_NOT_FOUND', `There is no connected client '${channel.slice(0, 80)}'.`, {
-        hint: 'list_active_servers says which there are.',
+        hint: 'list_active_servers lists the connected clients.',
       })
     for (const client of told) client.notify(method, params)
     return { told: told.length }

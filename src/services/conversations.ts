@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import type { Caller, Origin } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Caller, Origin } from '../core/context.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { ConversationEntry, Conversations } from '../core/services.ts'
-import { type Documents, keyOf } from '../state/documents.ts'
-import { timeOf } from './messages.ts'
+import type { ConversationEntry, Conversations } from '../core/service-types.ts'
+import { type Documents, keyOf } from '../state/document-store.ts'
+import { timeOf } from './message-store.ts'
 
-/** Entries kept of a channel. */
+/** Entries kept per channel. */
 const WINDOW = 100
 const MAX_CONTENT = 32_000
 const ROLES = ['user', 'assistant', 'system', 'tool']
@@ -17,18 +17,18 @@ export const isConversation = (value: unknown): boolean =>
   Array.isArray(value) && value.every((one) => typeof (one as ConversationEntry)?.message_id === 'string')
 
 export interface ConversationsOptions {
-  /** Those of one profile; a document a channel. */
+  /** The documents of a profile; one per channel. */
   readonly documents: (profile: string) => Documents<ConversationDocument>
   readonly clock: Clock
 }
 
-/** What was said in channels, in order, as a model would be shown it. */
+/** Stores the conversation of each channel, in order. */
 export function createConversations({ documents, clock }: ConversationsOptions) {
   return (caller: Pick<Caller, 'profile'>, origin: Pick<Origin, 'platform'>): Conversations => {
     const kept = documents(caller.profile)
     const keyFor = (channel: string, platform = origin.platform): string => keyOf(platform, channelOf(channel))
 
-    /** Changes one entry; answers what became of it, or `null`. */
+    /** Changes one entry. Returns it, or `null` if there is none. */
     const edit = (key: string, id: string, change: (entry: ConversationEntry) => ConversationEntry) =>
       kept.update(key, (before = []) => {
         const at = before.findIndex(({ message_id, deleted }) => message_id === id && !deleted)
@@ -79,10 +79,10 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
 
 function channelOf(channel: unknown): string {
   if (typeof channel === 'string' && channel !== '') return channel
-  throw new PegboardError('E_VALIDATION', 'A conversation is that of a channel: its id is needed.')
+  throw new PegboardError('E_VALIDATION', 'A conversation needs the id of its channel.')
 }
 
 function contentOf(content: unknown): string {
-  if (typeof content !== 'string') throw new PegboardError('E_VALIDATION', 'The content of an entry is a text.')
+  if (typeof content !== 'string') throw new PegboardError('E_VALIDATION', 'The content of an entry must be a string.')
   return content.slice(0, MAX_CONTENT)
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Kv } from '../core/services.ts'
-import { type Change, type Documents, keyOf } from '../state/documents.ts'
+import type { Kv } from '../core/service-types.ts'
+import { type Change, type Documents, keyOf } from '../state/document-store.ts'
 
-/** By key: the value, and when it is gone, in milliseconds since the epoch. Pairs, because a key may be called `__proto__`. */
+/** Key, value, and expiry in milliseconds since the epoch. Pairs, because a key may be `__proto__`. */
 export type KvDocument = readonly (readonly [key: string, value: unknown, expiresAt?: number])[]
 
 export const isKvDocument = (value: unknown): boolean =>
@@ -20,7 +20,7 @@ export interface KvOptions {
   readonly backend?: Kv['backend']
 }
 
-/** The stores of all modules and profiles: each has a document of its own. */
+/** The key-value stores of all modules and profiles. Each is one document. */
 export function createKv({
   documents,
   clock,
@@ -28,7 +28,7 @@ export function createKv({
   backend = 'file',
 }: KvOptions): (profile: string, module: string) => Kv {
   const stores = new Map<string, Kv>()
-  // No module is called like this.
+  // No module can have this name.
   const SHARED = ':shared'
 
   function storeOf(profile: string, module: string): Kv {
@@ -51,22 +51,22 @@ export function createKv({
     }
     const entries = async (): Promise<Entries> => living(await documents.read(id))
 
-    /** `work` changes the entries; with `undefined` for an answer nothing is written. */
+    /** `work` changes the entries. With `same` nothing is written. */
     const change = <Result>(work: (entries: Entries) => { readonly result: Result; readonly same?: boolean }) =>
       documents.update(id, (document): Change<KvDocument, Result> => {
         const now = living(document)
         const { result, same } = work(now)
-        return same ? { result } : { value: written(now, maxBytes), result }
+        return same ? { result } : { value: toDocument(now, maxBytes), result }
       })
 
-    /** For ever is no end: JSON has no word for that time. */
+    /** JSON has no Infinity, so it means no expiry. */
     const endOf = (seconds: number | undefined): number | undefined => {
       const at = seconds === undefined ? Number.POSITIVE_INFINITY : clock.now() + seconds * 1_000
       return Number.isFinite(at) ? at : undefined
     }
     const list = (now: Entries, key: string): readonly unknown[] => {
       const value = now.get(key)?.value ?? []
-      if (!Array.isArray(value)) throw wrong(key, 'no list')
+      if (!Array.isArray(value)) throw createValueError(key, 'no list')
       return value
     }
     const put = (now: Entries, key: string, value: unknown): void =>
@@ -74,7 +74,7 @@ export function createKv({
 
     const push = (key: string, join: (old: readonly unknown[]) => readonly unknown[]): Promise<number> =>
       change((now) => {
-        const longer = join(list(now, checked(key)))
+        const longer = join(list(now, requireKey(key)))
         put(now, key, longer)
         return { result: longer.length }
       })
@@ -92,9 +92,10 @@ export function createKv({
       backend,
       get: async (key) => structuredClone((await entries()).get(key)?.value ?? null),
       async set(key, value, options = {}) {
-        const kept = jsonOf(checked(key), value)
+        const kept = jsonOf(requireKey(key), value)
         const { ttl } = options
-        if (ttl !== undefined && !(ttl > 0)) throw wrong(key, 'kept for no time at all: ttl is in seconds')
+        if (ttl !== undefined && !(ttl > 0))
+          throw createValueError(key, 'stored with a ttl that is not positive; ttl is in seconds')
         const expiresAt = endOf(ttl)
         await change((now) => {
           now.set(key, { value: kept, expiresAt })
@@ -108,15 +109,15 @@ export function createKv({
         }),
       incr: (key, by = 1) =>
         change((now) => {
-          const old = now.get(checked(key))?.value ?? 0
+          const old = now.get(requireKey(key))?.value ?? 0
           if (typeof old !== 'number' || typeof by !== 'number' || !Number.isFinite(old + by))
-            throw wrong(key, 'no number')
+            throw createValueError(key, 'no number')
           put(now, key, old + by)
           return { result: old + by }
         }),
       update: (key, work) =>
         change((now) => {
-          const { value, result } = work(structuredClone(now.get(checked(key))?.value ?? null))
+          const { value, result } = work(structuredClone(now.get(requireKey(key))?.value ?? null))
           if (value === undefined) return { result, same: true }
           if (value === null) return { result, same: !now.delete(key) }
           put(now, key, jsonOf(key, value))
@@ -149,33 +150,33 @@ export function createKv({
   return storeOf
 }
 
-function written(entries: Entries, maxBytes: number): KvDocument {
+function toDocument(entries: Entries, maxBytes: number): KvDocument {
   const document: KvDocument = [...entries].map(([key, { value, expiresAt }]) =>
     expiresAt === undefined ? [key, value] : [key, value, expiresAt],
   )
   const bytes = Buffer.byteLength(JSON.stringify(document))
   if (bytes > maxBytes)
-    throw new PegboardError('E_TOO_LARGE', `The store would hold ${bytes} bytes; ${maxBytes} is the most.`, {
-      hint: 'Delete what is no longer needed, or raise services.maxBytes.',
+    throw new PegboardError('E_TOO_LARGE', `The store would hold ${bytes} bytes; the limit is ${maxBytes}.`, {
+      hint: 'Delete keys that you no longer need, or raise services.maxBytes.',
     })
   return document
 }
 
-/** A copy, as it will be read: what the caller changes afterwards is not stored. */
+/** A copy, so that later changes of the caller are not stored. */
 function jsonOf(key: string, value: unknown): unknown {
   let text: string | undefined
   try {
     text = JSON.stringify(value)
   } catch {}
-  if (text === undefined) throw wrong(key, 'nothing that JSON can say')
+  if (text === undefined) throw createValueError(key, 'not a JSON value')
   return JSON.parse(text)
 }
 
-function checked(key: string): string {
+function requireKey(key: string): string {
   if (typeof key !== 'string' || key === '' || key.length > MAX_KEY_CHARS)
-    throw new PegboardError('E_VALIDATION', `A key is a text of 1 to ${MAX_KEY_CHARS} characters.`)
+    throw new PegboardError('E_VALIDATION', `A key must be a string of 1 to ${MAX_KEY_CHARS} characters.`)
   return key
 }
 
-const wrong = (key: string, what: string): PegboardError =>
+const createValueError = (key: string, what: string): PegboardError =>
   new PegboardError('E_VALIDATION', `The value of '${String(key).slice(0, 80)}' is ${what}.`)

@@ -1,10 +1,10 @@
 import { PegboardError } from '../core/errors.ts'
-import type { Completed, Completion } from '../core/services.ts'
+import type { Completed, Completion } from '../core/service-types.ts'
 
 export const MAX_TOKENS = 1_024
 const JSON_ONLY = 'Answer with one JSON value and nothing else.'
 
-/** What a model is told of itself, with the wish for JSON where there is one. */
+/** The system prompt, with a request for JSON if wanted. */
 export function systemOf({ system, json }: Completion): string | undefined {
   if (!json) return system
   return system === undefined || system === '' ? JSON_ONLY : `${system}\n\n${JSON_ONLY}`
@@ -16,8 +16,8 @@ export function checkWish(wanted: Completion): void {
     throw new PegboardError('E_VALIDATION', 'llm.complete needs user, a text for the model.')
 }
 
-/** @throws PegboardError E_TOOL_FAILED when JSON was wanted and did not come */
-export function completed(text: string, model: string, { json }: Completion): Completed {
+/** @throws PegboardError E_TOOL_FAILED if JSON was wanted and the answer has none */
+export function toCompleted(text: string, model: string, { json }: Completion): Completed {
   if (!json) return { text, model }
   const bare = text
     .trim()

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import type { Caller, SentFile } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Caller, SentFile } from '../core/context.ts'
 
 const SCHEME = 'sentfile://'
 
-/** Files that tools have sent, for a while, each for the principal and profile it was sent to. */
+/** Files that tools have sent, kept for a while for one principal and profile. */
 export interface SentFiles {
-  /** Answers the address it can be read by, or undefined when it is larger than all there is room for. */
+  /** Keeps a file. Returns its URI, or undefined if it is larger than the whole store. */
   keep(owner: Pick<Caller, 'principal' | 'profile'>, file: SentFile): string | undefined
-  /** Undefined when it is not there any more, or somebody else's. */
+  /** Undefined if the file is gone or belongs to another principal. */
   read(owner: Pick<Caller, 'principal' | 'profile'>, uri: string): KeptFile | undefined
   readonly bytes: number
   close(): void
@@ -37,7 +37,7 @@ export function createSentFiles(options: {
   readonly maxBytes: number
 }): SentFiles {
   const { clock, keepMs, maxBytes } = options
-  // The oldest first.
+  // Oldest first.
   const files = new Map<string, Kept>()
   let total = 0
   let cancel: (() => void) | undefined
@@ -46,7 +46,9 @@ export function createSentFiles(options: {
     if (files.delete(uri)) total -= file.bytes.length
   }
 
-  /** Who was sent most gives up its oldest: nobody can push out what others were sent. */
+  /**
+   * Deletes the oldest files of the principal with the most data, so that a principal can only displace its own files.
+   */
   function makeRoom(principal: string, needed: number): void {
     while (total + needed > maxBytes) {
       const held = new Map<string, number>()
@@ -76,7 +78,7 @@ export function createSentFiles(options: {
 
   return {
     keep({ principal, profile }, file) {
-      // A copy: its sender may write into the same memory again.
+      // A copy, because the sender may reuse its memory.
       const bytes = Uint8Array.from(bytesOf(file))
       if (bytes.length > maxBytes) return undefined
       makeRoom(principal, bytes.length)

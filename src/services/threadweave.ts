@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Kv, Place, Strand, Threadweave } from '../core/services.ts'
+import type { Kv, Place, Strand, Threadweave } from '../core/service-types.ts'
 
 const VAULT = 'vault'
 const WOVEN = 'woven'
@@ -10,21 +10,21 @@ const MAX_STRANDS = 500
 const MAX_WOVEN = 5_000
 const MAX_TITLE = 200
 const MAX_CONTENT = 8_000
-/** Titles that an admin is told who asked for one that is not there. */
+/** Maximum number of titles listed for an admin who asks for an unknown one. */
 const MAX_TOLD = 20
 
 interface Thread extends Place {
   readonly strand: string
 }
 
-/** Who looks. */
+/** The caller. */
 export interface Weaver {
   readonly isAdmin: boolean
   readonly userId: string
   readonly clock: Clock
 }
 
-/** Texts in a vault, and threads that make them seen in places. */
+/** A vault of texts, and threads that show them in channels. */
 export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): Threadweave {
   const strandsIn = (value: unknown): readonly Strand[] => (value ?? []) as readonly Strand[]
   const threadsIn = (value: unknown): readonly Thread[] => (value ?? []) as readonly Thread[]
@@ -66,7 +66,7 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): T
         const id = all[at]?.id ?? randomBytes(6).toString('hex')
         const made: Strand = { id, title: name, content, at: clock.now() }
         if (at === -1 && all.length >= MAX_STRANDS)
-          throw new PegboardError('E_TOO_LARGE', `The vault has ${MAX_STRANDS} strands, which is the most.`)
+          throw new PegboardError('E_TOO_LARGE', `The vault has ${MAX_STRANDS} strands, which is the limit.`)
         return { value: at === -1 ? [...all, made] : all.with(at, made), result: made }
       })
     },
@@ -84,7 +84,7 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): T
         const all = threadsIn(value)
         if (all.some((thread) => thread.strand === id && isAt(place)(thread))) return { result: false }
         if (all.length >= MAX_WOVEN)
-          throw new PegboardError('E_TOO_LARGE', `${MAX_WOVEN} threads are woven, which is the most.`)
+          throw new PegboardError('E_TOO_LARGE', `${MAX_WOVEN} threads are woven, which is the limit.`)
         return { value: [...all, { ...place, strand: id }], result: true }
       })
     },
@@ -103,7 +103,7 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): T
     },
     async shadowSet(user, content) {
       admins('write notes on users')
-      if (user === '') throw new PegboardError('E_VALIDATION', 'Notes are on a user: its id is needed.')
+      if (user === '') throw new PegboardError('E_VALIDATION', 'Notes need the id of a user.')
       if (content.length > MAX_CONTENT)
         throw new PegboardError('E_TOO_LARGE', `Notes have at most ${MAX_CONTENT} characters.`)
       if (content === '') await kv.del(SHADOW + user)

@@ -9,33 +9,33 @@ export interface Planned {
 }
 
 /**
- * Says when something is to be looked at. An alarm may ring late, twice, or for what was taken back meanwhile: whoever hears it
- * looks at what is kept, which alone decides.
+ * Rings when stored work is due. An alarm can ring late, twice, or for work that was cancelled meanwhile, so the
+ * listener always reads the store and decides from that.
  */
 export interface Alarms {
   set(id: string, at: number): Promise<void>
   clear(id: string): void
   /**
-   * @param ring does what is due; its promise lasts as long as that
-   * @param planned everything that is kept with a time
+   * @param ring handles one due item; its promise lasts until the work is done
+   * @param planned returns every stored item that has a time
    */
   start(ring: (id: string) => Promise<void>, planned: () => Promise<readonly Planned[]>): Promise<void>
   stop(): Promise<void>
 }
 
-/** Other processes may have planned something and died, and clocks may be set: it is read anew this often. */
+/** How often the store is read again: another process may have added items and died, and clocks can change. */
 const LOOK_MS = 10_000
-/** Of what is due in the same moment; then everything else has its turn. */
+/** Items rung in one turn of the event loop. After that, other work gets a turn. */
 const RUNG_AT_ONCE = 250
 
-/** Alarms of this process, with one timer for all. What is kept is read at the start, and now and then. */
+/** Alarms of this process, on one timer. Reads the store at the start and every ten seconds. */
 export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   const times = new Map<string, number>()
   const ringing = new Set<Promise<void>>()
   let cancel: (() => void) | undefined
   let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly Planned[]> } | undefined
   let looked = Number.NEGATIVE_INFINITY
-  /** When it is looked next. */
+  /** When the store is read next. */
   let next = Number.POSITIVE_INFINITY
   const jumped = createJumpDetector(clock)
 
@@ -53,30 +53,30 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
     next = clock.now() + LOOK_MS
     for (const at of times.values()) if (at < next) next = at
     cancel = clock.after(Math.max(0, next - clock.now()), () => {
-      go().catch((error: unknown) => log.error('what is due could not be looked at', { error: messageOf(error) }))
+      go().catch((error: unknown) => log.error('cannot read the due jobs', { error: messageOf(error) }))
     })
   }
 
   async function go(): Promise<void> {
     try {
-      // What was planned by a clock that is set since may have another time now.
+      // After a clock change, planned items may be due at another time.
       if (jumped() !== 0 || ticksOf(clock) - looked >= LOOK_MS) await look()
       const now = clock.now()
       let rung = 0
       for (const id of [...times.keys()]) {
-        // It may have been rung, or set to another time, in a turn of others.
+        // Another turn may have rung or moved this item.
         const at = times.get(id)
         if (at === undefined || at > now || !hears) continue
         times.delete(id)
         const work = hears
           .ring(id)
-          .catch((error: unknown) => log.error('what was due could not be done', { id, error: messageOf(error) }))
+          .catch((error: unknown) => log.error('cannot run a due job', { id, error: messageOf(error) }))
         ringing.add(work)
         work.finally(() => ringing.delete(work))
         if (++rung % RUNG_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve))
       }
     } finally {
-      // One look that failed must not be the last.
+      // A failed read must not stop later reads.
       plan()
     }
   }

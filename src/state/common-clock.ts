@@ -1,14 +1,14 @@
 import { type Clock, ticksOf } from '../core/clock.ts'
 
-/** The time of somebody whom several machines ask, so that all mean the same moment by it whatever their own clocks say. */
+/** A clock that several machines share (the time of Redis), so that they agree whatever their own clocks say. */
 export interface CommonClock extends Clock {
-  /** What time it was there, at this moment of `ticks`. */
+  /** Sets the shared time as it was at `ticks`. */
   set(time: number, ticks: number): void
-  /** By how much this machine's own clock is ahead of it. */
+  /** How far this machine's own clock is ahead of the shared one. */
   readonly aheadMs: number
 }
 
-/** This machine's own time until it is set. */
+/** Follows this machine's clock until `set` is called. */
 export function createCommonClock(own: Clock): CommonClock {
   let offset: number | undefined
   const ticks = (): number => ticksOf(own)

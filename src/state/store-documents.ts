@@ -1,14 +1,15 @@
 import { PegboardError } from '../core/errors.ts'
-import type { Documents } from './documents.ts'
+import type { Documents } from './document-store.ts'
+import { createKeyedQueue } from './keyed-queue.ts'
 import type { Table } from './store.ts'
-import { createTurns } from './turns.ts'
 
 const ATTEMPTS = 100
 
 /**
- * The same documents in a store that several machines share: who was slower looks again and changes what the other wrote.
- * @param owner whose they are; keys are its own
- * @param expiresAt when one that is written now is no longer needed, in milliseconds since the epoch; default never
+ * Documents in a store that several machines share. If another writer was faster, the change is applied again to the
+ * newer value.
+ * @param owner of the documents; keys are separate for each owner
+ * @param expiresAt when a document written now expires, in milliseconds since the epoch; default never
  */
 export function createStoreDocuments<Value>(
   table: () => Table<Value>,
@@ -16,7 +17,7 @@ export function createStoreDocuments<Value>(
   expiresAt: () => number | undefined = () => undefined,
 ): Documents<Value> {
   const prefix = `${owner}/`
-  const inTurn = createTurns()
+  const inTurn = createKeyedQueue()
 
   const changed: Documents<Value>['update'] = async (key, change) => {
     const id = prefix + key
@@ -28,7 +29,7 @@ export function createStoreDocuments<Value>(
       const write = { id, owner, value, ...(until === undefined ? {} : { expiresAt: until }) }
       if ((await table().put(write, stored?.revision ?? 0)) !== undefined) return result
     }
-    throw new PegboardError('E_BACKEND_UNAVAILABLE', 'Others change the same all the time.', {
+    throw new PegboardError('E_BACKEND_UNAVAILABLE', 'Other processes change the same document all the time.', {
       hint: 'Try again later.',
     })
   }

@@ -1,16 +1,19 @@
-/** What must survive a restart, as documents by kind and id. One interface for one machine and for many. */
+/** Durable documents by kind and id. The same interface serves one machine and many. */
 export interface Store {
-  /** @param fits what other values are left alone, as if they could not be read; default any */
+  /**
+   * @param fits checks values; values that do not fit are left alone, as if they could not be read. Default: any
+   * value fits
+   */
   table<T>(kind: string, fits?: (value: unknown) => boolean): Table<T>
-  /** What was kept before was damaged then and is put aside; in milliseconds since the epoch. */
+  /** When damaged data was put aside, in milliseconds since the epoch. Absent if nothing was damaged. */
   readonly lostAt?: number
   close(): Promise<void>
 }
 
-/** A document with the number that changes each time it is written. */
+/** A document with a revision number that changes with each write. */
 export interface Stored<T> {
   readonly id: string
-  /** Whose it is; lists are made by it. */
+  /** Owner of the document; lists are made by owner. */
   readonly owner: string
   readonly value: T
   readonly revision: number
@@ -20,23 +23,24 @@ export interface Write<T> {
   readonly id: string
   readonly owner: string
   readonly value: T
-  /** Milliseconds since the epoch; it is not there any more after that. */
+  /** Milliseconds since the epoch. The document is gone after that. */
   readonly expiresAt?: number
-  /** A new one is not written where its owner has so many, whoever else writes at the same time. */
+  /** Maximum number of documents of the owner; a new document is not written if the owner already has this many. */
   readonly atMost?: number
 }
 
 export interface Table<T> {
   get(id: string): Promise<Stored<T> | undefined>
   /**
-   * Writes it whole.
-   * @param expected the revision it must have now, 0 for none at all; default any
-   * @returns the new revision, or undefined when another was faster or there are too many, and nothing is changed then
+   * Writes the whole document.
+   * @param expected revision that the document must have now, 0 for none; default any
+   * @returns the new revision, or undefined when nothing was written because another writer was faster or the owner
+   * has too many
    */
   put(write: Write<T>, expected?: number): Promise<number | undefined>
-  /** Whether there was one. @param expected the revision it must have now; default any */
+  /** Deletes a document. @param expected revision that it must have now; default any @returns whether it existed */
   delete(id: string, expected?: number): Promise<boolean>
-  /** Oldest first. @param owner default everybody's */
+  /** Oldest first. @param owner default: all owners */
   list(owner?: string): Promise<readonly Stored<T>[]>
   count(owner?: string): Promise<number>
 }

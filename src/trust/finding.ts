@@ -1,6 +1,6 @@
 /**
- * `block`: kept out until a person lets it in, whatever the server. `doubt`: the same, but not for servers the operator
- * trusts always. `note`: shown in a review, keeps nothing out.
+ * `block`: quarantined until a person approves, for every server. `doubt`: the same, except for servers with trust
+ * mode `always`. `note`: shown in a review only.
  */
 export type Level = 'block' | 'doubt' | 'note'
 
@@ -24,14 +24,14 @@ export type FindingCode =
   | 'oversized-text'
   | 'repeated-text'
 
-/** One thing about a definition that a person should know. */
+/** Something in a definition that a person should know. */
 export interface Finding {
   readonly code: FindingCode
   readonly level: Level
-  /** Where it stands: `description`, `inputSchema.properties.path.description`. */
+  /** Path in the definition: `description`, `inputSchema.properties.path.description`. */
   readonly where: string
-  /** What it is, as the end of "it …": `has hidden Unicode tags that say "…"`. */
+  /** Completes the sentence "it …": `has hidden Unicode tags that say "…"`. */
   readonly what: string
-  /** The text around it, everything unseen escaped. */
+  /** The surrounding text, with invisible characters escaped. */
   readonly evidence: string
 }

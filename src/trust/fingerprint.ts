@@ -2,18 +2,18 @@ import { hash } from 'node:crypto'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** JSON with sorted keys: equal for equal values, whatever order a server writes them in. */
-export function canonical(value: unknown): string {
+/** JSON with sorted keys, so that equal values give equal texts whatever the order of keys. */
+export function toCanonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
   let text = ''
   for (const key of Object.keys(value).sort())
-    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonical((value as Json)[key])}`
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${toCanonicalJson((value as Json)[key])}`
   return `{${text}}`
 }
 
-/** SHA-256 over the whole definition of a tool as its server sent it: what `_meta` or an icon says is relayed too. */
-export const digestOf = (definition: Json): Buffer => hash('sha256', canonical(definition), 'buffer')
+/** SHA-256 of the whole definition, including `_meta` and icons, because those are passed on to clients too. */
+export const digestOf = (definition: Json): Buffer => hash('sha256', toCanonicalJson(definition), 'buffer')
 
-/** The same in hex: what the lock file has. */
+/** The same in hex, as in the lock file. */
 export const fingerprint = (definition: Json): string => digestOf(definition).toString('hex')

@@ -3,45 +3,49 @@ import type { Level } from './finding.ts'
 /** A set, or the keys of a map. */
 export type Names = Pick<ReadonlySet<string>, 'has'>
 
-/** Which tools there are besides the one that is looked at. */
+/** The tools that exist besides the one that is checked. */
 export interface Neighbours {
   /** Names of tools of the same server. */
   readonly own: Names
-  /** Whether a text may mean a tool of others by this. Asked only of what is shaped as tools are, as `spelled` has it. */
+  /**
+   * True if a text may mean another owner's tool by this spelling. Called only with names in the form that `spelled`
+   * returns.
+   */
   isOther(spelling: string): boolean
-  /** What the definition itself calls its parameters and what they may be: it may mean these by the same words. */
+  /** The definition's own parameter names and values, which a text may mean by the same words. */
   readonly words?: (() => Names) | undefined
-  /** Told of what is spoken of as a tool is and is nobody's, in every spelling that `isOther` could be asked of. */
+  /** Called with each mention of a missing tool, in every spelling that `isOther` could get. */
   readonly nobodys?: ((spelling: string) => void) | undefined
 }
 
-/** A sentence that speaks of another tool, at the name. */
+/** A sentence that mentions another tool, at the position of its name. */
 export interface Mention {
-  /** `doubt` when it says how that tool is to be used, `note` when it only says when. */
+  /** `doubt` if it says how to use that tool, `note` if it only says when. */
   readonly level: Level
   readonly name: string
   readonly at: number
   readonly length: number
 }
 
-// Where two words are joined as in names: send_mail, mail.send, mail::send, sendMail. Few texts have any, so this comes first.
+// Where two words are joined as in names: send_mail, mail.send, mail::send, sendMail. Tested first, because few texts
+// contain any.
 const JOINT = /[-_./:](?=[A-Za-z0-9])|(?<=[a-z])[A-Z]/g
 const COMPOUND = /[./:]|__/
 const TOOL_SHAPED = /[A-Za-z0-9][-_.:/]+[A-Za-z0-9]|[a-z][A-Z]/
 const LONGEST = 200
 const MOST_PIECES = 12
 
-/** Whether a name is spelled as tools are and words are not: `send_mail`, `sendMail`, `mail.send`. */
+/** True if a name is spelled like a tool and not like a word: `send_mail`, `sendMail`, `mail.send`. */
 export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
 
-/** All ways to join a name and its owner as one: mail__send, mail:send and mail/send are mail.send. */
-export const spelled = (name: string): string => joinedAlike(name).toLowerCase()
+/** Normalizes the ways to join owner and name: mail__send, mail:send and mail/send become mail.send. */
+export const normalizeName = (name: string): string => joinedAlike(name).toLowerCase()
 
 const piecesOf = (name: string): string[] => joinedAlike(name).split('.', MOST_PIECES)
 
 const joinedAlike = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
 
-// A line ends one where the next begins as lines of lists do, unless something is still to come.
+// A line break ends a sentence if the next line starts like a list item, unless the sentence is incomplete.
 const SENTENCE_ENDS =
   /(?<!\b(?:e\.g|i\.e))[.!?](?=\s)|(?<![,;:][ \t\r]{0,4})\n[ \t]{0,40}(?=[-*•A-Z\d]|\w{1,40}:)|\n[ \t\r]{0,40}\n/g
 const SENTENCE = 400
@@ -56,30 +60,30 @@ const CALLS_IT =
   /(?<!\b(?:can|may|could|might|to|you|they|we|that|which|who|not)\s)\b(?:call|use|invoke|run|execute)\s+(?:the\s+)?[`"'“‘]?$/i
 const ABOUT_USE =
   /\b(?:before|prior to|when(?:ever)?|after|instead of|each time|every time)\s+(?:you\s+|the (?:user|assistant|model|agent)\s+)?(?:us(?:e|es|ing)|call(?:s|ing)?|invok(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing))\s+(?:the\s+|any\s+)?[`"'“‘]?$/i
-/** Words that have something sent elsewhere. */
+/** Verbs that have something sent elsewhere. */
 export const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
 const COMPARES =
   /\b(?:like|similar(?:ly)? to|same as|as (?:with|in|for|does)|unlike|equivalent (?:to|of)|compar(?:ed|able) (?:to|with)|alternative to|see(?: also)?|cf\.?)\s+(?:the\s+)?[`"'“‘]?$/i
-// Said of tools, not of values.
+// Verbs used for tools, not for values.
 const OF_TOOLS = /\b(?:call(?:s|ed|ing)?|invok(?:es?|ed|ing)|execut(?:es?|ed|ing)|tools?|b?cc|recipients?)\b/i
-// GitHub and YouTube are spelled as some tools are; a name that could be such a one has to be spoken of as a tool.
+// GitHub and YouTube are spelled like some tools, so such a name needs a verb that is used for tools.
 const PROPER = /^[A-Z][a-z\d]*[A-Z][A-Za-z\d]*$/
 const TOOL_COMES =
   /(?:[`"'“‘]|\b(?:call(?:s|ed|ing)?|invok(?:es?|ed|ing)|execut(?:es?|ed|ing)|recipients? (?:of|for|in))\s+(?:the\s+)?)$/i
 const TOOL_WAS =
   /^(?:\(|\s+(?:tool|(?:(?:is|are|be|being|gets?|must|should|shall|has|have|to|will|always|never)\s+){1,4}(?:call|invok|execut|us|run)))/i
 
-// "When using multipart/form-data, send …" is about no tool.
+// "When using multipart/form-data, send …" is not about a tool.
 const MEDIA_TYPE = /^(?:application|audio|font|image|message|multipart|text|video)\//i
 
-/** Finds the worst that a text says of tools of others. At most one of each level. */
+/** Finds the worst mentions of other owners' tools in a text, at most one per level. */
 export function aboutOtherTools(text: string, around: Neighbours): Mention[] {
   let noted: Mention | undefined
   JOINT.lastIndex = 0
   while (JOINT.test(text)) {
     const joint = JOINT.lastIndex - 1
     const at = startOfName(text, joint)
-    // A point or a dash before a word joins nothing.
+    // A dot or dash before a word joins nothing.
     if (at === joint) continue
     const end = endOfName(text, joint)
     JOINT.lastIndex = end
@@ -96,7 +100,7 @@ export function aboutOtherTools(text: string, around: Neighbours): Mention[] {
 interface Sentence {
   readonly whole: string
   readonly before: string
-  /** With the name itself. */
+  /** Includes the name itself. */
   readonly after: string
 }
 
@@ -116,7 +120,7 @@ function sentenceAround(text: string, at: number): Sentence {
 function levelOf(text: string, name: string, at: number, around: Neighbours): Level | undefined {
   const whose = meantBy(name, around)
   if (whose === 'own') return undefined
-  // Nobody is known to have it, but nothing else is spelled with an owner and said to be called.
+  // Nobody is known to have this tool, but only tools are spelled with an owner and said to be called.
   if (!whose) {
     tellOf(text, name, at, around)
     return /[.:/]/.test(name) &&
@@ -140,10 +144,10 @@ function levelOf(text: string, name: string, at: number, around: Neighbours): Le
   return !isSaidOfTools && around.words?.().has(whose.other) ? 'note' : 'doubt'
 }
 
-/** Whose tool a name means, or a part of it: `mail__send_mail`, `mcp.mail.send_mail`, `send_mail.bcc`. */
+/** Whose tool a name, or a part of it, means: `mail__send_mail`, `mcp.mail.send_mail`, `send_mail.bcc`. */
 function meantBy(name: string, { own, isOther }: Neighbours): 'own' | { readonly other: string } | undefined {
   if (own.has(name)) return 'own'
-  if (isOther(spelled(name))) return { other: name }
+  if (isOther(normalizeName(name))) return { other: name }
   return COMPOUND.test(name) && !name.includes('://') ? meantByPart(name, { own, isOther }) : undefined
 }
 
@@ -167,7 +171,7 @@ function tellOf(text: string, name: string, at: number, { nobodys }: Neighbours)
   if (!nobodys || name.includes('://')) return
   if (!AS_TOOLS.test(text.slice(Math.max(0, at - NEAR), at + name.length + NEAR))) return
   const pieces = piecesOf(name).filter(isToolShaped)
-  for (const one of new Set([spelled(name), ...pieces.map((piece) => piece.toLowerCase())])) nobodys(one)
+  for (const one of new Set([normalizeName(name), ...pieces.map((piece) => piece.toLowerCase())])) nobodys(one)
 }
 
 function startOfName(text: string, at: number): number {

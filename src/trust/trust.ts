@@ -1,90 +1,96 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../core/clock.ts'
-import { foldName } from '../core/fold.ts'
-import { createLater } from '../core/later.ts'
+import { createDebouncer } from '../core/debouncer.ts'
+import { createEmitter } from '../core/emitter.ts'
 import type { Log } from '../core/log.ts'
 import { looksLike } from '../core/lookalike.ts'
-import { createSignal } from '../core/signal.ts'
-import type { FileStore } from '../state/files.ts'
-import { assess, type Held, type Look, type Rules, type Seen } from './assess.ts'
+import { foldName } from '../core/name-folding.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import type { FileStore } from '../state/file-store.ts'
+import { assess, type Held, type ListedDefinition, type Look, type Rules } from './assess-tools.ts'
 import type { Finding, FindingCode } from './finding.ts'
-import { createLock, type Lock, type LockDigests, type Pins } from './lock.ts'
-import { createUnmet, type Entry, type KeptUnmet } from './unmet.ts'
+import { createLock, type Lock, type LockDigests, type Pins } from './lock-file.ts'
+import { createPendingMentions, type Entry, type KeptPendingMentions } from './pending-mentions.ts'
 
-/** Approved definitions of one server, for showing later what changed: by tool, the fingerprint and the definition. */
+/** Approved definitions of one server, for showing what changed later: fingerprint and definition by tool. */
 export type Kept = Readonly<
   Record<string, { readonly hash: string; readonly definition: Readonly<Record<string, unknown>> }>
 >
 
 export interface TrustOptions {
-  /** Absolute path of the lock file; without one approvals last as long as the process. */
+  /** Absolute path of the lock file. Undefined: approvals last until the process ends. */
   readonly file: string | undefined
   readonly log: Log
   readonly clock?: Clock
-  /** Where approved definitions are kept; the lock itself has only fingerprints. */
-  readonly kept?: FileStore<Kept>
-  /** Spares reading a lock file that has not changed since. */
+  /** Storage for approved definitions; the lock file contains only fingerprints. */
+  readonly definitions?: FileStore<Kept>
+  /** Avoids reading an unchanged lock file. */
   readonly digests?: FileStore<LockDigests> | undefined
-  /** Where what tools say of tools that are not there yet is kept. */
-  readonly unmet?: FileStore<KeptUnmet>
-  /** Lets in nothing that the lock does not have, and writes nothing. */
+  /** Storage for mentions of tools that do not exist yet. */
+  readonly pendingMentions?: FileStore<KeptPendingMentions>
+  /** Approve only what is in the lock file, and write nothing. */
   readonly frozen?: boolean
-  /** Names of the meta-tools, which no tool may look like. */
+  /** Names of the meta-tools, which no tool may resemble. */
   readonly reserved: ReadonlySet<string>
 }
 
-/** Decides which foreign tools are let in, and remembers it. */
+/** Decides which upstream tools are approved, and remembers the decisions. */
 export interface Trust {
   /**
-   * Which of a server's tools are kept out, by name. What may be trusted without a person is remembered.
-   * @param fresh the definitions come from the server itself just now, not from disk
+   * Returns the quarantined tools of a server by name. Records tools that are approved automatically.
+   * @param fresh true if the definitions come from the server now and not from disk
    */
   look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
-  /** Whether these are let in, of a server whose tools were not looked at yet; nothing is remembered. */
-  admits(look: Omit<Look, 'reserved'>): boolean
-  /** Stands for what the lock has of a server, where that approves all these tools as they are. */
-  seal(server: string, tools: readonly Pick<Seen, 'name' | 'hash'>[]): string | undefined
-  /** Whether the lock has what it had when this seal was made: then all those tools are let in. */
+  /** A seal for the current approvals of a server; undefined unless all these tools are approved as they are. */
+  seal(server: string, tools: readonly Pick<ListedDefinition, 'name' | 'hash'>[]): string | undefined
+  /** True if the lock file is unchanged since this seal was made, so that the same tools are approved. */
   holds(server: string, seal: string | undefined): boolean
-  /** Somebody may have changed the lock file. */
+  /** Reads the lock file again. */
   reread(): void
-  /** Told what the lock has of a server when somebody has changed that in the file, which is a decision of a person. */
+  /** Registers a listener for decisions that a person made by changing the lock file. */
   onDecision(listener: (server: string, pins: Pins) => void): () => void
   /**
-   * Takes over what was decided elsewhere.
-   * @param firm it was decided just now and counts; else what was decided here stays, unless the other was to keep a tool out
+   * Applies decisions made elsewhere.
+   * @param firm true for a decision made just now, which wins. Otherwise local decisions win, unless the other one
+   * was a rejection
    */
   adopt(server: string, pins: Pins, firm: boolean): void
-  /** Told when tools may be let in or kept out that were not before. */
+  /** Registers a listener for changes of what is approved. */
   onChange(listener: () => void): () => void
+  /** True if nothing of a server is approved: it was assessed, or it is waiting for a person to review it. */
+  approvesNothingOf(server: string, mode: Look['mode']): boolean
   /** Resolves when the lock file is written. */
   flush(): Promise<void>
 }
 
-/** Servers add tools when they have learnt what the client can do; those belong to the first look. */
+/** Servers add tools after they have learned the client's capabilities; those count as part of the first look. */
 const FIRST_LOOK_MS = 10_000
-/** Of servers that come so soon after each other none was there before the other. */
+/**
+ * Longer for servers without any tool so far, but bounded: otherwise a server could choose the day of its first look.
+ */
+const EMPTY_LOOK_MS = 10 * 60_000
+/** Servers first seen within this time count as simultaneous, so neither has priority over the other. */
 const TOGETHER_MS = 10 * 60_000
-/** Who changes and changes back within this time is not taken back without a person. */
+/** A tool that changes and changes back within this time needs a review. */
 const FLAP_MS = 10 * 60_000
-/** Definitions are kept when no server was looked at for so long, after the second time at the latest. */
+/** Definitions are stored after this much quiet, or at the second tick at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
 
 export function createTrust(options: TrustOptions): Trust {
-  const { log, kept, frozen = false, clock = systemClock } = options
-  const changed = createSignal<[]>()
-  const decided = createSignal<[server: string, pins: Pins]>()
-  /** Servers that were asked for, and so may be decided about. */
+  const { log, definitions, frozen = false, clock = systemClock } = options
+  const changed = createEmitter<[]>()
+  const decided = createEmitter<[server: string, pins: Pins]>()
+  /** Servers that were asked for and may be decided about. */
   const asked = new Set<string>()
   const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
-  const later = createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
+  const saveLater = createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
   const told = new Map<string, string>()
   const known = new Map<string, string>()
-  /** When the first look at a server ends. */
+  /** End of the first look, by server. */
   const firstUntil = new Map<string, number>()
-  const unmet = createUnmet(options.unmet, `unmet-${keptKey(options.file, '')}`)
-  /** What was let in without a person a moment ago, by server. */
+  const pendingMentions = createPendingMentions(options.pendingMentions, `unmet-${keptKey(options.file, '')}`)
+  /** Tools approved automatically a moment ago, by server. */
   const takenNow = new Map<string, { at: number; readonly names: Map<string, string> }>()
 
   const flaps = new Map<string, Flaps>()
@@ -104,30 +110,34 @@ export function createTrust(options: TrustOptions): Trust {
       if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) watchFlaps(server, tools)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
-      const { held, taken, unmet: speaking } = assess({ ...look, reserved: options.reserved }, rules)
+      const {
+        withheld,
+        newlyApproved,
+        pendingMentions: speaking,
+      } = assess({ ...look, reserved: options.reserved }, rules)
       if (!frozen && !broken) {
-        const first = pins === undefined && look.mode === 'first-use' && tools.length > 0
-        if (taken.length > 0 || first) {
-          for (const { name, hash } of taken) flapsOf(server).approved.set(name, hash)
-          if (first) firstUntil.set(server, clock.now() + FIRST_LOOK_MS)
-          take(lock, server, taken, first)
+        const first = pins === undefined && look.mode === 'first-use' && (tools.length > 0 || fresh)
+        if (newlyApproved.length > 0 || first) {
+          for (const { name, hash } of newlyApproved) flapsOf(server).approved.set(name, hash)
+          const lasts = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
+          if (first || (open && pins?.size === 0)) firstUntil.set(server, clock.now() + lasts)
+          take(lock, server, newlyApproved, first)
           log.info(
-            `${first || open ? 'first look at ' : ''}${server}: ${taken.length === 1 ? '1 tool is' : `${taken.length} tools are`} trusted from now on`,
+            `${first || open ? 'first connection to ' : ''}${server}: ${newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`} approved`,
           )
         }
-        if (look.mode === 'first-use' && taken.length > 0) {
-          unmet.add(server, speaking)
+        if (look.mode === 'first-use' && newlyApproved.length > 0) {
+          pendingMentions.add(server, speaking)
           const { names } = takenNow.get(server) ?? { names: new Map<string, string>() }
-          for (const { name, hash } of taken) names.set(name, hash)
+          for (const { name, hash } of newlyApproved) names.set(name, hash)
           takenNow.set(server, { at: clock.now(), names })
         }
-        putOut([...(look.own ? unmet.meet(server, look.own) : []), ...likenesses(server, held)])
-        if (fresh && kept) later.add(server, () => keep(server, tools, lock))
+        putOut([...(look.own ? pendingMentions.meet(server, look.own) : []), ...likenesses(server, withheld)])
+        if (fresh && definitions) saveLater.schedule(server, () => keep(server, tools, lock))
       }
-      tell(server, held)
-      return held
+      tell(server, withheld)
+      return withheld
     },
-    admits: (look) => assess({ ...look, reserved: options.reserved }, rulesFor(look.server)).held.size === 0,
     seal(server, tools) {
       asked.add(server)
       const pins = lock.pins(server)
@@ -158,12 +168,18 @@ export function createTrust(options: TrustOptions): Trust {
         servers.set(server, own)
       })
       if (lock.digest(server) === before) return
-      log.info(`what was decided elsewhere about the tools of ${server} counts here, too`)
+      log.info(`decisions of another process about the tools of ${server} apply here too`)
       changed.emit()
     },
     onChange: (listener) => changed.listen(listener),
+    approvesNothingOf(server, mode) {
+      const pins = lock.pins(server)
+      if (mode === 'always') return false
+      if (pins === undefined) return frozen || mode === 'review'
+      return [...pins.values()].every((pin) => pin.startsWith('rejected '))
+    },
     flush() {
-      later.flush()
+      saveLater.flush()
       return lock.flush()
     },
   }
@@ -174,8 +190,8 @@ export function createTrust(options: TrustOptions): Trust {
     return own
   }
 
-  /** Takes an approval back from a tool that was seen as approved, then changed, then as approved again, in a short time. */
-  function watchFlaps(server: string, tools: readonly Seen[]): void {
+  /** Withdraws the approval of a tool that changed and changed back within a short time. */
+  function watchFlaps(server: string, tools: readonly ListedDefinition[]): void {
     const pins = lock.pins(server)
     if (!pins) return
     const own = flapsOf(server)
@@ -199,12 +215,12 @@ export function createTrust(options: TrustOptions): Trust {
     lock.change((servers) => {
       for (const name of back) servers.get(server)?.delete(name)
     })
-    log.warn(`${server}: ${back.join(', ')} changed and changed back; review before it is used again`)
+    log.warn(`${server}: ${back.join(', ')} changed and changed back; review the change before the next use`)
   }
 
   /**
-   * What is new here and looks like a tool that is kept out for that, or is the same with another address: which of both is the
-   * right one is for a person to say.
+   * New tools here that look like a tool quarantined for looking alike, or that copy one with another address. A
+   * person must decide which is genuine.
    */
   function likenesses(server: string, held: ReadonlyMap<string, Held>): Entry[] {
     const namesWith = (wanted: FindingCode): string[] =>
@@ -221,7 +237,7 @@ export function createTrust(options: TrustOptions): Trust {
     )
   }
 
-  /** Takes back what nobody but us decided; its servers are looked at again. */
+  /** Withdraws automatic approvals; the servers are assessed again. */
   function putOut(entries: readonly Entry[]): void {
     const pinned = entries.filter(({ server, name, hash }) => lock.pins(server)?.get(name) === hash)
     if (pinned.length === 0) return
@@ -233,13 +249,13 @@ export function createTrust(options: TrustOptions): Trust {
     queueMicrotask(() => changed.emit())
   }
 
-  function keep(server: string, tools: readonly Seen[], { pins }: Lock): void {
-    if (!kept) return
+  function keep(server: string, tools: readonly ListedDefinition[], { pins }: Lock): void {
+    if (!definitions) return
     const approved = tools.filter(({ name, hash }) => pins(server)?.get(name) === hash)
     const signature = approved.map(({ name, hash }) => `${name} ${hash}`).join('\n')
     if (approved.length === 0 || known.get(server) === signature) return
     known.set(server, signature)
-    keepDefinitions(kept, options.file, server, approved)
+    keepDefinitions(definitions, options.file, server, approved)
   }
 
   function tell(server: string, held: ReadonlyMap<string, Held>): void {
@@ -250,24 +266,24 @@ export function createTrust(options: TrustOptions): Trust {
     if (waiting.length === 0) return
     const shown = waiting
       .slice(0, 20)
-      .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(sentence)].join('; ')])
+      .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(formatFinding)].join('; ')])
     log.warn(waitingNote(server, waiting.length), { tools: Object.fromEntries(shown) })
   }
 }
 
-/** What a server's approved tools did since they were first seen here. */
+/** The recent history of a server's approved tools. */
 interface Flaps {
-  /** The fingerprint that each was last seen with while that was approved. */
+  /** Fingerprint that each tool was last seen with while approved. */
   readonly approved: Map<string, string>
-  /** When it was seen to be another. */
+  /** When it was first seen with another one. */
   readonly left: Map<string, number>
   readonly flapping: Set<string>
 }
 
-function take(lock: Lock, server: string, taken: readonly Seen[], first: boolean): void {
+function take(lock: Lock, server: string, taken: readonly ListedDefinition[], first: boolean): void {
   lock.change((servers) => {
     const pins = servers.get(server)
-    // Somebody else had the first look: what they saw counts.
+    // Another process had the first look; what it saw counts.
     if (first && pins !== undefined) return
     const next = pins ?? new Map<string, string>()
     for (const { name, hash } of taken) next.set(name, hash)
@@ -275,25 +291,25 @@ function take(lock: Lock, server: string, taken: readonly Seen[], first: boolean
   })
 }
 
-/** Remembers what was approved beside what is remembered already. */
+/** Adds approved definitions to those already remembered. */
 export function keepDefinitions(
   store: FileStore<Kept>,
   file: string | undefined,
   server: string,
-  tools: readonly Seen[],
+  tools: readonly ListedDefinition[],
 ): void {
   const key = keptKey(file, server)
   const before = store.get(key) ?? {}
   const news = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
   if (news.length === 0) return
-  // What could not be read is nothing to compare with.
+  // A definition that could not be read cannot be compared.
   const added = news
     .filter(({ text }) => text !== '')
     .map(({ name, hash, text }) => [name, { hash, definition: JSON.parse(text) as Record<string, unknown> }])
   store.set(key, { ...before, ...(Object.fromEntries(added) as Kept) })
 }
 
-/** Where the approved definitions of a server are kept. */
+/** Storage key of a server's approved definitions. */
 export const keptKey = (file: string | undefined, server: string): string =>
   createHash('sha256')
     .update(JSON.stringify([file ?? '', server]))
@@ -302,11 +318,12 @@ export const keptKey = (file: string | undefined, server: string): string =>
 
 /** `2 tools wait for a review: pegboard review github`. */
 export const waitingNote = (server: string, count: number): string =>
-  `${count} ${count === 1 ? 'tool waits' : 'tools wait'} for a review: pegboard review ${/^[\w.-]+$/.test(server) ? server : JSON.stringify(server)}`
+  `${count} ${count === 1 ? 'tool waits' : 'tools wait'} for a review: pegboard review ${quoteWord(server)}`
 
-/** For whoever wanted a tool that is kept out. */
+/** A hint for a caller that wanted a quarantined tool. */
 export const reviewHint = (server: string): string =>
-  `Use another tool. The operator sees what it is with: pegboard review ${JSON.stringify(server)}.`
+  `Use another tool. The operator can see the change with: pegboard review ${JSON.stringify(server)}.`
 
-/** A finding as people read it. */
-export const sentence = ({ code, where, what, evidence }: Finding): string => `${code}: ${where} ${what}: ${evidence}`
+/** A finding as a sentence for people. */
+export const formatFinding = ({ code, where, what, evidence }: Finding): string =>
+  `${code}: ${where} ${what}: ${evidence}`

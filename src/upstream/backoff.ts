@@ -3,36 +3,40 @@ import type { Clock } from '../core/clock.ts'
 const FIRST_MS = 1_000
 const LONGEST_MS = 60_000
 const HEALTHY_MS = 60_000
-/** A call may bring the next attempt forward, but not closer than this to the last one. */
+/** A call may trigger an earlier attempt, but not sooner than this after the last one. */
 const CALL_MS = 5_000
-/** Failures in a row that open the circuit. */
+/** Consecutive failures that open the circuit. */
 export const OPEN_AFTER = 5
-/** Attempts are close together at first, so they do not open it before this much time: a restart takes a while. */
+/** The first attempts are close together, so the circuit stays closed for this long: a restart takes a while. */
 const OPEN_NOT_BEFORE_MS = 10_000
 const OPEN_MS = 30_000
-/** No server keeps us away longer than this, whatever its `Retry-After` says. */
+/** Maximum wait that a server can demand with `Retry-After`. */
 export const LONGEST_ASKED_MS = 60 * 60_000
 
 /**
- * When to try again: after 1 s, 2 s, 4 s … 60 s, each shortened by chance so that servers do not return in step, and
- * never for the last time. From the fifth failure in a row on, but not within ten seconds of the first, the circuit is
- * open: attempts are 30 to 60 s apart. Five failures at once open it at once.
+ * Retry delays: 1 s, 2 s, 4 s … 60 s, each with random jitter so that servers do not reconnect in step. Retries never
+ * stop. From the fifth consecutive failure on, but not within ten seconds of the first, the circuit is open: attempts
+ * are 30 to 60 s apart.
  */
 export interface Backoff {
-  /** How often in a row it went wrong; 0 while all is well. */
+  /** Number of consecutive failures; 0 if there are none. */
   readonly attempt: number
-  /** Five failures in a row, and it is no short restart: calls are refused at once until an attempt succeeds. */
+  /** The circuit is open: calls fail at once until an attempt succeeds. */
   readonly open: boolean
   begin(): void
   succeeded(): void
-  /** An attempt failed. Gives the milliseconds to wait. @param askedMs what the server asked us to wait at least */
+  /**
+   * Records a failed attempt.
+   * @returns the delay before the next one, in milliseconds
+   * @param askedMs minimum delay that the server requested
+   */
   failed(askedMs?: number): number
   /**
-   * A connection that had been made broke. One that lasted a minute starts the count anew.
-   * @param failures how many failures that was, default 1
+   * Records a broken connection. If it lasted a minute, counting starts again.
+   * @param failures number of failures it counts as, default 1
    */
   lost(askedMs?: number, failures?: number): number
-  /** Milliseconds until a call may start an attempt; 0 when it may. */
+  /** Milliseconds until a call may start an attempt; 0 if it may now. */
   dueInMs(): number
 }
 

@@ -1,54 +1,61 @@
 import type { Clock } from '../core/clock.ts'
-import type { Stop } from '../core/ending.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
+import type { OrphanProcesses } from '../programs/orphan-processes.ts'
 import type { Environment } from '../programs/spawn.ts'
-import type { Strays } from '../programs/strays.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
-import type { Habits } from './alone.ts'
-import type { Credentials } from './credentials.ts'
-import { createHttpWire } from './http.ts'
-import type { Flood } from './intake.ts'
+import { lastingCause, networkReason, pegboardCause, statusOf } from './error-reasons.ts'
+import type { Credentials } from './http-credentials.ts'
+import { createHttpTransport } from './http-transport.ts'
 import type { EraVerdict } from './manifest.ts'
-import { openConnection, type Prior, type Seen } from './open.ts'
-import { networkReason, pegboardCause, statusOf } from './reasons.ts'
-import type { ServerSettings } from './settings.ts'
-import type { Starts } from './starts.ts'
-import { createStdioWire } from './stdio.ts'
-import type { Wire } from './wire.ts'
+import { openConnection, type Prior, type Seen } from './open-connection.ts'
+import type { Flood } from './output-throttle.ts'
+import type { Habits } from './per-client-queue.ts'
+import type { Starts } from './process-starts.ts'
+import { createStdioTransport } from './stdio-transport.ts'
+import type { UpstreamTransport } from './transport.ts'
+import type { ServerSettings } from './upstream-settings.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 export interface RequestOptions {
   readonly timeoutMs: number
-  readonly signal?: Stop | undefined
+  readonly signal?: AbortSignal | undefined
   readonly relay?: Relay | undefined
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
-/** One live, initialised connection to a server. */
+/** What a server says about itself. Unchecked, except for the lengths. */
+export interface ServerSelf {
+  readonly name: string
+  readonly version: string
+  /** Its description, or else the beginning of its instructions. */
+  readonly about?: string
+}
+
+/** An initialized connection to a server. */
 export interface Connection {
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era: 'legacy' | 'modern'
-  /** What came of asking for its era; `none`: it was not asked. */
+  /** Result of the era probe; `none`: not probed. */
   readonly probe: 'answered' | 'silent' | 'none'
   readonly capabilities: Json
-  readonly server: { readonly name: string; readonly version: string } | undefined
-  /** Ids of the Pegboards its tools come through, as its last list said. */
+  readonly server: ServerSelf | undefined
+  /** Ids of the Pegboards that its tools come through, from its last list. */
   readonly gateways: readonly string[]
   /**
-   * Sends a request and gives its result as the server sent it, unchecked.
+   * Sends a request and returns the server's result unchecked.
    * @throws ProtocolFailure for a JSON-RPC error; PegboardError E_TIMEOUT, E_CANCELLED, E_TOO_LARGE,
-   *   E_UPSTREAM_UNAVAILABLE, E_UPSTREAM_PROTOCOL
+   * E_UPSTREAM_UNAVAILABLE, E_UPSTREAM_PROTOCOL
    */
   request(method: string, params: Json, options: RequestOptions): Promise<Json>
-  /** Asks for updates of these resources instead of the ones asked for before (2026-era servers). Resolves when it is heard. */
+  /** Replaces the subscribed resources (2026-era servers). Resolves when the server has acknowledged them. */
   watch(uris: readonly string[]): Promise<void>
-  /** 2026-era servers are told the level with every request. */
+  /** Sets the log level; 2026-era servers get it with every request. */
   setLogLevel(level: string): void
-  /** What the server last wrote to stderr. */
+  /** The last lines the server wrote to stderr. */
   tail(): string
   close(graceMs?: number): Promise<void>
 }
@@ -59,59 +66,61 @@ export interface ConnectOptions {
   readonly environment: Environment
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
-  /** Our own id, which no list of a server may lead back to; absent: lists are not looked at for that. */
+  /** Pegboard's own id; a server whose lists come through it is a loop. Absent: loops are not detected. */
   readonly gateway?: (() => string) | undefined
   readonly clock: Clock
   readonly log: Log
-  /** One that dies of the probe is not started again without it: it died of both before. */
+  /** Do not restart a server that dies of the probe without it, because it died of both before. */
   readonly once?: boolean
-  /** What the last connection found out, to spare a legacy server the probe. */
+  /** Result of an earlier probe, so that a legacy server need not be probed again. */
   readonly verdict?: EraVerdict | undefined
   readonly connectTimeoutMs: number
-  /** Longer: for as long as the server has printed nothing at all. */
+  /** Longer timeout while the server has printed nothing at all. */
   readonly silentTimeoutMs?: number
-  /** Ends an attempt that is under way. */
+  /** Aborts the attempt. */
   readonly signal: AbortSignal
   readonly maxFrameBytes?: number | undefined
   readonly maxAnswerBytes?: number | undefined
-  /** Who we are to a remote server. */
+  /** Credentials for a remote server. */
   readonly credentials?: Credentials | undefined
-  /** What is known of the server from other connections. */
+  /** What other connections learned about the server. */
   readonly habits?: Habits | undefined
-  /** Every live child leaves a function here that ends it at once. */
+  /** Functions that kill a child process at once, one for each running child. */
   readonly reapers: Set<() => void>
   readonly starts: Starts
-  readonly strays: Strays
+  readonly orphans: OrphanProcesses
   readonly flood: Flood
   readonly watchdog: Watchdog
-  /** Any notification but progress. `attributed` when the caller it belongs to has it already. */
+  /** Any notification except progress. `attributed` is true if the caller it belongs to has already received it. */
   onNotification(method: string, params: Json, attributed: boolean): void
   /** A server taken for a legacy one has answered the probe after all. */
   onModern(): void
-  /** It prints something else in place of answers. */
+  /** Makes a reason safe for clients. */
+  tell?(reason: string): string
+  /** The server prints something else than MCP messages. */
   onNoise?(reason: string): void
-  /** It died when it was probed. */
+  /** The server died when it was probed. */
   onProbeFatal?(): void
-  /** The connection is gone. Not called for a connection that never was, nor after `close`. */
+  /** The connection was lost. Not called for a connection that was never established, nor after `close`. */
   onClosed(reason: string): void
 }
 
 /**
- * Opens a channel and finds out which protocol the server speaks, on the one process it is given: the newer era's
- * probe first, `initialize` when it is refused or ignored. A server that dies of the probe is started again without it.
- * @throws PegboardError E_UPSTREAM_UNAVAILABLE, or one of `REFUSALS`, with a reason fit for people
+ * Opens a transport and determines the server's protocol era: first the probe of the newer era, then `initialize` if
+ * the probe is rejected or ignored, on the same process. A server that dies of the probe is restarted without it.
+ * @throws PegboardError E_UPSTREAM_UNAVAILABLE, or one of `REFUSALS`, with a reason for people
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
   try {
     return await connectAs(options)
   } catch (error) {
-    // It has learnt the newer era since; whoever waits for it need not hear of that.
+    // The server has been updated to the newer era; callers waiting for it need not know.
     if (options.verdict?.era !== 'legacy' || !refusesEra(error)) throw error
     return await connectAs({ ...options, verdict: undefined })
   }
 }
 
-/** A JSON-RPC error as the answer to the opening. */
+/** A JSON-RPC error as the answer to the handshake. */
 function refusesEra(error: unknown): boolean {
   const { code } = ((error as Error).cause ?? {}) as { code?: unknown }
   return typeof code === 'number' && code < 0
@@ -121,19 +130,19 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   const { target, where } = options.settings
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
-    const wire = (): Wire => createStdioWire({ ...options, target, where })
+    const createTransport = (): UpstreamTransport => createStdioTransport({ ...options, target, where })
     const seen: Seen = {}
     try {
-      return await openConnection(options, wire(), legacy, seen)
+      return await openConnection(options, createTransport(), legacy, seen)
     } catch (error) {
-      if (legacy || options.signal.aborted) throw unavailable(error)
+      if (legacy || options.signal.aborted) throw createUnavailableError(error)
       if (seen.probeFatal) options.onProbeFatal?.()
       const prior = seen.discover
         ? { kind: 'modern' as const, discover: seen.discover as never }
         : seen.probeFatal && !options.once && { kind: 'legacy' as const }
-      if (!prior) throw unavailable(error)
-      return await openConnection(options, wire(), prior, {}).catch((again: unknown) => {
-        throw unavailable(again)
+      if (!prior) throw createUnavailableError(error)
+      return await openConnection(options, createTransport(), prior, {}).catch((again: unknown) => {
+        throw createUnavailableError(again)
       })
     }
   }
@@ -142,24 +151,32 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   let first: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
-    const wire = await createHttpWire(options.settings, target, kind, options.credentials)
+    const transport = await createHttpTransport(
+      options.settings,
+      target,
+      kind,
+      options.credentials,
+      options.maxAnswerBytes,
+    )
     try {
-      return await openConnection(options, wire, kind === 'http' ? legacy : { kind: 'legacy' }, {})
+      return await openConnection(options, transport, kind === 'http' ? legacy : { kind: 'legacy' }, {})
     } catch (error) {
       first ??= error
-      waitMs ??= wire.retryAfterMs
-      // Only an endpoint that does not take POST may be the older kind.
+      waitMs ??= transport.retryAfterMs
+      // Only an endpoint that rejects POST can be the older HTTP+SSE kind.
       const status = statusOf(error)
       if (status === undefined || ![400, 404, 405, 406].includes(status)) break
     }
   }
   const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
-  throw unavailable(first, waitMs, key)
+  throw createUnavailableError(first, waitMs, key)
 }
 
-const unavailable = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
+const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)
   if (cause !== undefined && REFUSALS.has(cause.code)) return cause
+  const lasting = lastingCause(error)
+  if (lasting) return lasting
   const closed = cause === undefined && wantsAuthorization(statusOf(error))
   return new PegboardError(
     closed ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
@@ -174,7 +191,7 @@ const unavailable = (error: unknown, retryAfterMs?: number, key?: string): Pegbo
   )
 }
 
-/** What a person has to change: their codes are told as they are. */
+/** Errors that a person must fix; their codes are passed on. */
 export const REFUSALS: ReadonlySet<string> = new Set([
   'E_AUTH_REQUIRED',
   'E_SSRF_BLOCKED',
@@ -184,24 +201,24 @@ export const REFUSALS: ReadonlySet<string> = new Set([
 
 const wantsAuthorization = (status: number | undefined): boolean => status === 401 || status === 403
 
-/** @param key the setting that has what the server may refuse */
+/** @param key setting with the credentials that the server rejected */
 function reasonOf(error: unknown, key?: string): string {
   const status = statusOf(error)
   if (wantsAuthorization(status))
     return key === undefined
-      ? `it wants authorization (HTTP ${status})`
-      : `it refuses what it is given by ${key} (HTTP ${status})`
-  if (status === 404) return 'HTTP 404; perhaps the path of its address is wrong, which is mostly /mcp'
+      ? `it requires authorization (HTTP ${status})`
+      : `it rejects the value of ${key} (HTTP ${status})`
+  if (status === 404) return 'HTTP 404; check the path of its address, which is usually /mcp'
   if (status !== undefined) return `HTTP ${status}`
   const network = networkReason(error)
-  return network === 'network error' ? plainly(messageOf(error)) : network
+  return network === 'network error' ? explainMessage(messageOf(error)) : network
 }
 
-/** What the SDK says of its first request, in words that need no knowledge of it. */
-function plainly(message: string): string {
+/** Explains the SDK's message in plain words. */
+function explainMessage(message: string): string {
   const [, ms] = /^Version negotiation probe timed out after (\d+)ms/.exec(message) ?? []
   if (ms !== undefined) return `no answer within ${Number(ms) / 1_000} s`
   const [, reply] = /unusable reply \((.*)\)$/.exec(message) ?? []
-  if (reply !== undefined) return `it answers with something that is not MCP (${reply})`
-  return message.replace(/^Version negotiation (?:probe )?failed: /, 'it does not answer as an MCP server does: ')
+  if (reply !== undefined) return `its response is not MCP (${reply})`
+  return message.replace(/^Version negotiation (?:probe )?failed: /, 'its response is not valid MCP: ')
 }

@@ -1,9 +1,9 @@
-import { isRecord } from '../core/record.ts'
-import { TASKS } from '../core/tasks.ts'
+import { isRecord } from '../core/is-record.ts'
+import { TASKS } from '../core/task-protocol.ts'
 import type { Relay } from '../core/tool.ts'
-import type { Ask } from './settings.ts'
+import type { ServerRequestKind } from './upstream-settings.ts'
 
-/** The `_meta` keys every 2026-07-28 request carries. */
+/** The `_meta` keys of every 2026-07-28 request. */
 const VERSION = 'io.modelcontextprotocol/protocolVersion'
 const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
@@ -12,43 +12,43 @@ const UI = 'io.modelcontextprotocol/ui'
 
 const RELAYED = [UI, TASKS]
 
-// They belong to the hop they were written for.
+// Valid for one hop only.
 const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CAPABILITIES, LOG_LEVEL, 'progressToken'])
 
 type Json = Readonly<Record<string, unknown>>
 
-/** What we say we can do when no client's word is there to repeat. */
-export function ownCapabilities(asks: readonly Ask[]): Record<string, Json> {
+/** Capabilities to declare when no client's are known. */
+export function ownCapabilities(asks: readonly ServerRequestKind[]): Record<string, Json> {
   const capabilities: Record<string, Json> = {}
   if (asks.includes('elicitation')) capabilities['elicitation'] = { form: {}, url: {} }
   if (asks.includes('sampling')) capabilities['sampling'] = {}
   if (asks.includes('roots')) capabilities['roots'] = {}
-  // Servers offer their pages only to who may show them; whether the client does is for the client to say.
+  // Servers offer UI resources only to clients that can show them; the client decides whether to.
   capabilities['extensions'] = { [UI]: { mimeTypes: ['text/html;profile=mcp-app'] } }
   return capabilities
 }
 
-/** The client's capabilities as far as we can carry what they lead to: no extension we do not know. */
-export function relayableCapabilities(declared: Json, asks: readonly Ask[]): Json {
+/** The client's capabilities that Pegboard can support: no unknown extensions. */
+export function relayableCapabilities(declared: Json, asks: readonly ServerRequestKind[]): Json {
   const capabilities: Record<string, unknown> = {}
   for (const ask of asks) if (isRecord(declared[ask])) capabilities[ask] = declared[ask]
   const extensions = declared['extensions']
   if (!isRecord(extensions)) return capabilities
-  const carried = RELAYED.filter((one) => isRecord(extensions[one])).map((one) => [one, extensions[one]])
-  if (carried.length > 0) capabilities['extensions'] = Object.fromEntries(carried)
+  const keepForwarded = RELAYED.filter((one) => isRecord(extensions[one])).map((one) => [one, extensions[one]])
+  if (keepForwarded.length > 0) capabilities['extensions'] = Object.fromEntries(keepForwarded)
   return capabilities
 }
 
 export interface Envelope {
-  /** `_meta` of a request made for a client, or `undefined` when nothing needs saying. */
+  /** `_meta` for a request made on behalf of a client, or `undefined` if none is needed. */
   meta(relay: Relay | undefined): Json | undefined
 }
 
-/** @param version the negotiated revision, or `undefined` with a 2025-era server, which has no envelope */
+/** @param version the negotiated revision; `undefined` for a 2025-era server, which has no envelope */
 export function createEnvelope(
   version: string | undefined,
   clientInfo: Json,
-  asks: readonly Ask[],
+  asks: readonly ServerRequestKind[],
   logLevel: () => string | undefined,
 ): Envelope {
   const own = ownCapabilities(asks)

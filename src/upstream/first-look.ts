@@ -1,41 +1,37 @@
 import type { Clock } from '../core/clock.ts'
-import type { Stop } from '../core/ending.ts'
-import type { Link } from './link.ts'
-import type { Turns } from './turns.ts'
+import type { ReconnectingLink } from './reconnecting-link.ts'
+import type { StartQueue } from './start-queue.ts'
 
-/** The first connection to a server that nothing is known of: when its turn comes, or before all others for a call. */
+/** The first connection to an unknown server: when its turn comes, or at once for a call. */
 export interface FirstLook {
-  /** Makes it after this long, unless `begin` comes first. */
+  /** Connects after this delay, unless `begin` comes first. */
   plan(delayMs: number): void
-  /** Waits no longer; nothing where none is planned. */
+  /** Connects now; does nothing if no connection is planned. */
   begin(): void
-  /** A live connection, for a call. @throws PegboardError as `Link.ready` */
-  meet(signal?: Stop): Promise<void>
-  /** Calls wait for it. */
-  readonly awaited: boolean
+  /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
+  meet(signal?: AbortSignal): Promise<void>
   cancel(): void
 }
 
 export interface FirstLookOptions {
   readonly clock: Clock
-  readonly turns: Turns
-  readonly link: Pick<Link, 'connect' | 'later' | 'ready' | 'nextAttemptAt'>
-  /** Nothing has been tried yet. */
+  readonly startQueue: StartQueue
+  readonly link: Pick<ReconnectingLink, 'connect' | 'later' | 'ready' | 'nextAttemptAt'>
+  /** True if no attempt was made yet. */
   isNew(): boolean
-  /** It is connected for good, so it takes no turn. */
+  /** True if the server stays connected and so takes no turn. */
   stays(): boolean
 }
 
-export function createFirstLook({ clock, turns, link, isNew, stays }: FirstLookOptions): FirstLook {
-  /** Only while it waits for its time. */
+export function createFirstLook({ clock, startQueue, link, isNew, stays }: FirstLookOptions): FirstLook {
+  /** Set only while it is planned. */
   let look: (() => void) | undefined
   let turn: Promise<void> | undefined
-  let meeting = 0
 
-  /** Its turn to be connected has come, and it is being connected. */
+  /** Resolves when it is the server's turn and the connection attempt has started. */
   const nextTurn = (): Promise<void> =>
     new Promise((begun) =>
-      turns.first(() => {
+      startQueue.first(() => {
         begun()
         turn = undefined
         return isNew() ? link.connect() : Promise.resolve()
@@ -49,24 +45,16 @@ export function createFirstLook({ clock, turns, link, isNew, stays }: FirstLookO
         cancel()
         look = undefined
         if (stays()) link.later(0)
-        else turns.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
+        else startQueue.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
       }
     },
     begin: () => look?.(),
     async meet(signal) {
-      meeting++
-      try {
-        if (isNew() && link.nextAttemptAt === undefined) {
-          turn ??= nextTurn()
-          await turn
-        }
-        await link.ready(signal)
-      } finally {
-        meeting--
+      if (isNew() && link.nextAttemptAt === undefined) {
+        turn ??= nextTurn()
+        await turn
       }
-    },
-    get awaited() {
-      return meeting > 0
+      await link.ready(signal)
     },
     cancel() {
       look = undefined

@@ -1,9 +1,10 @@
-import { isRecord } from '../core/record.ts'
+import { isRecord } from '../core/is-record.ts'
+import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Clients drop a whole list for one entry that is not as the protocol says. What decorates a tool is left out instead. */
+/** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
 export function withoutUnlistable(extra: Json): Json {
   const bad = Object.keys(extra).filter((key) => Object.hasOwn(DECORATIONS, key) && !DECORATIONS[key]?.(extra[key]))
   return bad.length === 0 ? extra : Object.fromEntries(Object.entries(extra).filter(([key]) => !bad.includes(key)))
@@ -32,9 +33,9 @@ const DECORATIONS: Readonly<Record<string, (value: unknown) => boolean>> = {
 }
 
 /**
- * The same for a prompt, a resource or a template of one; without a name it has that of its address.
- * @param id what it is asked for by
- * @returns undefined for a prompt that nobody could be asked for
+ * The same for a prompt, resource or resource template; one without a name gets its address as name.
+ * @param id that it is requested by
+ * @returns undefined for a prompt that nobody could request
  */
 export function listableEntry(entry: Json, id: string): Json | undefined {
   const { name, arguments: asked } = entry
@@ -52,7 +53,7 @@ const isArgument = (one: unknown): boolean =>
   isText(one['description']) &&
   isHint(one['required'])
 
-/** With seconds and a zone, as clients want it. */
+/** With seconds and a time zone, as clients require. */
 const DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/
 const isDate = (value: unknown): boolean =>
   typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
@@ -73,70 +74,112 @@ const BESIDES: typeof DECORATIONS = {
   },
 }
 
-/** Why clients could not read a schema of an object, if they could not. One without a type is given it. */
+/** Why clients cannot use an object schema; undefined if they can. A missing type is filled in elsewhere. */
 export function objectFault({ type, properties, required, $schema }: JsonSchema): string | undefined {
   if (type !== undefined && type !== 'object') return `is of ${JSON.stringify(type)?.slice(0, 60)}, not of an object`
   if (properties !== undefined && !(isRecord(properties) && Object.values(properties).every(isSchema)))
-    return 'has properties that are no schemas'
-  if (required !== undefined && !areTexts(required)) return 'requires what has no name'
-  return isText($schema) ? undefined : 'is of a dialect without a name'
+    return 'has properties that are not schemas'
+  if (required !== undefined && !areTexts(required)) return 'has a required list that is not a list of names'
+  return isText($schema) ? undefined : 'has a $schema that is not a string'
 }
 
 const isSchema = (value: unknown): boolean => typeof value === 'boolean' || isRecord(value)
 
 /**
- * A schema of results as clients can use it: they compile all of a list at once, and one they cannot compile costs them the
- * list. Its `$id` goes, as another server may have the same. Undefined where it could not be compiled.
+ * An output schema that clients can compile: they compile all schemas of a list at once, and one failure costs them
+ * the list. Removes `$id`, because another server may use the same. Undefined if it cannot be compiled.
  */
-export function compilable(schema: JsonSchema): JsonSchema | undefined {
+export function toCompilable(schema: JsonSchema): JsonSchema | undefined {
   const { $id: _own, id: _older, ...rest } = schema
   if (objectFault(rest) !== undefined || !compiles(rest)) return undefined
   return '$id' in schema || 'id' in schema ? rest : schema
 }
 
-const TYPES = new Set<unknown>(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
-const ONE =
+export const TYPES: ReadonlySet<unknown> = new Set<unknown>([
+  'object',
+  'array',
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'null',
+])
+const isType = (value: unknown): boolean => TYPES.has(value)
+export const isFlag = (value: unknown): boolean => typeof value === 'boolean'
+export const isString = (value: unknown): boolean => typeof value === 'string'
+const isList = (value: unknown, fits: (one: unknown) => boolean): boolean => Array.isArray(value) && value.every(fits)
+
+/** The values that each keyword may have. Clients that compile a schema fail for any other value. */
+const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
+  ...Object.fromEntries(
+    'multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength maxItems minItems maxContains minContains maxProperties minProperties'
+      .split(' ')
+      .map((key) => [key, Number.isFinite]),
+  ),
+  type: (value) => isType(value) || isList(value, isType),
+  enum: (value) => Array.isArray(value) && value.length > 0,
+  required: areTexts,
+  dependentRequired: (value) => isRecord(value) && Object.values(value).every(areTexts),
+  uniqueItems: isFlag,
+  format: isString,
+  pattern: isRegexPattern,
+  patternProperties: (value) => isRecord(value) && Object.keys(value).every(isRegexPattern),
+}
+/** Keywords that define schemas for references from outside, or asynchronous checks. */
+const NEVER = ['id', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', '$async']
+
+/** Keywords whose value is a schema. */
+export const ONE: ReadonlySet<string> = new Set(
   'items additionalItems contains additionalProperties propertyNames not if then else unevaluatedItems unevaluatedProperties'.split(
     ' ',
-  )
-const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems']
-const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
+  ),
+)
+/** Keywords whose value is a list of schemas. */
+export const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+/** Keywords whose value is an object of schemas. */
+export const NAMED: ReadonlySet<string> = new Set([
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'dependencies',
+])
 
-/** Its depth is bounded by whoever took it in. */
+/** The caller limits the depth. */
 function compiles(root: Json, node: unknown = root): boolean {
   if (typeof node === 'boolean') return true
   if (!isRecord(node)) return false
-  const { type, $ref, pattern, patternProperties, enum: values } = node
-  const inner = [
-    ...ONE.filter((key) => node[key] !== undefined).map((key) => node[key]),
-    ...LISTS.flatMap((key) => (node[key] === undefined ? [] : node[key])),
-    ...NAMED.flatMap((key) => (node[key] === undefined ? [] : isRecord(node[key]) ? Object.values(node[key]) : [null])),
-  ]
+  const { $id, $anchor, $ref, nullable, type } = node
   return (
-    (node === root || (node['$id'] === undefined && node['$anchor'] === undefined)) &&
-    node['$dynamicRef'] === undefined &&
-    (type === undefined || (Array.isArray(type) ? type.every((one) => TYPES.has(one)) : TYPES.has(type))) &&
-    ($ref === undefined || (typeof $ref === 'string' && leads(root, $ref))) &&
-    (values === undefined || (Array.isArray(values) && values.length > 0)) &&
-    (node['required'] === undefined || areTexts(node['required'])) &&
-    (pattern === undefined || isPattern(pattern)) &&
-    (patternProperties === undefined ||
-      (isRecord(patternProperties) && Object.keys(patternProperties).every(isPattern))) &&
-    inner.every((one) => (Array.isArray(one) ? one.every((item) => compiles(root, item)) : compiles(root, one)))
+    (node === root || ($id === undefined && $anchor === undefined)) &&
+    ($ref === undefined || (typeof $ref === 'string' && isValidPointer(root, $ref))) &&
+    (nullable === undefined || (isFlag(nullable) && type !== undefined)) &&
+    NEVER.every((key) => node[key] === undefined) &&
+    Object.entries(node).every(
+      ([key, value]) =>
+        value === undefined ||
+        ((VALUES[key]?.(value) ?? true) && innerOf(root, key, value).every((one) => compiles(root, one))),
+    )
   )
 }
 
-export function isPattern(value: unknown): boolean {
-  if (typeof value !== 'string') return false
-  try {
-    return new RegExp(value, 'u') !== undefined
-  } catch {
-    return false
-  }
+/** The schemas in a keyword's value; yields an invalid one if the value has the wrong type. */
+function innerOf(root: Json, key: string, value: unknown): readonly unknown[] {
+  if (key === 'items' && Array.isArray(value) && hasTuples(root)) return value
+  if (ONE.has(key)) return [value]
+  if (LISTS.has(key)) return Array.isArray(value) && value.length > 0 ? value : [null]
+  if (!NAMED.has(key)) return []
+  if (!isRecord(value)) return [null]
+  const inner = Object.values(value)
+  return key === 'dependencies' ? inner.filter((one) => !areTexts(one)) : inner
 }
 
-/** Whether a pointer into the schema leads to something. */
-function leads(root: Json, ref: string): boolean {
+/** In 2020-12, `items` is a single schema. */
+const hasTuples = ({ $schema }: Json): boolean => typeof $schema === 'string' && !$schema.includes('2020-12')
+
+/** True if a pointer into the schema leads somewhere. */
+export function isValidPointer(root: Json, ref: string): boolean {
   if (ref === '#') return true
   if (!ref.startsWith('#/')) return false
   let at: unknown = root

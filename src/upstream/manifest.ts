@@ -1,25 +1,26 @@
 import { hash } from 'node:crypto'
+import { isRecord } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
-import { isRecord } from '../core/record.ts'
 import type { Effect } from '../core/tool.ts'
-import type { ToolRecord } from './definition.ts'
-import type { ServerSettings } from './settings.ts'
+import type { ServerSelf } from './connection.ts'
+import type { ToolRecord } from './tool-definition.ts'
+import type { ServerSettings } from './upstream-settings.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Which protocol a server spoke when last asked. */
+/** The protocol era of a server when it was last probed. */
 export interface EraVerdict {
   readonly era: 'legacy' | 'modern'
   readonly transport: 'stdio' | 'http' | 'sse'
-  /** When it was asked, in milliseconds since the epoch. */
+  /** When it was probed, in milliseconds since the epoch. */
   readonly at: number
-  /** It did not answer in time, which may have been the machine's fault. */
+  /** The server did not answer in time, possibly because the machine was busy. */
   readonly silent?: true
 }
 
 const DAY_MS = 24 * 60 * 60_000
 
-/** A legacy verdict holds for a week, because servers get updated; one that silence led to holds for a day. */
+/** A legacy verdict is valid for a week, because servers get updated; one caused by silence for a day. */
 export const isStale = ({ era, at, silent }: EraVerdict, now: number): boolean =>
   era === 'legacy' && now - at > (silent ? DAY_MS : 7 * DAY_MS)
 
@@ -27,12 +28,12 @@ export const isStale = ({ era, at, silent }: EraVerdict, now: number): boolean =
 export interface Manifest {
   readonly verdict: EraVerdict
   readonly capabilities: Json
-  readonly server?: { readonly name: string; readonly version: string }
-  /** How long the last start took, in milliseconds. */
+  readonly server?: ServerSelf
+  /** Duration of the last start in milliseconds. */
   readonly startMs?: number
-  /** It has asked something of a caller. */
+  /** True if the server has sent requests to clients. */
   readonly asks?: boolean
-  /** Ids of the Pegboards its tools come through. */
+  /** Ids of the Pegboards that its tools come through. */
   readonly gateways?: readonly string[]
   readonly tools: readonly ToolRecord[]
   readonly resources: readonly Json[]
@@ -42,17 +43,20 @@ export interface Manifest {
   readonly brief?: Brief
 }
 
-/** What is said of the tools without reading them: there may be ten thousand, and a start needs none. */
+/** A summary of the tools that can be read without parsing ten thousand of them. */
 export interface Brief {
   readonly count: number
-  /** The prefix they were listed with, and the estimated tokens of listing them so; absent where the records do not tell. */
+  /**
+   * The prefix they were listed with, and the estimated tokens of listing them with it; absent if the records do not
+   * tell.
+   */
   readonly prefix: string
   readonly tokens?: number
-  /** What the lock had when every tool was approved by it; see `Trust.seal`. */
+  /** Seal of the lock file when every tool was approved; see `Trust.seal`. */
   readonly seal?: string
 }
 
-/** Where manifests are kept, by `manifestKey`. `line` is asked for at start, so it should not be slow. */
+/** Storage for manifests by `manifestKey`. `line` is called during the start, so it should be fast. */
 export interface ManifestStore {
   /** The first line, which is all that a start needs. */
   line(key: string): Uint8Array | undefined
@@ -60,13 +64,13 @@ export interface ManifestStore {
   set(key: string, bytes: Uint8Array): void
 }
 
-/** Names a manifest: the same for the same way to reach a server, whatever it is called or however it is filtered. */
+/** Key of a manifest: the same for the same way to reach a server, whatever its name and filters. */
 export function manifestKey({ target }: ServerSettings): string {
   return hash('sha256', JSON.stringify(target)).slice(0, 32)
 }
 
-/** Counts up with the layout below and with anything that changes what is worked out from a definition. */
-const FORMAT = 5
+/** Increased when the layout changes, or anything computed from a definition. */
+const FORMAT = 6
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }
@@ -74,24 +78,24 @@ const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'd
 /** The first line. */
 interface Head extends Omit<Manifest, 'tools'> {
   readonly format: number
-  /** SHA-256 of the second line, in hex: what was approved with this head. */
+  /** SHA-256 of the second line in hex; ties the approval in this line to those tools. */
   readonly columns: string
 }
 
-/** The second line: tools as columns, because there are many. Definitions follow, one a line. */
+/** The second line: tools as columns, because there are many. Definitions follow, one per line. */
 interface Columns {
   readonly names: readonly string[]
   readonly listed: readonly number[]
-  /** A letter a tool: by its name and annotations, and by its annotations alone. */
+  /** One letter per tool: its effect by name and annotations, and by annotations alone. */
   readonly effects: string
   readonly claimed: string
-  /** SHA-256 of each, one after the other, in base64. */
+  /** The concatenated SHA-256 hashes in base64. */
   readonly hashes: string
-  /** Which ones mirror arguments into headers. */
+  /** Indexes of tools that mirror arguments into headers. */
   readonly mirrors: readonly number[]
 }
 
-/** A manifest as it is kept: a line of JSON for what every start needs, one for the tools, then one a definition. */
+/** Encodes a manifest: one line of JSON that every start needs, one for the tools, then one per definition. */
 export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
   const columns: Columns = {
     names: tools.map(({ name }) => name),
@@ -107,11 +111,11 @@ export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
 }
 
 /**
- * Reads what every start needs; tools are read when someone looks at them.
+ * Decodes the first line; tools are decoded on access.
  * @param line the first line, or more
- * @param read gives the whole then; by then it may be a newer one
- * @param stale told when it is, or is damaged: there are no tools then
- * @returns undefined for another version's manifest, which is learnt again
+ * @param read returns the whole file later, which may then be newer
+ * @param stale called if it is newer or damaged; there are no tools then
+ * @returns undefined for another version's manifest
  * @throws Error for a damaged first line
  */
 export function decodeManifest(
@@ -122,7 +126,7 @@ export function decodeManifest(
   const head = headOf(asBuffer(line)) as Partial<Head> | null
   if (!isRecord(head) || head['format'] !== FORMAT) return undefined
   const { format: _format, columns, ...rest } = head as unknown as Head
-  if (!isSound(rest, columns)) throw new Error('its parts are not what they should be')
+  if (!isSound(rest, columns)) throw new Error('its parts are not valid')
   const tools = once(() => {
     const found = columnsOf(read(), columns)
     if (!found) stale()
@@ -136,7 +140,7 @@ export function decodeManifest(
   }
 }
 
-/** Whatever was done to the file, nobody who reads a manifest has to doubt its types. */
+/** Checks all types, because the file may have been changed. */
 function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unknown }, columns: unknown): boolean {
   const { verdict, server, startMs, brief, notes } = head
   return (
@@ -150,7 +154,10 @@ function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unkno
     areEntries(head.templates, 'uriTemplate') &&
     areEntries(head.prompts, 'name') &&
     (server === undefined ||
-      (isRecord(server) && typeof server['name'] === 'string' && typeof server['version'] === 'string')) &&
+      (isRecord(server) &&
+        typeof server['name'] === 'string' &&
+        typeof server['version'] === 'string' &&
+        isOr('string', server['about']))) &&
     isOr('number', startMs) &&
     (notes === undefined || (Array.isArray(notes) && notes.every((one) => typeof one === 'string'))) &&
     (head.gateways === undefined ||
@@ -174,7 +181,7 @@ function headOf(bytes: Buffer): unknown {
   return JSON.parse(bytes.toString('utf8', 0, end))
 }
 
-/** The second line, where it is the one with this digest. */
+/** The second line, if its digest matches. */
 function columnsOf(bytes: Uint8Array | undefined, digest?: string): Columns | undefined {
   if (!bytes) return undefined
   const from = bytes.indexOf(NEWLINE) + 1
@@ -190,8 +197,8 @@ const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.
 type Definitions = (record: Pick<ToolRecord, 'name' | 'hash'>) => string
 
 /**
- * The definitions of a server, read when the first one is asked for. The manifest may be a newer one by then: what is not
- * the definition that the record is of reads as none, so that nobody is shown a text that was not looked at.
+ * Definitions, read when the first one is accessed. The file may be newer by then: a definition that does not match
+ * its record's hash reads as empty, so that no unapproved text is shown.
  */
 function createDefinitions(read: () => Uint8Array | undefined): Definitions {
   let bytes: Buffer = Buffer.alloc(0)
@@ -224,11 +231,11 @@ const hashAt = (hashes: Buffer, at: number): string => hashes.toString('hex', at
 interface Kept extends ToolRecord {
   readonly definitions: Definitions
   readonly hashes: Buffer
-  /** Where its hash starts. */
+  /** Offset of its hash. */
   readonly at: number
 }
 
-// What a record does not have until it is asked for. On a prototype: ten thousand records share it.
+// Properties that are computed on access, on a prototype shared by all records.
 const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
   get text(): string {
     return this.definitions(this)
@@ -262,5 +269,5 @@ function readRecords({ names, effects, claimed, listed, ...more }: Columns, defi
   })
 }
 
-/** The first 48 bits of a hash: enough to see that something changed. */
+/** The first 48 bits of a hash, enough to detect a change. */
 export const stampOf = (hash: Buffer, at = 0): number => hash.readUIntBE(at, 6)

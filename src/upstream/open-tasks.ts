@@ -1,17 +1,15 @@
 import type { Clock } from '../core/clock.ts'
-import { isOver } from '../core/tasks.ts'
+import { isOver } from '../core/task-protocol.ts'
 
-/** Tasks that run at a server, as far as we were told: it must not be stopped under them. */
+/** Tasks known to run at a server, which must not be stopped meanwhile. */
 export interface OpenTasks {
-  /** A task as the extension says it. */
+  /** A task in the format of the extension. */
   saw(task: Readonly<Record<string, unknown>>): void
-  /** Whether any may still run. */
-  any(): boolean
-  /** Whether this one may. */
-  has(taskId: string): boolean
+  /** True if any task may still run whose id begins with this. */
+  any(prefix?: string): boolean
 }
 
-/** A task without a lifetime counts for so long, and none for longer than a day. */
+/** Assumed lifetime of a task without one; no task counts for longer than a day. */
 const UNKNOWN_MS = 60 * 60_000
 const LONGEST_MS = 24 * 60 * 60_000
 const MAX = 1_000
@@ -27,11 +25,10 @@ export function createOpenTasks(clock: Clock): OpenTasks {
       if (until.size >= MAX) until.delete(until.keys().next().value as string)
       until.set(taskId, clock.now() + lives)
     },
-    any() {
+    any(prefix = '') {
       const now = clock.now()
       for (const [id, end] of until) if (end <= now) until.delete(id)
-      return until.size > 0
+      return [...until.keys()].some((id) => id.startsWith(prefix))
     },
-    has: (taskId) => (until.get(taskId) ?? 0) > clock.now(),
   }
 }

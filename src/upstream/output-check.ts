@@ -1,41 +1,39 @@
 import { Validator } from '@cfworker/json-schema'
-import { rawBytes, sizeOf } from '../core/raw.ts'
-import { isRecord } from '../core/record.ts'
-import { WITHHELD } from '../core/result.ts'
-import { unfolded } from '../core/unfolded.ts'
-import { parseDefinition, type ToolRecord } from './definition.ts'
+import { expandedSchemaSize } from '../core/expanded-schema-size.ts'
+import { isRecord } from '../core/is-record.ts'
+import { rawBytes, sizeOf } from '../core/raw-result.ts'
+import { noticeBlock, WITHHELD } from '../core/tool-result.ts'
+import { parseDefinition, type ToolRecord } from './tool-definition.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Larger results are not checked: the check runs on the thread that serves everybody. */
+/** Larger results are not validated, because validation blocks the event loop. */
 const MAX_BYTES = 256 * 1024
-/** A schema of this many parts, with its references followed, is not looked at. */
+/** Schemas with more nodes, references expanded, are not used. */
 const MAX_PARTS = 2_000
-/** What one check may compare: parts of the schema and what is in them, once for each value that they apply to. */
+/** Maximum work of one validation: nodes of schema and value, counted once per application. */
 const MAX_WORK = 5_000_000
-/** Of a part that is empty. */
+/** Cost of an empty node. */
 const PART_COST = 10
 
 /**
- * The result without structured content that does not match the `outputSchema` of its tool: programs rely on the schema.
- * The text stays, and says what is missing. The same object where all is well.
+ * Removes structured content that does not match the tool's `outputSchema`, because programs rely on the schema. The
+ * text stays and gets a note. Returns the same object if everything matches.
  */
 export function withCheckedOutput(record: ToolRecord, result: Json): Json {
-  const { structuredContent, isError, content, _meta } = result
-  if (structuredContent === undefined || isError === true || sizeOf(result) > MAX_BYTES) return result
-  const check = checkOf(record)
-  if (!check) return result
-  const path = check(structuredContent)
+  // Reads members on demand, because raw results parse each one on access.
+  const check = 'structuredContent' in result ? checkOf(record) : undefined
+  if (!check || result['isError'] === true || sizeOf(result) > MAX_BYTES) return result
+  const { structuredContent } = result
+  const path = structuredContent === undefined ? undefined : check(structuredContent)
   if (path === undefined) return result
+  const { content, _meta } = result
   if (path === UNCHECKED)
     return {
       ...result,
       content: [
         ...(Array.isArray(content) ? content : []),
-        {
-          type: 'text',
-          text: "[NOTICE] The structured content was not checked: the tool's outputSchema takes too long.",
-        },
+        noticeBlock("The structured content was not checked: the tool's outputSchema takes too long."),
       ],
     }
   const { structuredContent: _withheld, ...rest } = rawBytes(result) ? { ...result } : result
@@ -43,14 +41,14 @@ export function withCheckedOutput(record: ToolRecord, result: Json): Json {
   const said = `The structured content was withheld: it does not match the tool's outputSchema${at}. The tool did run.`
   return {
     ...rest,
-    content: [...(Array.isArray(content) ? content : []), { type: 'text', text: `[NOTICE] ${said}` }],
+    content: [...(Array.isArray(content) ? content : []), noticeBlock(said)],
     _meta: { ...(isRecord(_meta) ? _meta : {}), [WITHHELD]: { structuredContent: said } },
   }
 }
 
 const UNCHECKED = Symbol('unchecked')
 
-/** Where a value is wrong; undefined where it is not. */
+/** Returns where a value is invalid; undefined if it is valid. */
 type Check = (value: unknown) => string | typeof UNCHECKED | undefined
 
 const checks = new WeakMap<ToolRecord, Check | null>()
@@ -59,13 +57,13 @@ function checkOf(record: ToolRecord): Check | undefined {
   let known = checks.get(record)
   if (known === undefined) {
     const output = record.text.includes('"outputSchema"') ? parseDefinition(record).output : undefined
-    known = output !== undefined && unfolded(output) <= MAX_PARTS ? createCheck(output) : null
+    known = output !== undefined && expandedSchemaSize(output) <= MAX_PARTS ? createCheck(output) : null
     checks.set(record, known)
   }
   return known ?? undefined
 }
 
-/** What was done so far, and how much a part costs that looks at all of its value. */
+/** Work done so far, and the cost of a node that examines all of its value. */
 interface Work {
   done: number
   widest: number
@@ -75,24 +73,24 @@ class TooMuch extends Error {}
 
 function createCheck(output: unknown): Check {
   const work: Work = { done: 0, widest: 0 }
-  const validator = new Validator(checkable(output, work) as object, '2020-12', true)
+  const validator = new Validator(toCheckable(output, work) as object, '2020-12', true)
   return (value) => {
     try {
       work.done = 0
       work.widest = widestIn(value)
       if (validator.validate(value).valid) return undefined
-      // Numbers that parsing would change came as texts.
+      // Numbers that parsing would change arrive as strings.
       const { valid, errors } = validator.validate(withNumbers(value))
       return valid ? undefined : (errors.at(-1)?.instanceLocation.replace(/^#\/?/, '') ?? '')
     } catch (error) {
-      // Parts that contain each other without end, too.
+      // Also schema nodes that contain each other endlessly.
       if (error instanceof TooMuch || error instanceof RangeError) return UNCHECKED
       throw error
     }
   }
 }
 
-/** The most keys of an object, or sixteenths of a text. */
+/** The largest number of keys of an object, or a sixteenth of the length of a text. */
 function widestIn(value: unknown): number {
   if (typeof value === 'string') return value.length / 16
   if (typeof value !== 'object' || value === null) return 0
@@ -116,11 +114,11 @@ const PATTERNS: ReadonlySet<string> = new Set(['pattern', 'patternProperties', '
 const REST: ReadonlySet<string> = new Set(['additionalProperties', 'unevaluatedProperties'])
 const NAMED: ReadonlySet<string> = new Set(['properties', '$defs', 'dependentSchemas', 'definitions'])
 const DATA: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples'])
-/** Of another draft. */
+/** Keywords of other drafts. */
 const OLD: ReadonlySet<string> = new Set(['$recursiveRef', '$recursiveAnchor'])
-/** Applied to each item or property, where `true` is not free either. */
+/** Applied to each item or property, where even `true` has a cost. */
 const EACH: ReadonlySet<string> = new Set(['items', 'additionalItems', 'contains', 'unevaluatedItems', 'propertyNames'])
-/** These look at all of their value. */
+/** These examine the whole value. */
 const WIDE: readonly string[] = [
   'additionalProperties',
   'unevaluatedProperties',
@@ -132,11 +130,11 @@ const WIDE: readonly string[] = [
 ]
 
 /**
- * Without what would run on JavaScript's own engine for regular expressions, which a pattern can stop for hours, or take
- * more than one look at each item. Every use of a part counts as work.
+ * Removes what would run on JavaScript's backtracking regular expressions, which a pattern can block for hours, and
+ * what examines items more than once. Each use of a node counts as work.
  */
-function checkable(schema: unknown, work: Work): unknown {
-  if (Array.isArray(schema)) return schema.map((one) => checkable(one, work))
+function toCheckable(schema: unknown, work: Work): unknown {
+  if (Array.isArray(schema)) return schema.map((one) => toCheckable(one, work))
   if (!isRecord(schema)) return schema
   const names = Object.hasOwn(schema, 'patternProperties')
   const part = Object.fromEntries(
@@ -144,14 +142,14 @@ function checkable(schema: unknown, work: Work): unknown {
       .filter(([key]) => !PATTERNS.has(key) && !OLD.has(key) && !(names && REST.has(key)))
       .map(([key, value]) => {
         if (DATA.has(key)) return [key, value]
-        if (EACH.has(key) && value === true) return [key, checkable({}, work)]
-        if (!NAMED.has(key) || !isRecord(value)) return [key, checkable(value, work)]
-        return [key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, checkable(one, work)]))]
+        if (EACH.has(key) && value === true) return [key, toCheckable({}, work)]
+        if (!NAMED.has(key) || !isRecord(value)) return [key, toCheckable(value, work)]
+        return [key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toCheckable(one, work)]))]
       }),
   )
   const own = Object.entries(part).reduce((sum, [key, value]) => sum + costOf(key, value), PART_COST)
   const isWide = WIDE.some((key) => Object.hasOwn(part, key))
-  // The validator has no limit of its own. It reads this keyword of every part that it applies, each time.
+  // The validator has no limit of its own, but reads this keyword for every node it applies.
   return Object.defineProperty(part, '$recursiveRef', {
     get(): undefined {
       work.done += isWide ? own + work.widest : own

@@ -2,20 +2,23 @@ import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
-/** What one principal's own `tools/list` said. */
+/** One principal's own `tools/list`. */
 export interface OwnList {
   readonly texts: ReadonlySet<string>
-  /** How long the server lets it be used; absent or below 0: it is stale at once. */
+  /** How long the server allows it to be used, in milliseconds; absent or negative: stale at once. */
   readonly ttlMs: number | undefined
 }
 
-/** The tools that each principal's own login lists. A list is read again when its time is over, so that a login the server revoked loses it. */
+/**
+ * The tools that each principal's login lists. A list is read again when it expires, so that a revoked login loses
+ * its tools.
+ */
 export interface PrivateLists {
-  /** Whether the list of this principal has a tool with this definition. */
+  /** True if this principal's list contains a tool with this definition. */
   has(principal: string, text: string): boolean
-  /** A list that was read just now. @param told whether everybody knows of it already */
+  /** Stores a list that was just read. @param told true if listeners already know */
   set(principal: string, list: OwnList, told?: boolean): void
-  /** Keeps the lists of these principals and of no others. */
+  /** Keeps the lists of these principals only. */
   keep(principals: readonly string[]): void
   stop(): void
 }
@@ -23,15 +26,15 @@ export interface PrivateLists {
 export interface PrivateListsOptions {
   readonly clock: Clock
   readonly log: Log
-  /** `undefined` where a connection had to be opened for it: what that lists is `set`. */
+  /** `undefined` if a connection was opened for it; its list is then stored with `set`. */
   read(principal: string): Promise<OwnList | undefined>
-  /** A list has changed. */
+  /** Called when a list has changed. */
   changed(principal: string): void
-  /** The server does not take the login of this principal. */
+  /** Called when the server rejects this principal's login. */
   refused(principal: string): void
 }
 
-/** Our own lists to clients hold for as long: to ask more often would tell nobody more. */
+/** Pegboard's own lists are cached by clients for this long, so reading more often has no effect. */
 const LEAST_MS = 5_000
 const MOST_MS = 5 * 60_000
 
@@ -54,13 +57,13 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
       (list) => list && lists.get(principal) === own && set(principal, list),
       (error: unknown) => {
         if (lists.get(principal) !== own) return
-        log.debug('an own list was not read', { error: messageOf(error) })
+        log.debug('cannot read the list of a principal', { error: messageOf(error) })
         if (isPegboardError(error) && error.code === 'E_AUTH_REQUIRED') {
           own.texts = new Set()
           options.refused(principal)
           return
         }
-        // A server that cannot be reached has revoked nothing.
+        // A server that cannot be reached has not revoked anything.
         own.cancel = clock.after(LEAST_MS, () => read(principal))
       },
     )

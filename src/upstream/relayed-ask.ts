@@ -1,14 +1,15 @@
-import { ProtocolFailure } from '../core/failure.ts'
-import { RELATED } from '../core/tasks.ts'
+import { isRecord } from '../core/is-record.ts'
+import { ProtocolFailure } from '../core/protocol-failure.ts'
+import { RELATED } from '../core/task-protocol.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Where clients find the server that asks; for sampling and roots, whose requests have no text for a person. */
+/** `_meta` key with the name of the asking server, for sampling and roots, which have no text for a person. */
 const SERVER = 'pegboard/server'
 
 /**
- * The parameters of a question as a client gets them: with the name of the server that asks, without what belongs to
- * our own connection to that server.
+ * The parameters of a server's question for a client: with the server's name, and without data of Pegboard's own
+ * connection.
  * @throws ProtocolFailure -32602 for a question that no client should show
  */
 export function relayedAsk(method: string, params: Json, server: string): Json {
@@ -24,22 +25,82 @@ export function relayedAsk(method: string, params: Json, server: string): Json {
   const { message, mode, url } = rest as { message?: unknown; mode?: unknown; url?: unknown }
   const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
   if (typeof message !== 'string') throw new ProtocolFailure(-32602, 'The question has no message')
+  const said = inLines(message, server)
   if (mode === 'url') {
     const page = pageOf(url)
-    // The host as a browser reads it: `xn--…` shows letters that only look like others.
-    return { ...kept, message: `${server}: ${message} (opens a page at ${page.host})`, url: page.href }
+    // The host in ASCII (`xn--…`), which reveals look-alike letters.
+    return { ...kept, message: `${said} (opens a page at ${page.host})`, url: page.href }
   }
   if (mode !== undefined && mode !== 'form')
     throw new ProtocolFailure(-32602, 'The question is neither a form nor a url')
   if (url !== undefined) throw new ProtocolFailure(-32602, 'A form has no url')
-  return { ...kept, message: `${server}: ${message}` }
+  const { requestedSchema } = rest as { requestedSchema?: unknown }
+  return {
+    ...kept,
+    message: said,
+    ...(requestedSchema === undefined ? {} : { requestedSchema: formOf(requestedSchema) }),
+  }
 }
+
+/** Maximum length of a question's message, and of the text of one field. */
+const MAX_MESSAGE = 4_000
+const MAX_SAID = 1_000
+const MAX_NAME = 256
+/** Maximum number of fields in a form, and of options in total. */
+const MAX_FIELDS = 100
+const MAX_OPTIONS = 1_000
+const MAX_URL = 8_192
+
+const LINE_END = /[\n\v\f\r\u0085\u2028\u2029]/
+const LINE_ENDS = /\s*[\n\v\f\r\u0085\u2028\u2029]\s*/g
+const LONG_BLANKS = /\s{17,}/g
+
+/** Puts the server's name before each line, so that no line looks like a question of Pegboard. Removes blank lines. */
+const inLines = (message: string, server: string): string =>
+  limitLength(message, MAX_MESSAGE)
+    .split(LINE_END)
+    .filter((line, at) => at === 0 || line.trim() !== '')
+    .map((line) => `${server}: ${line.replaceAll(LONG_BLANKS, ' ')}`)
+    .join('\n')
+
+function limitLength(text: string, max: number): string {
+  if (text.length <= max) return text
+  return `${text.slice(0, max)} … (${(text.length - max).toLocaleString('en-US')} more characters were left out)`
+}
+
+/** Reduces a form's texts to one line each. @throws ProtocolFailure -32602 if the form is too large to read */
+function formOf(schema: unknown): unknown {
+  const fields = isRecord(schema) && isRecord(schema['properties']) ? Object.keys(schema['properties']) : []
+  if (fields.length > MAX_FIELDS)
+    throw new ProtocolFailure(-32602, `The form has ${fields.length} fields, more than ${MAX_FIELDS}`)
+  if (fields.some((name) => name.length > MAX_NAME || LINE_END.test(name)))
+    throw new ProtocolFailure(-32602, 'A field of the form has a name that nobody can read')
+  let options = 0
+  const shown = (value: unknown, key: string): unknown => {
+    if (typeof value === 'string')
+      return SAID.has(key)
+        ? limitLength(value, MAX_SAID).replaceAll(LINE_ENDS, ' ').replaceAll(LONG_BLANKS, ' ')
+        : value
+    if (Array.isArray(value)) {
+      options += value.length
+      if (options > MAX_OPTIONS) throw new ProtocolFailure(-32602, `The form has more than ${MAX_OPTIONS} options`)
+      return value.map((one) => shown(one, key))
+    }
+    if (!isRecord(value)) return value
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shown(one, name)]))
+  }
+  return shown(schema, '')
+}
+
+/** Members that clients show to a person. */
+const SAID: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
 
 /** @throws ProtocolFailure -32602 */
 function pageOf(url: unknown): URL {
+  if (String(url).length > MAX_URL) throw new ProtocolFailure(-32602, 'The url is too long')
   const page = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   if (page?.protocol !== 'https:') throw new ProtocolFailure(-32602, 'Only https pages are opened')
-  // `https://bank.example@other.example` looks like the page of somebody else.
+  // `https://bank.example@other.example` looks like another site.
   if (page.username !== '' || page.password !== '')
     throw new ProtocolFailure(-32602, 'The url has a user name or a password')
   return page

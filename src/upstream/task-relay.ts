@@ -1,31 +1,42 @@
-import { newerAsk, refusedAsk, takesAsk } from '../core/asks.ts'
+import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
-import { isProtocolFailure, ProtocolFailure } from '../core/failure.ts'
-import { isRecord } from '../core/record.ts'
-import { isOver, newerTask, TASKS, takesTasks } from '../core/tasks.ts'
-import type { Relay, Who } from '../core/tool.ts'
+import { isRecord } from '../core/is-record.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import {
+  addInputRound,
+  addQuestions,
+  type InputCount,
+  isQuestion,
+  refuseServerRequest,
+  supportsServerRequest,
+  toModernServerRequest,
+} from '../core/server-requests.ts'
+import { isOver, newerTask, TASKS, takesTasks } from '../core/task-protocol.ts'
+import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
-import { runsTasks } from './tasks.ts'
+import { removeTaskId, runsTasks } from './server-tasks.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type Answer = (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>
 
 export interface TaskRelayOptions {
   readonly clock: Clock
-  ready(signal: AbortSignal, who: Who): Promise<Connection>
+  ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
-  /** A task was seen, as the extension says it. */
+  /** Called with each task seen, in the format of the extension. */
   saw(task: Json): void
 }
 
-/** How long a task's questions are kept for a client that does not ask for it, and how many tasks may have some. */
+/** How long questions of a task are kept for a client that does not collect them, and for how many tasks. */
 const KEPT_MS = 5 * 60_000
 const MAX_WATCHED = 256
-/** How long a question may take to arrive once it is asked for. */
+/** Number of tasks whose questions are counted. */
+const MAX_COUNTED = 1_024
+/** How long a requested question may take to arrive. */
 const ARRIVES_MS = 1_000
 const POLL = { least: 100, usual: 1_000, most: 10_000 } as const
 
-/** The result of a task that is awaited for a client that can only be asked by an answer. */
+/** A task result awaited on behalf of a client that can only be asked in a response. */
 interface Watch {
   readonly who: string
   readonly questions: Map<string, { readonly ask: unknown; resolve(answer: unknown): void }>
@@ -34,15 +45,42 @@ interface Watch {
   cancelExpiry: () => void
 }
 
+/** What a task has asked one principal, in all requests about the task. */
+interface Asked {
+  /** Digests of its requests. */
+  readonly told: Set<string>
+  questions: number
+}
+
 /**
- * Requests about tasks of one server, whatever its era, in the words of the extension; `tasks/result`, which it has not,
- * waits for the result, asking the client on the way what the task wants to know.
+ * Handles requests about tasks of a server of either era, in the format of the extension. `tasks/result`, which the
+ * extension does not have, waits for the result and asks the client the task's questions.
  */
 export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions): Readonly<Record<string, Answer>> {
   const watched = new Map<string, Watch>()
+  const counted = new Map<string, Asked>()
 
-  /** @throws ProtocolFailure -32602 where the server has no tasks */
-  async function eraOf(signal: AbortSignal, who: Who): Promise<'legacy' | 'modern'> {
+  /** The oldest tasks are forgotten. */
+  function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): Asked {
+    const key = JSON.stringify([principal, taskId])
+    const asked = counted.get(key) ?? { told: new Set(), questions: 0 }
+    counted.delete(key)
+    counted.set(key, asked)
+    const [oldest] = counted.keys()
+    if (counted.size > MAX_COUNTED && oldest !== undefined) counted.delete(oldest)
+    return asked
+  }
+
+  /** Counts the questions that were not seen before. @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */
+  function countQuestions(asked: Asked, requests: Json): void {
+    const questions = Object.entries(requests).filter(([, request]) => isQuestion(request))
+    const fresh = questions.map(digestOf).filter((digest) => !asked.told.has(digest))
+    asked.questions = addQuestions(asked.questions, fresh.length)
+    for (const digest of fresh) asked.told.add(digest)
+  }
+
+  /** @throws ProtocolFailure -32602 if the server has no tasks */
+  async function eraOf(signal: AbortSignal, who: RequestOwner): Promise<'legacy' | 'modern'> {
     const { era, capabilities } = await ready(signal, who)
     if (era === 'legacy' && !runsTasks(capabilities)) throw new ProtocolFailure(-32602, 'There is no such task')
     return era
@@ -52,7 +90,9 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     if ((await eraOf(signal, relay)) === 'modern') {
       const task = await request('tasks/get', params, takingTasks(relay), signal)
       saw(task)
-      return task
+      const { result, inputRequests } = task
+      if (isRecord(inputRequests)) countQuestions(askedBy(String(params['taskId']), relay), inputRequests)
+      return isRecord(result) ? { ...task, result: removeTaskId(result) } : task
     }
     const { taskId } = params
     const task = newerTask(await request('tasks/get', { taskId }, relay, signal))
@@ -60,7 +100,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     return takesTasks(relay.clientCapabilities) ? await detailed(task, relay, signal) : task
   }
 
-  /** What the extension tells with a task, and the older revision only in the course of another request. */
+  /** Adds what the extension reports with a task and the older revision only during another request. */
   async function detailed(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     const taskId = String(task['taskId'])
     const { status } = task
@@ -85,8 +125,8 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   async function ended(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     try {
       const result = await request('tasks/result', { taskId: task['taskId'] }, relay, signal)
-      // A tool that failed has a result that says so.
-      return { ...task, status: 'completed', result }
+      // A failed tool has a result that says so.
+      return { ...task, status: 'completed', result: removeTaskId(result) }
     } catch (error) {
       if (!isProtocolFailure(error)) throw error
       const { code, message, data } = error
@@ -94,7 +134,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     }
   }
 
-  /** Waits for the result, in the course of which the server asks. */
+  /** Waits for the result, during which the server sends its questions. */
   function begin(taskId: string, { clientCapabilities, principal: who = '', session }: Relay): Watch | undefined {
     if (watched.size >= MAX_WATCHED && !madeRoom(who)) return undefined
     const watch: Watch = {
@@ -115,9 +155,11 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       request: (method, params, signal) =>
         new Promise((resolve, reject) => {
           const key = `${method.split('/', 1)[0]}-${++asked}`
+          const before = askedBy(taskId, relay)
+          if (isQuestion({ method })) before.questions = addQuestions(before.questions, 1)
           signal?.addEventListener('abort', () => watch.questions.delete(key) && reject(signal.reason), { once: true })
           watch.abort.signal.addEventListener('abort', () => reject(watch.abort.signal.reason), { once: true })
-          watch.questions.set(key, { ask: newerAsk(method, params), resolve })
+          watch.questions.set(key, { ask: toModernServerRequest(method, params), resolve })
           watch.changed()
         }),
     }
@@ -126,12 +168,12 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       watch.changed()
       if (watched.get(taskId) === watch) watched.delete(taskId)
     }
-    // Whoever asks for the task next gets its result.
+    // The next request for the task gets the result.
     request('tasks/result', { taskId }, relay, watch.abort.signal).then(over, over)
     return watch
   }
 
-  /** Whoever has more than this one would have gives up its latest. */
+  /** Removes the latest entry of the principal with the most entries, if there are too many. */
   function madeRoom(who: string): boolean {
     const counts = new Map<string, number>()
     for (const one of watched.values()) counts.set(one.who, (counts.get(one.who) ?? 0) + 1)
@@ -158,7 +200,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     if ((await eraOf(signal, relay)) === 'modern')
       return await request('tasks/update', params, takingTasks(relay), signal)
     const { taskId, inputResponses = relay.inputResponses } = params
-    // As of a task that is not there: a question may have been taken back since.
+    // Answered as for an unknown task, because the question may have been cancelled.
     const watch = watched.get(String(taskId))
     if (!watch || !isRecord(inputResponses)) return {}
     for (const [key, answer] of Object.entries(inputResponses)) {
@@ -175,10 +217,21 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       saw({ taskId, status: 'cancelled' })
       return answer
     }
-    const task = newerTask(await request('tasks/cancel', { taskId }, relay, signal))
-    saw(task)
+    saw(newerTask(await cancelOlder({ taskId }, relay, signal)))
     end(String(taskId))
     return {}
+  }
+
+  /** The older revision cannot cancel a finished task; in the extension that has no effect. */
+  async function cancelOlder(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+    try {
+      return await request('tasks/cancel', params, relay, signal)
+    } catch (error) {
+      if (!isProtocolFailure(error)) throw error
+      const task = await request('tasks/get', params, relay, signal)
+      if (isOver(task['status'])) return task
+      throw error
+    }
   }
 
   async function result(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
@@ -189,6 +242,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       return answer
     }
     const told = new Set<string>()
+    let count: InputCount = {}
     for (;;) {
       const task = await get({ taskId }, relay, signal)
       if (task['status'] === 'completed' && isRecord(task['result'])) return task['result']
@@ -196,6 +250,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       const { inputRequests, pollIntervalMs } = task
       const fresh = Object.entries(isRecord(inputRequests) ? inputRequests : {}).filter(([key]) => !told.has(key))
       if (fresh.length > 0) {
+        count = addInputRound(count, Object.fromEntries(fresh))
         const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await put(ask, relay, signal)]))
         for (const [key] of fresh) told.add(key)
         const inputResponses = Object.fromEntries(answers)
@@ -222,12 +277,12 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel, 'tasks/result': result }
 }
 
-/** Puts a question of the newer revision to a client by a request. */
+/** Sends a question of the newer revision to a client as a request. */
 async function put(ask: unknown, relay: Relay, signal: AbortSignal): Promise<unknown> {
   const { method, params } = isRecord(ask) ? ask : {}
-  if (typeof method !== 'string') throw new ProtocolFailure(-32603, 'The task asks what nobody understands')
-  if (!relay.request || !takesAsk(relay.clientCapabilities, method, params))
-    return await refusedAsk(method, 'the client does not take it')
+  if (typeof method !== 'string') throw new ProtocolFailure(-32603, 'The task sent an unknown request')
+  if (!relay.request || !supportsServerRequest(relay.clientCapabilities, method, params))
+    return await refuseServerRequest(method, 'the client does not support it')
   return await relay.request(method, params, signal).catch(() => {
     throw new ProtocolFailure(-32603, `The client did not answer ${method}`)
   })
@@ -239,7 +294,7 @@ function failureOf({ status, error, statusMessage }: Json): ProtocolFailure {
   return new ProtocolFailure(-32603, `The task was ${status}${statusMessage ? `: ${statusMessage}` : ''}`)
 }
 
-/** A client of the older revision takes tasks when it asks for one: we do what the extension wants of it. */
+/** A client of the older revision supports tasks if it requests one; then Pegboard acts as the extension requires. */
 export const takingTasks = (relay: Relay): Relay => {
   if (takesTasks(relay.clientCapabilities)) return relay
   const { extensions } = relay.clientCapabilities

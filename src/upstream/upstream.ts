@@ -1,36 +1,37 @@
-import type { OwnerInfo, OwnerState } from '../catalog/catalog.ts'
-import type { Caller } from '../core/context.ts'
-import type { Stop } from '../core/ending.ts'
+import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
+import type { Caller } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { isProtocolFailure } from '../core/failure.ts'
-import { slotsOf } from '../core/slots.ts'
-import { newerTask } from '../core/tasks.ts'
-import type { Capacity, Relay, Who } from '../core/tool.ts'
-import { createServerCalls, retryOf } from './calls.ts'
-import { createClaims } from './claims.ts'
+import { isProtocolFailure } from '../core/protocol-failure.ts'
+import { semaphoresByKey } from '../core/semaphore.ts'
+import { newerTask } from '../core/task-protocol.ts'
+import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
+import { withCallSlot } from './call-slots.ts'
+import { createPublisher, namesOf, type PublisherOptions } from './catalog-publisher.ts'
 import type { Connection } from './connection.ts'
-import { type Credentials, createCredentials } from './credentials.ts'
-import type { ToolRecord } from './definition.ts'
-import { createEndpoints, type EndpointsHost } from './endpoints.ts'
+import { withoutTheirWords } from './error-reasons.ts'
 import { createFirstLook } from './first-look.ts'
-import { createIdle } from './idle.ts'
-import { mayInstall } from './install.ts'
-import { createInstances, nameOfPrincipal } from './instances.ts'
-import { createKeeper } from './keep.ts'
-import { createLink, type Link } from './link.ts'
-import { emptyListing, type Listing, type ListKind, type Read, readListing } from './listing.ts'
+import { type Credentials, createCredentials } from './http-credentials.ts'
+import { createIdle } from './idle-stop.ts'
+import { ALL, createRefresh } from './list-refresh.ts'
 import { manifestKey } from './manifest.ts'
+import { createManifestKeeper } from './manifest-keeper.ts'
+import { loginCommand } from './oauth/token-refresh.ts'
 import { createOpenTasks } from './open-tasks.ts'
-import { inPlace } from './places.ts'
-import { createPrincipals } from './principals.ts'
+import { mayInstall } from './package-download.ts'
+import { createPrincipalLogins } from './principal-logins.ts'
 import { createPrivateLists, type OwnList } from './private-lists.ts'
-import { createPublisher, type PublisherOptions } from './publish.ts'
-import { ALL, createRefresh } from './refresh.ts'
-import type { ServerSettings } from './settings.ts'
-import type { UpstreamShared } from './shared.ts'
-import { type InstanceKind, isStateful } from './stateful.ts'
+import { emptyListing, type Listing, type ListKind, type Read, readListing } from './read-listing.ts'
+import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
+import { createClaims } from './resource-claims.ts'
+import { createServerCalls, retryOf } from './server-calls.ts'
+import { createEndpoints, type EndpointsHost } from './server-endpoints.ts'
+import { createInstances, nameOfPrincipal } from './server-instances.ts'
+import { hasTasks, runsAsTask } from './server-tasks.ts'
+import { type InstanceKind, isStateful } from './stateful-servers.ts'
 import { createTaskRelay } from './task-relay.ts'
-import { hasTasks, runsAsTask } from './tasks.ts'
+import type { ToolRecord } from './tool-definition.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -38,68 +39,77 @@ type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsIn
 
 export interface UpstreamStatus {
   readonly id: string
-  /** Its category in the catalogue. */
+  /** Its category in the catalog. */
   readonly module: string
   readonly state: OwnerState
-  /** Fit for clients. */
+  /** Safe for clients. */
   readonly reason?: string
-  /** The same for operators, where that is more: paths. */
+  /** The reason with paths, for operators, if it differs. */
   readonly detail?: string
   readonly tools: number
-  /** Tools that were skipped, and what of the others is not enforced. */
+  /** Skipped tools and constraints that are not enforced. */
   readonly notes?: readonly string[]
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'
-  /** What the server said its version is, now or when last seen. */
+  /** The server's version, current or last known. */
   readonly version?: string
   readonly start: ServerSettings['start']
-  /** Its first answer, or the next, is on its way; `false` for a lazy server that waits to be called. */
+  /** True while an answer is expected; `false` for a lazy server that waits for a call. */
   readonly pending: boolean
-  /** Milliseconds since the epoch, while an attempt is planned. */
+  /** Milliseconds since the epoch, if an attempt is planned. */
   readonly nextAttemptAt?: number
-  /** How long it took to start last time, in milliseconds. */
+  /** Duration of the last start in milliseconds. */
   readonly startMs?: number
-  /** Its program may be downloading it. */
+  /** Its program may be downloading the server. */
   readonly installs?: true
-  /** Who shares one running copy of it. */
+  /** Who shares one running instance. */
   readonly instance: InstanceKind
-  /** How many run; absent where all share one. */
+  /** Number of running instances; absent if all callers share one. */
   readonly instances?: number
 }
 
-/** One MCP server as an owner in the catalogue. Never gives up. */
+/** One MCP server as an owner in the catalogue. It retries connections without end. */
 export interface Upstream {
+  /** Restores the state of an earlier run, before any server starts. */
+  restore(): void
   /**
-   * Lists what is known from before at once. Lazy servers that are known wait to be called, unknown ones are looked at
-   * once; the others connect after `delayMs` and stay.
+   * Publishes what is known at once. Known lazy servers wait for a call, unknown ones are connected once to read
+   * their lists; the others connect after `delayMs` and stay connected.
+   * @param since start time shared by all servers that start together; see `Claims.begin`
    */
-  start(delayMs: { readonly cold: number; readonly known: number }): void
-  /** Makes the first connection to a server never seen without waiting any longer. */
+  start(delayMs: { readonly cold: number; readonly known: number }, since: number): void
+  /** Connects an unknown server without further delay. */
   begin(): void
-  /** A live connection to one never seen, for a call that waits for it. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
-  meet(signal?: Stop): Promise<void>
-  /** Reads all its lists again, connecting first if need be. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
+  /**
+   * Waits for the first connection, for a call.
+   * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED
+   */
+  meet(signal?: AbortSignal): Promise<void>
+  /** Reads all lists again, connecting if necessary. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
-  /** Ids of the Pegboards its tools come through. */
+  /** Ids of the Pegboards that its tools come through. */
   readonly gateways: readonly string[]
-  /** Nothing is known of it yet, and it is not known to be ill. */
+  /** True if nothing is known about the server and it has not failed. */
   readonly unseen: boolean
-  /** How long it takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
-  ping(signal?: Stop): Promise<number | undefined>
-  /** Finds out whether a connection still is one, as after this machine slept. */
+  /**
+   * Round-trip time in milliseconds; undefined if it is not connected.
+   * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT
+   */
+  ping(signal?: AbortSignal): Promise<number | undefined>
+  /** Checks whether the connection still works, for example after the machine slept. */
   recheck(): Promise<void>
-  /** Takes over settings that do not concern the process or address, which keeps running. */
+  /** Applies settings that need no restart. */
   apply(settings: ServerSettings): void
-  /** Somebody decided which of its tools are let in. */
+  /** Called after a review decision. */
   reviewed(): void
-  /** A session of a client is over: what runs for it alone is stopped. */
+  /** A client session has ended: stops what runs for it alone. */
   ended(session: string): void
   status(): UpstreamStatus
-  /** Settings of its tools that have no effect. */
+  /** Tool settings without effect. */
   problems(): readonly string[]
-  /** All its tools by its own names, those left out too. */
+  /** The own names of all its tools, including excluded ones. */
   offered(): readonly string[]
-  /** @param why as callers read it: "it was …" */
+  /** @param why completes "it was …" for callers */
   stop(graceMs: number, why?: string): Promise<void>
 }
 
@@ -108,7 +118,7 @@ const LISTS: Readonly<Record<string, ListKind>> = {
   'notifications/resources/list_changed': 'resources',
   'notifications/prompts/list_changed': 'prompts',
 }
-/** A server that needs longer for nothing is not well. */
+/** A server that needs longer for a ping is not healthy. */
 const PING_MS = 5_000
 /** Time for an idle server to end by itself. */
 const REST_MS = 2_000
@@ -120,7 +130,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let settings = given
   const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
   const limitOf = (method: string): number => (method === 'tasks/result' ? TASK_MS : timeoutMs())
-  const keeper = createKeeper(manifestKey(settings), shared.manifests, shared.later, log)
+  const keeper = createManifestKeeper(manifestKey(settings), shared.manifests, shared.saveLater, log)
   const warn = (message: string): void => log.warn(message)
 
   let state: OwnerState = 'configured'
@@ -128,13 +138,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let detail: string | undefined
   let version: string | undefined
   let serverName: string | undefined
+  let about: string | undefined
   let capabilities: Json = {}
   let gateways: readonly string[] = []
   let startMs: number | undefined
   let told = ''
   let listing: Listing = emptyListing
 
-  // Where everyone logs in for themselves, the tools of a list are for the login it came from alone, unless the server says otherwise.
+  // If each principal logs in, a list is valid only for the login it came from, unless the server says otherwise.
   let listIsPrivate = given.auth?.perPrincipal === true
   const loggedIn = (): void => {
     catalog.touch()
@@ -142,7 +153,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     else if (state === 'failing') link.later(0)
   }
   const principals = given.auth?.perPrincipal
-    ? createPrincipals(id, given, shared, log, (isOtherFirst) => {
+    ? createPrincipalLogins(id, given, shared, log, (isOtherFirst) => {
         if (listIsPrivate && link.live) ownLists?.keep(principals?.known ?? [])
         if (isOtherFirst) {
           link.rest(REST_MS)
@@ -183,7 +194,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (link.live) keep(link.live)
     },
   }
-  const link = createLink({
+  const link = createReconnectingLink({
     credentials,
     habits,
     id,
@@ -191,8 +202,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     shared,
     log,
     async opened(connection, beganAt) {
+      if (connection.transport === 'stdio') instances.restarted()
       refresh.begin()
-      const read = await readLists(connection, ALL, emptyListing, firstLook.awaited && publisher.canWait)
+      const read = await readLists(connection, ALL, emptyListing)
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()
@@ -201,7 +213,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       log.info('connected', {
         transport: connection.transport,
         era: connection.era,
-        tools: read.unread?.sent.length ?? publisher.tools,
+        tools: publisher.tools,
       })
     },
     keeps: () => settings.start !== 'lazy' || endpoints.follows(''),
@@ -210,11 +222,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       become(next, why, more)
     },
     notification: (method, params, attributed) => onNotification(method, params, attributed),
+    isSilent,
     relearnt: keep,
   })
   const firstLook = createFirstLook({
     clock,
-    turns: shared.turns,
+    startQueue: shared.startQueue,
     link,
     isNew: () => state === 'configured',
     stays: () => settings.start === 'background',
@@ -224,7 +237,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
     busy: () => endpoints.follows('') || refresh.busy || openTasks.any(),
     idle() {
-      log.info('stopped, because nobody uses it')
+      log.info('stopped, because it is unused')
       link.rest(REST_MS)
       instances.released()
     },
@@ -243,10 +256,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     habits,
     settings: () => settings,
     kind,
+    isSilent,
     mayShare: () => settings.instance === undefined && !principals && !isStateful(settings, serverName),
     mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>
-      principals ? createCredentials(id, settings, shared, log, loggedIn, principal) : lent(credentials),
+      principals ? createCredentials(id, settings, shared, log, loggedIn, principal) : withoutClose(credentials),
     follows: (key) => endpoints.follows(key),
     opened(key, { principal }, connection, tools, pages) {
       endpoints.restore(key, connection)
@@ -286,31 +300,40 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   })
   const placed: EndpointsHost['placed'] = (method, relay, signal, work) => {
     const what = `${method} of ${id}`
-    return inPlace({ slots: slotsOf(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
+    return withCallSlot({ slots: semaphoresByKey(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
   }
-  /** Requests about a task go where it was begun. Where everyone logs in for themselves, who asks for one is not known. */
-  const byTask = <T>(params: Json, relay: Relay, work: (via: Link) => Promise<T>): Promise<T> => {
-    if (principals) return by({}, work)
-    const at = instances.ofTask(params['taskId'])
-    return at ? work(at) : by(relay, work)
+  type Ask = (via: ReconnectingLink, params: Json) => Promise<Json>
+  /** Requests about a task go to its connection. With a login per principal the caller of a task request is unknown. */
+  async function askByTask(params: Json, relay: Relay, ask: Ask): Promise<Json> {
+    if (principals) return await by({}, (via) => ask(via, params))
+    const { taskId } = params
+    const at = instances.ofTask(taskId)
+    if (!at) return await by(relay, (via) => ask(via, params))
+    const answer = await ask(at.link, { ...params, taskId: at.taskId })
+    return at.taskId === taskId || answer['taskId'] !== at.taskId ? answer : { ...answer, taskId }
   }
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
     ready: (signal, who) => by(who, (via) => used(() => via.ready(signal))),
     request(method, params, relay, signal) {
-      const ask = (via: Link): Promise<Json> => {
-        const asking = instances.asking(relay, via, relay)
-        return request(
-          method,
-          { ...params, ...retryOf(relay) },
-          { timeoutMs: limitOf(method), relay: asking, signal },
-          via,
-        )
-      }
-      return method.startsWith('tasks/') ? byTask(params, relay, ask) : by(relay, ask)
+      const ask: Ask = (via, own) =>
+        request(method, { ...own, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via)
+      return method.startsWith('tasks/') ? askByTask(params, relay, ask) : by(relay, (via) => ask(via, params))
     },
   }
+  const claims = createClaims({
+    id,
+    module,
+    catalog,
+    clock,
+    moments: shared.moments,
+    store: shared.claims,
+    log,
+    later: (work) => shared.saveLater.schedule(`claims ${id}`, work),
+  })
   const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
     id,
+    claims,
+    moments: shared.moments,
     ...forEndpoints,
     live: (who) => instances.liveOf(who),
     keyOf: (who) => instances.keyOf(who),
@@ -323,7 +346,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
-  const claim = createClaims(catalog, module, endpoints, log)
   const refresh = createRefresh(clock, log, {
     isReady: () => state === 'ready',
     read(kinds) {
@@ -337,17 +359,22 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   function forPublisher(): PublisherOptions {
     const { trust, lostRules } = shared
     const host = { id, module, settings, capacity, available, call, runsAsTask: asTask }
-    return { ...host, catalog, endpoints, log, trust, lostRules }
+    const lists = (names: readonly string[]): void => claims.take(names, endpoints.returnedAt)
+    return { ...host, catalog, endpoints, log, trust, lostRules, lists, about: () => about }
   }
 
   function asTask(record: ToolRecord): boolean {
     return !principals && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
   }
 
+  /** No tool is approved, so clients see no text of the server. */
+  function isSilent(): boolean {
+    return publisher.isQuarantined || shared.trust?.approvesNothingOf(id, settings.trust) === true
+  }
+
   function become(next: OwnerState, why?: string, more?: string): void {
     state = next
-    // What a server printed last follows the first colon.
-    reason = why !== undefined && publisher.isQuarantined ? why.split(': ')[0] : why
+    reason = why
     detail = more
     const now = standing()
     const text = JSON.stringify(now)
@@ -356,39 +383,36 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     catalog.describe(module, now)
   }
 
-  /** What the catalogue says of it beside its tools. */
+  /** What the catalog says about the server besides its tools. */
   function standing(): Standing {
     const { nextAttemptAt } = link
     const waits = state === 'known' || state === 'connecting'
     return {
       state,
-      ...(reason === undefined ? {} : { reason }),
+      ...(reason === undefined
+        ? {}
+        : { reason: state !== 'stopped' && isSilent() ? withoutTheirWords(reason) : reason }),
       ...(reason === undefined || nextAttemptAt === undefined ? {} : { nextAttemptAt }),
       ...(waits && startMs !== undefined ? { startsInMs: startMs } : {}),
     }
   }
 
-  // Tools of a failing server stay: lists that come and go cost clients their caches, and a call tells the reason.
+  // Tools of a failing server stay listed: changing lists cost clients their caches, and a call explains the failure.
   function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
     if (state === 'stopped') return reason === undefined ? `${id} is stopped` : `${id} is stopped (${reason})`
     if (!principals) return true
-    if (!principals.has(principal)) return `run \`pegboard auth ${id} --principal ${principal}\``
+    if (!principals.has(principal)) return loginCommand(id, principal)
     if (!listIsPrivate) return true
-    // Its own list has to name it, word for word.
+    // The principal's own list must contain exactly this definition.
     if (record ? ownLists?.has(principal, record.text) : principal === principals.first) return true
     return `what ${id} lists is private to another login`
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
 
-  async function readLists(
-    connection: Connection,
-    kinds: ReadonlySet<ListKind>,
-    before: Listing,
-    later = false,
-  ): Promise<Read> {
+  async function readLists(connection: Connection, kinds: ReadonlySet<ListKind>, before: Listing): Promise<Read> {
     const heard = createHeard()
-    const reading = readListing(connection, kinds, before, warn, heard.page, later && !principals)
+    const reading = readListing(connection, kinds, before, warn, heard.page)
     const read = await reading.catch((error: unknown) => {
       if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') leadsBack()
       throw error
@@ -400,11 +424,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (first !== undefined && listIsPrivate) ownLists.set(first, ownList(read.tools, heard), true)
       ownLists.keep(listIsPrivate ? principals.known : [])
     }
-    // What one login lists is shown to nobody. A resource that a call was told of is read with the caller's own.
+    // Resources of one login are shown to this login only. A resource named in a result is read with the caller's own
+    // login.
     return { ...read, resources: [], templates: [], prompts: [] }
   }
 
-  /** What it lists is our own, once more. */
+  /** Its list contains Pegboard's own tools. */
   function leadsBack(): void {
     listing = emptyListing
     gateways = []
@@ -419,23 +444,24 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   function show(read: Read, connection: Connection): void {
-    const { definitions, unread, ...next } = isBare(read) ? read : looked(read)
-    claim(next.resources)
+    const { definitions, ...next } = read
     listing = next
     state = 'ready'
     reason = undefined
     detail = undefined
     version = connection.server?.version
     serverName = connection.server?.name
+    about = connection.server?.about
     capabilities = connection.capabilities
     gateways = connection.gateways
     const now = standing()
     const text = JSON.stringify(now)
-    if (unread) {
-      listing = publisher.publishUnread(next, unread, now)
-      shared.unread.add(id, () => void listing.tools)
-    } else if (!publisher.publish(next, now, definitions) && text !== told) catalog.describe(module, now)
+    if (!publisher.publish(next, now, definitions) && text !== told) catalog.describe(module, now)
     told = text
+    claims.begun()
+    // A list that could not be read proves nothing.
+    if (!next.missing && claims.keepOnly(namesOf(next))) catalog.touch()
+    claims.tellDisputed(next.resources.map(({ uri }) => String(uri)))
     keep(connection)
   }
 
@@ -455,55 +481,60 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     }))
   }
 
-  /** What is kept is not what we began with any more: the server says itself what it has. */
+  /** The stored manifest is outdated; the server lists its tools again. */
   function relearn(): void {
     const begun = listing
-    // Whoever found out is in the middle of reading the tools.
+    // Delayed, because the caller is still reading the tools.
     clock.after(0, () => {
       if (listing !== begun || state === 'stopped') return
-      log.info('what is kept about it was changed and is learnt again')
+      log.info('its cached tool list was changed, so Pegboard reads it again')
       listing = emptyListing
       publisher.publish(listing, standing())
       link.later(0)
     })
   }
 
-  /** @param whose connection it came on; absent: the first */
-  function onNotification(method: string, params: Json, attributed: boolean, whose?: Who): void {
+  /** @param whose caller of the connection it arrived on; absent: the first connection */
+  function onNotification(method: string, params: Json, attributed: boolean, whose?: RequestOwner): void {
     const list = LISTS[method]
+    const who = whose ?? instances.holder
     if (list) {
       refresh.changed(list)
     } else if (method === 'notifications/message') {
       if (attributed || publisher.isQuarantined) return
       if (kind() === 'shared') hooks.onLog?.(module, params)
-      else {
-        // What a server says to one of its callers is nobody else's.
-        const who = whose ?? instances.holder
-        if (who) hooks.onLog?.(module, params, who)
-      }
-    } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string')
-      hooks.onResourceUpdated?.(module, params['uri'], params)
-    else if (method === 'notifications/tasks/status') {
-      const task = newerTask(params)
+      // Messages to one caller go to this caller only.
+      else if (who) hooks.onLog?.(module, params, who)
+    } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string') {
+      if (kind() === 'shared') hooks.onResourceUpdated?.(module, params['uri'])
+      else if (who) hooks.onResourceUpdated?.(module, params['uri'], who)
+    } else if (method === 'notifications/tasks/status') {
+      const { taskId } = params
+      const isMain = whose === undefined && typeof taskId === 'string'
+      const task = newerTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
       openTasks.saw(task)
       hooks.onTask?.(module, task)
     }
   }
 
   return {
-    start(delayMs) {
+    restore: claims.restore,
+    start(delayMs, since) {
       const known = keeper.recall(relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
       gateways = known?.gateways ?? []
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
-      claim(listing.resources)
+      claims.begin(since)
       version = known?.server?.version
       serverName = known?.server?.name
+      about = known?.server?.about
       capabilities = known?.capabilities ?? {}
       state = known ? 'known' : 'configured'
       publisher.publish(listing, standing())
+      if (known) claims.begun()
+      claims.tellDisputed(listing.resources.map(({ uri }) => String(uri)))
       if (settings.start === 'eager') link.later(0)
       else if (known) {
         if (settings.start === 'background') link.later(delayMs.known)
@@ -528,10 +559,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       const connection = link.live
       if (!connection) return undefined
       const beganAt = performance.now()
-      // The newer era has no ping; what it begins with costs as little.
+      // The newer era has no ping; its first request costs as little.
       const method = connection.era === 'modern' ? 'server/discover' : 'ping'
       await connection.request(method, {}, { timeoutMs: PING_MS, signal }).catch((error: unknown) => {
-        // That it does not know the word is an answer.
+        // Not knowing the method is an answer too.
         if (!isProtocolFailure(error)) throw error
       })
       return Math.round(performance.now() - beganAt)
@@ -591,19 +622,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 }
 
-const isBare = ({ resources, templates, prompts }: Read): boolean =>
-  resources.length + templates.length + prompts.length === 0
-
-/** Whether resources and prompts are shown depends on what the tools turn out to be. */
-const looked = ({ unread, ...rest }: Read): Read => (unread ? { ...rest, ...unread.read() } : rest)
-
 const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capacity => ({
   maxConcurrent,
   maxQueued,
   setting: `${where}.maxQueued`,
 })
 
-/** What the pages of a list say of who may keep it: the strictest holds. */
+/** Cache hints of a list's pages; the strictest applies. */
 function createHeard() {
   let isPublic = true
   let ttlMs: number | undefined
@@ -626,13 +651,16 @@ const ownList = (tools: Listing['tools'], { ttlMs }: Pick<OwnList, 'ttlMs'>): Ow
   ttlMs,
 })
 
-/** The login of a server entry is that of all its connections, and none of them ends it. */
-const lent = (credentials: Credentials): Credentials => ({ open: () => credentials.open(), close: () => undefined })
+/** The credentials of a server entry are shared by its connections, so no connection closes them. */
+const withoutClose = (credentials: Credentials): Credentials => ({
+  open: () => credentials.open(),
+  close: () => undefined,
+})
 
-function eraOf({ live, verdict }: Link): Pick<UpstreamStatus, 'era'> {
+function eraOf({ live, verdict }: ReconnectingLink): Pick<UpstreamStatus, 'era'> {
   const era = live?.era ?? verdict?.era
   return era === undefined ? {} : { era }
 }
 
-/** Waiting for the result of a task takes as long as the task. */
+/** Waiting for a task's result may take as long as the task. */
 const TASK_MS = 24 * 60 * 60_000

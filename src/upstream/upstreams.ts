@@ -1,24 +1,25 @@
 import { availableParallelism } from 'node:os'
 import type { Catalog } from '../catalog/catalog.ts'
+import type { ToolSource } from '../catalog/tool-source.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
-import type { Stop } from '../core/ending.ts'
+import { createDebouncer } from '../core/debouncer.ts'
 import { PegboardError } from '../core/errors.ts'
-import { createLater } from '../core/later.ts'
 import type { Log } from '../core/log.ts'
-import type { Observer } from '../core/observer.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { createOrphanProcesses } from '../programs/orphan-processes.ts'
 import type { Environment } from '../programs/spawn.ts'
-import { createStrays } from '../programs/strays.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
-import { createNames } from './adapt.ts'
+import { createNames } from './adapt-server-tool.ts'
+import type { LostRules } from './catalog-publisher.ts'
 import type { ManifestStore } from './manifest.ts'
-import type { TokenStore } from './oauth/store.ts'
-import type { LostRules } from './publish.ts'
-import type { ServerSettings } from './settings.ts'
-import type { UpstreamHooks, UpstreamShared } from './shared.ts'
-import { createStarts } from './starts.ts'
-import { createTurns } from './turns.ts'
+import type { TokenStore } from './oauth/grant-store.ts'
+import { createStarts } from './process-starts.ts'
+import { type ClaimStore, createMoments } from './resource-claims.ts'
+import { createStartQueue } from './start-queue.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamHooks, UpstreamShared } from './upstream-shared.ts'
 
 /** @internal */
 export interface UpstreamsOptions {
@@ -26,110 +27,114 @@ export interface UpstreamsOptions {
   readonly log: Log
   /** By the keys of `mcpServers`. */
   readonly servers: Readonly<Record<string, ServerSettings>>
-  /** Our environment; children get a short list out of it. */
+  /** Pegboard's own environment; children get a small part of it. */
   readonly environment: Environment
-  /** How we introduce ourselves to servers. */
+  /** Client name and version for servers. */
   readonly clientInfo: { readonly name: string; readonly version: string }
-  /** Our own id among Pegboards: servers that lead back to it are refused. */
+  /** Pegboard's own id; servers that lead back to it are refused. */
   readonly gateway?: () => string
   readonly clock?: Clock
   readonly manifests?: ManifestStore
-  /** Opens the logins of this installation; without it no server is logged in to. */
+  /** Storage for the times since when servers have had their resources. */
+  readonly claims?: ClaimStore
+  /** Opens the stored logins; absent: no logins. */
   readonly tokens?: () => Promise<TokenStore>
   readonly hooks?: UpstreamHooks
   readonly observer?: Observer | undefined
-  /** Decides which tools are let in; without it all are. */
+  /** Decides which tools are approved; absent: all are. */
   readonly trust?: Trust
   readonly lostRules?: LostRules
-  /** Longest call for servers that set none; default 600,000. Callers' signals end most earlier. */
+  /** Call timeout for servers that set none; default 600,000. Callers' signals usually end calls earlier. */
   readonly callTimeoutMs?: number
   /** Default 30,000. */
   readonly connectTimeoutMs?: number
-  /** Instead, for programs that may be downloading themselves; default 180,000, or `connectTimeoutMs` where that is given. */
+  /** For programs that may be downloading; default 180,000, or `connectTimeoutMs` if given. */
   readonly installTimeoutMs?: number
   /**
-   * How long `start` waits before it connects servers never seen (default 0) and servers known from a manifest
-   * (default 1,000), so that the first list is out before children take the processor. A call does not wait for it.
+   * Delay before `start` connects unknown servers (default 0) and known ones (default 1,000), so that the first list
+   * is sent before child processes need the processor. Calls do not wait for it.
    */
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
-  /** Longest message of a stdio server; default 16 MiB. */
+  /** Maximum message of a stdio server; default 16 MiB. */
   readonly maxFrameBytes?: number
-  /** The same while nothing but results of calls is waited for; default the same. */
+  /** The same while only call results are expected; default `maxFrameBytes`. */
   readonly maxAnswerBytes?: number
   readonly platform?: string
 }
 
 type Sees = (module: string) => boolean
 
-/** All configured MCP servers. None waits for another. */
-export interface Upstreams {
-  /** Returns at once: what manifests know is in the catalogue, connections follow. */
-  start(): void
-  /** Servers never seen are looked at from now on, however much is left of `delayMs.cold`. */
+/** All configured MCP servers. They connect independently. */
+export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSettings>>, readonly UpstreamStatus[]> {
+  /** Returns at once: tools from manifests are in the catalog, connections follow. */
+  start(): Promise<void>
+  /** Connects unknown servers now, whatever is left of `delayMs.cold`. */
   begin(): void
-  /** Servers are being seen for the first time just now. */
+  /** True while unknown servers are being connected. */
   readonly arriving: boolean
-  /** Tools of servers that have come are still to be looked at: whoever asks for a list now has it done at once. */
-  readonly unread: boolean
-  /** Ends all in parallel, children and their children included, within three seconds. */
+  /** Stops all servers in parallel, with all their processes, within three seconds. */
   stop(): Promise<void>
   status(): readonly UpstreamStatus[]
-  /** Where a server stands in the file; one that does not, its id. */
+  /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
-  /** Settings of tools that have no effect, as sentences for the operator. */
+  /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
-  /** All tools of a server by its own names, those left out too; none of one that is switched off. */
+  /** Own names of all tools of a server, including excluded ones; empty if it is disabled. */
   offered(id: string): readonly string[]
-  /** Reads the lists of one server, starting it if need be, or of all that run. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE */
+  /**
+   * Reads the lists of one server, starting it if necessary, or of all running servers.
+   * @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE
+   */
   refresh(id?: string): Promise<void>
-  /** Connects one, also one that was disconnected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED */
-  connect(id: string, signal?: Stop): Promise<void>
-  /** Ends one until it is connected: no call starts it. @throws PegboardError E_NOT_FOUND */
+  /**
+   * Connects a server, also one that was disconnected.
+   * @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED
+   */
+  connect(id: string, signal?: AbortSignal): Promise<void>
+  /** Disconnects a server until `connect`; calls do not start it. @throws PegboardError E_NOT_FOUND */
   disconnect(id: string): Promise<void>
-  /** Ids of the Pegboards behind this one, as far as their lists said. */
+  /** Ids of the Pegboards behind this one, from their lists. */
   gateways(): readonly string[]
-  /** A session of a client is over: what servers run for it alone is stopped. */
+  /** A client session has ended: stops what servers run for it alone. */
   ended(session: string): void
-  /** How long one takes to answer, in milliseconds; undefined where it is not connected. @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT */
-  ping(id: string, signal?: Stop): Promise<number | undefined>
   /**
-   * A tool of this name is not known. A server never seen that the name begins with is started now and waited for, as
-   * long as connecting may take. Else reads the lists of all that run once more, at most once a minute, and of a server
-   * at rest that the name begins with. Answers whether it is worth looking again.
+   * Round-trip time in milliseconds; undefined if not connected.
+   * @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT
+   */
+  ping(id: string, signal?: AbortSignal): Promise<number | undefined>
+  /**
+   * Called for an unknown tool name. Starts an unknown server that the name begins with, and waits for it. Otherwise
+   * reads the lists of running servers again, at most once a minute, and of an idle server that the name begins with.
+   * @returns whether to look again
    * @param options.signal nobody waits any more
-   * @param options.sees which servers are there for who asks, by their modules; default all
+   * @param options.sees modules that the caller sees; default all
    */
-  missed(name: string, options?: { readonly signal?: Stop | undefined; readonly sees?: Sees }): Promise<boolean>
+  missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
   /**
-   * Makes the servers these: starts new ones, stops those gone, restarts those with another target, login or
-   * permission to ask; the others keep running and take their settings over.
+   * Applies a new configuration: starts new servers, stops removed ones, restarts those whose target, login or relay
+   * setting changed; others keep running with their new settings.
    */
-  configure(servers: Readonly<Record<string, ServerSettings>>): void
+  configure(servers: Readonly<Record<string, ServerSettings>>): Promise<void>
 }
 
-/** Servers never seen before are started so many at a time, and one that is slow gives way after a while. */
+/** Number of unknown servers connected at once; a slow one eventually stops counting. */
 const looksAtOnce = (): number => Math.max(4, 2 * availableParallelism())
 const LOOK_TURN_MS = 3_000
-/** A call waits so long for others to be started before its server is. */
+/** How long a call waits for other servers to start before its own. */
 const LOOK_PATIENCE_MS = 300
-/** What servers offer is kept when none has come for so long, after the second time at the latest. */
+/** Offers are saved after this much quiet, or at the second tick at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
-/** What came while calls waited is looked at when no server is coming for so long, after the second time at the latest. */
-const READ_QUIET_MS = 150
-const READ_LONGEST_MS = 5_000
-/** One that is slow to come keeps nobody waiting for the tools of those that came. */
-const READ_BUSY_MS = 500
-/** A timer this late means that the machine slept, or that we did. */
+/** If a timer is later than this, the machine slept or this process was blocked. */
 const BEAT_MS = 30_000
 const LATE_MS = 15_000
-/** An unknown name makes us look for new tools this seldom, and its call wait this long. */
+/** Minimum time between searches for unknown names, and maximum wait of a call. */
 const MISS_EVERY_MS = 60_000
 const MISS_WAIT_MS = 8_000
 interface Running {
   readonly upstream: Upstream
   readonly module: string
-  /** What another process or address is needed for. */
+  /** The settings whose change requires a restart. */
   readonly reach: string
   readonly text: string
 }
@@ -143,7 +148,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const platform = options.platform ?? process.platform
   const { environment } = options
   const watchdog = createWatchdog({ platform, environment, warn: (message) => options.log.warn(message) })
-  const turns = createTurns(clock, { places: looksAtOnce(), longestMs: LOOK_TURN_MS, impatientMs: LOOK_PATIENCE_MS })
+  const startQueue = createStartQueue(clock, {
+    places: looksAtOnce(),
+    longestMs: LOOK_TURN_MS,
+    impatientMs: LOOK_PATIENCE_MS,
+  })
   const shared: UpstreamShared = {
     catalog: options.catalog,
     log: options.log,
@@ -153,7 +162,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     clientInfo: options.clientInfo,
     gateway: options.gateway,
     manifests: options.manifests,
-    tokens: once(options.tokens),
+    claims: options.claims,
+    moments: createMoments(clock),
+    tokens: shareOpen(options.tokens),
     hooks: options.hooks ?? {},
     observer: options.observer,
     trust: options.trust,
@@ -165,12 +176,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     maxAnswerBytes: options.maxAnswerBytes,
     reapers: new Set(),
     starts: createStarts(),
-    strays: createStrays(platform),
+    orphans: createOrphanProcesses(platform),
     flood: { waiting: 0 },
     watchdog,
-    later: createLater(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
-    unread: createLater(clock, READ_QUIET_MS, READ_LONGEST_MS, () => turns.busy, READ_BUSY_MS),
-    turns,
+    saveLater: createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
+    startQueue,
   }
   const delays = { cold: 0, known: 1_000, ...options.delayMs }
   let configured = options.servers
@@ -182,7 +192,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let started = false
   let unlisten: (() => void) | undefined
 
-  // The last chance to take children along, whatever ends this process but SIGKILL.
+  // Last chance to kill children, whatever ends this process except SIGKILL.
   const reap = (): void => {
     for (const end of shared.reapers) end()
   }
@@ -200,10 +210,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   function run(): void {
-    // One that is started again under other settings begins with it.
-    shared.unread.flush()
-    shared.later.flush()
-    const modules = moduleIds(Object.keys(configured))
+    // A server restarted with new settings begins with its saved manifest.
+    shared.saveLater.flush()
+    const modules = moduleIds(configured)
     const next: typeof running = new Map()
     for (const [id, settings] of Object.entries(configured)) {
       if (!settings.enabled) continue
@@ -222,7 +231,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       options.catalog.delete(module)
     }
     running = next
-    for (const [, { upstream }] of added) upstream.start(delays)
+    for (const [, { upstream }] of added) upstream.restore()
+    const since = shared.moments.next()
+    for (const [, { upstream }] of added) upstream.start(delays, since)
   }
 
   function beat(): void {
@@ -233,7 +244,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
-  /** Servers worth asking for a tool nobody knows: those that run, and the one that is named though it does not. */
+  /** Servers that may have an unknown tool: the running ones, and an idle one that the name begins with. */
   async function lookFor(name: string, sees: Sees): Promise<void> {
     const asked = [...running].filter(([id, { upstream, module }]) => {
       if (!sees(module)) return false
@@ -245,7 +256,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     await Promise.race([refreshed, new Promise<void>((resolve) => clock.after(MISS_WAIT_MS, resolve))])
   }
 
-  /** Servers that nothing is known of yet and that are not known to be ill, the one that is named best. */
+  /** Unknown servers that have not failed; the one whose name matches best comes first. */
   function unseen(name: string, sees: Sees): Upstream | undefined {
     let best: Upstream | undefined
     let longest = 0
@@ -260,7 +271,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   return {
-    start() {
+    async start() {
       if (started) return
       started = true
       process.on('exit', reap)
@@ -274,18 +285,14 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       for (const { upstream } of running.values()) upstream.begin()
     },
     get arriving() {
-      return shared.turns.busy || shared.unread.busy
-    },
-    get unread() {
-      return shared.unread.busy
+      return shared.startQueue.busy
     },
     async stop() {
       if (!started) return
       started = false
       cancelBeat()
       unlisten?.()
-      shared.unread.flush()
-      shared.later.flush()
+      shared.saveLater.flush()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
       await Promise.race([
@@ -296,18 +303,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       watchdog.stop()
       process.off('exit', reap)
     },
-    status: () => {
-      // Asked for each tool that needs a server, and nearly always all are running.
-      let modules: ReadonlyMap<string, string> | undefined
-      const moduleOf = (id: string): string => {
-        modules ??= moduleIds(Object.keys(configured))
-        return modules.get(id) as string
-      }
-      return Object.entries(configured).map(
+    status: () =>
+      Object.entries(configured).map(
         ([id, { target, start }]) =>
           running.get(id)?.upstream.status() ?? {
             id,
-            module: moduleOf(id),
+            module: moduleIds(configured).get(id) as string,
             state: 'stopped',
             reason: configured[id]?.enabled === false ? 'disabled' : 'not started',
             tools: 0,
@@ -316,8 +317,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
             pending: false,
             instance: configured[id]?.instance ?? 'shared',
           },
-      )
-    },
+      ),
     where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
@@ -335,12 +335,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         const settings = configured[id] as ServerSettings
         const upstream = createUpstream(id, one.module, settings, shared)
         running.set(id, { ...one, upstream })
-        upstream.start({ cold: 0, known: 0 })
+        upstream.restore()
+        upstream.start({ cold: 0, known: 0 }, shared.moments.next())
       }
       await runningAs(id).upstream.meet(signal)
     },
     async disconnect(id) {
       const { upstream } = runningAs(id)
+      // When it is connected again, it begins with its saved manifest.
+      shared.saveLater.flush()
       if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
     },
     gateways: () => [...new Set([...running.values()].flatMap(({ upstream }) => upstream.gateways))],
@@ -351,11 +354,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async missed(name, { signal, sees = () => true } = {}) {
       const wanted = unseen(name, sees)
       if (wanted) {
-        // Why it did not come is told by its state.
+        // Its state tells why it failed.
         await wanted.meet(signal).catch(() => undefined)
         return true
       }
-      // Whoever comes while we look waits for the same look.
+      // Concurrent callers share one search.
       if (looking) {
         await looking
         return true
@@ -368,21 +371,21 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       await looking
       return true
     },
-    configure(servers) {
+    async configure(servers) {
       configured = servers
       if (started) run()
     },
   }
 }
 
-/** Everything that a running process or an open session depends on. Attribution is fixed when a connection is made. */
+/** Everything a running process or open session depends on. Attribution is fixed per connection. */
 const reachOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
   JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])
 
-/** Whether the name of a tool begins with one of these. */
+/** True if a tool name begins with one of these. */
 export const isNamed = (name: string, names: readonly string[]): boolean => namedBy(name, names) > 0
 
-/** The length of the longest of these that the name of a tool begins with; 0 for none. */
+/** Length of the longest of these that the tool name begins with; 0 for none. */
 function namedBy(name: string, names: readonly string[]): number {
   const wanted = name.toLowerCase()
   let longest = 0
@@ -394,22 +397,30 @@ function namedBy(name: string, names: readonly string[]): number {
   return longest
 }
 
-/** Catalogue owners for server ids: `GitHub (work)` → `mcp_github_work`. The same keys in the same order give the same. */
-export function moduleIds(ids: readonly string[]): ReadonlyMap<string, string> {
+const knownIds = new WeakMap<object, ReadonlyMap<string, string>>()
+/**
+ * Catalog owners by server id: `GitHub (work)` → `mcp_github_work`. The same ids in the same order give the same
+ * owners.
+ * @param servers by id; not changed afterwards
+ */
+export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
+  const known = knownIds.get(servers)
+  if (known) return known
   const distinct = createNames()
-  return new Map(
-    ids.map((id) => {
-      const slug = id
-        .toLowerCase()
-        .replaceAll(/[^a-z0-9_-]+/g, '_')
-        .replaceAll(/^_+|_+$/g, '')
-      return [id, distinct(`mcp_${slug || 'server'}`.slice(0, 60))]
-    }),
-  )
+  const ids = new Map<string, string>()
+  for (const id of Object.keys(servers)) {
+    const slug = id
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9_-]+/g, '_')
+      .replaceAll(/^_+|_+$/g, '')
+    ids.set(id, distinct(`mcp_${slug || 'server'}`.slice(0, 60)))
+  }
+  knownIds.set(servers, ids)
+  return ids
 }
 
-/** The same promise for everyone who asks; one that failed is made again. */
-function once<T>(open: (() => Promise<T>) | undefined): (() => Promise<T>) | undefined {
+/** Shares one promise among all callers; a failed one is replaced. */
+function shareOpen<T>(open: (() => Promise<T>) | undefined): (() => Promise<T>) | undefined {
   let opened: Promise<T> | undefined
   return (
     open &&

@@ -1,47 +1,67 @@
 import { z } from 'zod'
-import { WIRE_NAME_MAX } from '../core/names.ts'
+import { WIRE_NAME_MAX } from '../core/tool-names.ts'
+import { maxResultTokens } from '../results/results-options.ts'
 
-export const clientOptions = z.strictObject({
-  maxTools: z
-    .int()
-    .min(5)
-    .optional()
-    .describe('Tools it takes; where more would be listed, the five meta-tools are listed instead.'),
-  maxNameLength: z
-    .int()
-    .min(20)
-    .max(WIRE_NAME_MAX)
-    .optional()
-    .describe('Longest name of a tool, without what the client puts before it; a longer one is cut and given a hash.'),
-  schema: z
-    .enum(['portable', 'strict', 'as-is'])
-    .optional()
-    .describe('How schemas are listed, instead of exposure.schema.'),
-  maxResultBytes: z
-    .int()
-    .min(1_024)
-    .optional()
-    .describe('Longest result it takes, in bytes; a longer one is E_TOO_LARGE.'),
-  trustsListChanged: z
-    .boolean()
-    .optional()
-    .describe(
-      'Whether it takes over a changed list; false: it is told of none, and servers never seen mean discovery.',
-    ),
-  deferralKeys: z
-    .array(z.string().min(1))
-    .optional()
-    .describe('Keys set to true in `_meta` of the meta-tools, so that the client does not hide them behind a search.'),
-  maxInstructions: z.int().min(500).max(2_000).optional().describe('Characters of instructions that reach its model.'),
-  exposure: z
-    .strictObject({
-      mode: z.enum(['auto', 'direct', 'compact', 'discovery']).optional().describe('Instead of exposure.mode.'),
-      contextWindow: z.int().min(1).optional().describe('Context window of the model behind it, in tokens.'),
-      share: z.number().gt(0).max(1).optional().describe('Share of the context window that tool definitions may fill.'),
-    })
-    .default({})
-    .describe('How much of the tools it is shown.'),
-})
+export const clientOptions = z.lazy(() =>
+  z.strictObject({
+    maxTools: z
+      .int()
+      .min(5)
+      .optional()
+      .describe('Maximum number of tools. With more tools, the five meta-tools are listed instead.'),
+    maxNameLength: z
+      .int()
+      .min(20)
+      .max(WIRE_NAME_MAX)
+      .optional()
+      .describe(
+        "Maximum length of a tool name, without the client's own prefix. Longer names are shortened and get a hash.",
+      ),
+    schema: z
+      .enum(['portable', 'strict', 'as-is'])
+      .optional()
+      .describe('How to adapt schemas, instead of exposure.schema.'),
+    maxResultBytes: z
+      .int()
+      .min(1_024)
+      .optional()
+      .describe('Maximum size of a result, in bytes. A longer result is kept like one that has too many tokens.'),
+    maxResultTokens: maxResultTokens.optional(),
+    reads: z
+      .enum(['content', 'structured', 'both'])
+      .optional()
+      .describe(
+        'The part of a result that its model reads (default: as known for the client, else both). Pegboard sends the other part only where the protocol requires it.',
+      ),
+    trustsListChanged: z
+      .boolean()
+      .optional()
+      .describe(
+        'Whether the client applies changed lists. With false, Pegboard sends it no list changes, and uses discovery while servers were never read.',
+      ),
+    deferralKeys: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('Keys to set to true in `_meta` of the meta-tools, so that the client always loads them.'),
+    maxInstructions: z
+      .int()
+      .min(500)
+      .max(2_000)
+      .optional()
+      .describe('Maximum length of the instructions, in characters.'),
+    exposure: z
+      .strictObject({
+        mode: z
+          .enum(['auto', 'direct', 'compact', 'discovery', 'code'])
+          .optional()
+          .describe('Exposure mode, instead of exposure.mode.'),
+        contextWindow: z.int().min(1).optional().describe('Context window of its model, in tokens.'),
+        share: z.number().gt(0).max(1).optional().describe('Maximum share of the context window for tool definitions.'),
+      })
+      .default({})
+      .describe('How Pegboard lists tools to it.'),
+  }),
+)
 
-/** What the operator says of clients, by name or pattern. */
+/** Settings of clients, by name or pattern. */
 export type ClientSettings = Readonly<Record<string, z.output<typeof clientOptions>>>

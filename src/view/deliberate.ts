@@ -1,24 +1,24 @@
 import type { Snapshot } from '../catalog/catalog.ts'
-import type { Caller, Turn } from '../core/context.ts'
+import type { Caller, Turn } from '../core/caller.ts'
 import type { DeliberateSettings } from './deliberate-options.ts'
-import { asksFor, isFollowUp, readMessage } from './wording.ts'
+import { asksFor, isFollowUp, readMessage } from './intent-wording.ts'
 
-/** Remembers what each conversation asked for, because a picture is often followed by one more. */
+/** Deliberate mode: remembers what each conversation asked for, because a picture is often followed by another one. */
 export interface Deliberate {
   /**
-   * Those of `intents` whose tools are offered to this caller now, in their order; `undefined` when all tools are: the
-   * profile and the person do not want it otherwise, or there is no message to go by.
+   * Those of `intents` whose tools are offered to this caller now, in the same order; `undefined` if all tools are
+   * offered, because neither the profile nor the user wants deliberate mode, or there is no message.
    */
   offered(
     caller: Caller,
     settings: DeliberateSettings | undefined,
     intents: readonly string[],
   ): readonly string[] | undefined
-  /** A tool with this intent ran. */
+  /** Records that a tool with this intent ran. */
   used(caller: Caller, intent: string): void
 }
 
-/** The intents of all modules' tools, sorted. Servers' tools have none, and are not made to find that out. */
+/** The intents of all tools of modules, sorted. Tools of servers have none, so lazy tools need not be created. */
 export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string[] {
   const intents = new Set<string>()
   for (const owner of owners.values())
@@ -27,19 +27,19 @@ export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string
   return [...intents].sort()
 }
 
-/** Where nobody said anything: off, unless the person wants it. */
+/** Default: off, unless the user wants it. */
 const usual: DeliberateSettings = { enabled: false, keepTurns: 4, triggers: {} }
 
-/** One conversation. Turns are counted from one. */
+/** A conversation. */
 interface Chat {
   turn: number
   message: string
   generation: string | undefined
-  /** Answers under way lately, so that a late request begins no turn. */
+  /** Recent answers, so that a late request of one does not begin a turn. */
   readonly generations: string[]
-  /** The turn in which each intent was last asked for or used. */
+  /** For each intent, the turn in which it was last requested or used. */
   readonly active: Map<string, number>
-  /** What `active` was worked out from in this turn. */
+  /** The settings and intents that `active` was computed from in this turn. */
   settings?: DeliberateSettings
   intents?: readonly string[]
 }
@@ -48,13 +48,13 @@ const MAX_PRINCIPALS = 1_000
 const MAX_CHATS = 100
 const MAX_GENERATIONS = 8
 const MAX_MESSAGE = 4_000
-/** "One more" after so many turns about something else means that. */
+/** After so many turns, "one more" no longer means the earlier intent. */
 const FOLLOW_UP_TURNS = 10
 
 export function createDeliberate(): Deliberate {
   const principals = new Map<string, Map<string, Chat>>()
 
-  /** The conversation of a caller, which then is the one that was looked at last. */
+  /** The conversation of a caller, which becomes the most recent one. */
   function chatOf({ principal, profile, session, origin }: Caller, isNew: boolean): Chat | undefined {
     let chats = principals.get(principal)
     if (!chats && !isNew) return undefined
@@ -85,7 +85,7 @@ export function createDeliberate(): Deliberate {
         return intents.filter((one) => isKept(chat, one, settings) || asksFor(read, one, phrasesFor(settings, one)))
       }
       if (chat.settings !== settings || chat.intents !== intents) {
-        note(chat, message, settings, intents)
+        recordMessage(chat, message, settings, intents)
         chat.settings = settings
         chat.intents = intents
       }
@@ -98,9 +98,9 @@ export function createDeliberate(): Deliberate {
   }
 }
 
-/** Begins the next turn where the message or the answer is another one. Answers `true` for a request of an earlier one. */
+/** Begins a turn if the message or the answer is new. Returns true for a late request of an earlier turn. */
 function advance(chat: Chat, said: string, generation: Turn['generation']): boolean {
-  // Copied, as a part of a text keeps the whole of it in memory.
+  // A copy, because a substring would keep the whole text in memory.
   const message = said.length > MAX_MESSAGE ? Buffer.from(said.slice(0, MAX_MESSAGE)).toString() : said
   const isOther = message.trim() !== '' && message !== chat.message
   const isNext = generation !== undefined && generation !== chat.generation
@@ -121,15 +121,15 @@ function advance(chat: Chat, said: string, generation: Turn['generation']): bool
 const phrasesFor = ({ triggers }: DeliberateSettings, intent: string): readonly string[] | undefined =>
   Object.hasOwn(triggers, intent) ? triggers[intent] : undefined
 
-/** Writes down what the message of this turn asks for. */
-function note(chat: Chat, message: string, settings: DeliberateSettings, intents: readonly string[]): void {
+/** Records what the message of this turn asks for. */
+function recordMessage(chat: Chat, message: string, settings: DeliberateSettings, intents: readonly string[]): void {
   const read = readMessage(message)
   const asked = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
   if (asked.length === 0 && isFollowUp(read)) asked.push(...lastOf(chat))
   for (const intent of asked) chat.active.set(intent, chat.turn)
 }
 
-/** What was asked for or used last, unless that is long ago. */
+/** What was last requested or used, unless that was long ago. */
 function lastOf({ active, turn }: Chat): string[] {
   const last = Math.max(...active.values())
   return turn - last > FOLLOW_UP_TURNS ? [] : [...active.keys()].filter((intent) => active.get(intent) === last)
@@ -138,7 +138,7 @@ function lastOf({ active, turn }: Chat): string[] {
 const isKept = ({ active, turn }: Chat, intent: string, { keepTurns }: DeliberateSettings): boolean =>
   turn - (active.get(intent) ?? Number.NEGATIVE_INFINITY) <= keepTurns
 
-/** Puts an entry last, and lets the first go where there are too many. */
+/** Makes an entry the most recent one, and removes the oldest if there are too many. */
 function touch<T>(map: Map<string, T>, key: string, value: T, max: number): T {
   map.delete(key)
   if (map.size >= max) map.delete(map.keys().next().value as string)

@@ -1,38 +1,40 @@
-import type { ExposureSettings } from './options.ts'
+import type { ExposureSettings } from './exposure-options.ts'
 import type { View } from './view.ts'
 
-export type Mode = 'direct' | 'compact' | 'discovery'
+/** `discovery` lists the five meta-tools, `code` lists `search_tools` and `run_code`. */
+export type Mode = 'direct' | 'compact' | 'discovery' | 'code'
 
-/** How much of a view is listed, and why. */
+/** True if tools are found by search, and not listed. */
+export const isSearched = (mode: Mode): boolean => mode === 'discovery' || mode === 'code'
+
+/** How many of the visible tools are listed, and why. */
 export interface Exposure {
   readonly mode: Mode
-  /** For people: the sentence behind the choice. */
+  /** The reason, as a sentence for people. */
   readonly why: string
   readonly tools: number
-  /** Estimated tokens of all visible definitions by the chosen estimator, unseen upstreams included. */
+  /** Estimated tokens of listing all visible tools, including unknown servers. */
   readonly tokens: number
   readonly budgetTokens: number
   readonly estimator: 'measured' | 'flat'
 }
 
-/** An upstream that was never seen counts as this many tools of `tokensPerTool`. */
+/** An unknown server counts as this many tools of `tokensPerTool`. */
 const UNSEEN_TOOLS = 20
 
-/** What compact mode lists beside the tools. */
+/** Number of meta-tools that compact mode adds. */
 const DOORS = 5
 
 /**
- * Decides once how tools are shown to a caller. Equality counts as fitting.
- * @param beside tools that are listed in every mode
+ * Decides how tools are listed for a caller. Tools fit if their tokens equal the budget.
+ * @param beside number of tools that every mode lists
+ * @param counts whether servers and APIs whose tools are unknown count with an estimate
  */
-export function decideExposure(view: View, common: ExposureSettings, beside = 0): Exposure {
+export function decideExposure(view: View, common: ExposureSettings, beside = 0, counts = true): Exposure {
   const { maxTools, trustsListChanged, exposure } = view.limits
   const settings = { ...common, ...exposure }
   const budgetTokens = Math.floor(settings.contextWindow * settings.share)
-  const unseen = view.owners.filter(
-    (owner) =>
-      owner.origin === 'upstream' && isUnseen(owner.state) && (owner.outline?.count ?? owner.tools.length) === 0,
-  ).length
+  const unseen = counts ? ownersWithoutTools(view).filter(({ state }) => state !== 'failing').length : 0
   const tools = view.size + unseen * UNSEEN_TOOLS
   const tokens =
     (settings.estimator === 'flat' ? view.size * settings.tokensPerTool : view.tokens()) +
@@ -40,14 +42,13 @@ export function decideExposure(view: View, common: ExposureSettings, beside = 0)
   const fits = tokens <= budgetTokens
   const wanted: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
   const listed = tools + beside + (wanted === 'compact' ? DOORS : 0)
-  const unfit =
-    wanted === 'discovery'
-      ? undefined
-      : listed > maxTools
-        ? `${listed} are more than the ${maxTools} this client takes (clients.<name>.maxTools)`
-        : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
-          ? 'this client takes over no changed list (clients.<name>.trustsListChanged), and what comes later would stay unseen'
-          : undefined
+  const unfit = isSearched(wanted)
+    ? undefined
+    : listed > maxTools
+      ? `${listed} are more than the ${maxTools} this client takes (clients.<name>.maxTools)`
+      : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
+        ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
+        : undefined
   const mode: Mode = unfit === undefined ? wanted : 'discovery'
   const cold =
     unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
@@ -57,5 +58,12 @@ export function decideExposure(view: View, common: ExposureSettings, beside = 0)
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 
-/** One that fails may never come. */
-const isUnseen = (state: string): boolean => state === 'configured' || state === 'connecting'
+/** Servers and APIs whose tools are unknown. A failing one may never connect, so its tools are not estimated. */
+export const ownersWithoutTools = ({ owners }: View): View['owners'] =>
+  owners.filter(
+    // `tools` is not destructured, because reading it creates lazy tools.
+    (owner) =>
+      owner.origin === 'upstream' && UNREAD.has(owner.state) && (owner.lazyTools?.count ?? owner.tools.length) === 0,
+  )
+
+const UNREAD: ReadonlySet<string> = new Set(['configured', 'connecting', 'failing'])

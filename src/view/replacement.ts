@@ -1,11 +1,11 @@
-import type { Owner } from '../catalog/catalog.ts'
-import { replacedBy } from '../catalog/replaced.ts'
+import type { Owner } from '../catalog/owner.ts'
+import { replacedBy } from '../catalog/replaced-tools.ts'
 import type { Tool } from '../core/tool.ts'
-import type { Rules } from './rules.ts'
 import type { ViewTool } from './view.ts'
-import type { Hidden } from './visible.ts'
+import type { Rules } from './view-rules.ts'
+import type { Hidden } from './visibility.ts'
 
-/** The tools of a view that is being made. What stands aside is taken out, and its reason noted. */
+/** The tools of a view while it is built. */
 export interface Making {
   readonly tools: ViewTool[]
   readonly byId: Map<string, ViewTool>
@@ -13,13 +13,12 @@ export interface Making {
 }
 
 /**
- * Takes out what others stand in for, where this caller has those: what the operator says one tool replaces, and what
- * modules do that a server is there for. Of a server that the profile has of its own, tools with the name of another
- * tool are left out instead, for this profile.
- * @param owners those the caller sees
- * @param skipped told of each tool that is left out, and why
+ * Hides tools that another visible tool replaces: by `replaces` in the configuration, or a module's tool by a server
+ * that provides the same. Also hides tools of a profile's own server that have the name of another tool.
+ * @param owners the owners that the caller sees
+ * @param skipped called for each tool of a profile's own server that is hidden, with the reason
  */
-export function standAside(
+export function applyReplacements(
   making: Making,
   owners: Iterable<Owner>,
   { own }: Rules,
@@ -33,7 +32,7 @@ export function standAside(
   if (standIns.size > 0)
     for (const { tool } of [...tools]) {
       const by = tool.origin === 'module' && tool.provides !== undefined ? standIns.get(tool.provides) : undefined
-      if (by !== undefined) takeOut(making, ownId(tool), `${by} stands in for it`)
+      if (by !== undefined) takeOut(making, ownId(tool), `${by} replaces it`)
     }
   if (own === undefined || own.size === 0) return
   const providing = new Set([...owners].flatMap(({ id, provides }) => (provides === undefined ? [] : [id])))
@@ -43,13 +42,13 @@ export function standAside(
   for (const { tool } of clashing) {
     const other = names.get(actionOf(tool).toLowerCase())
     if (other === undefined) continue
-    const why = `it is called like ${other}`
+    const why = `it has the same name as ${other}`
     takeOut(making, ownId(tool), why)
     skipped(tool.id, why)
   }
 }
 
-/** Whatever it is called for this caller. */
+/** Catalogue id, also if this caller knows the tool by an alias. */
 const ownId = (tool: Tool): string => (tool.itself ?? tool).id
 
 function takeOut({ tools, byId, hidden }: Making, id: string, reason: string): void {
@@ -60,7 +59,7 @@ function takeOut({ tools, byId, hidden }: Making, id: string, reason: string): v
   hidden.set(id, { kind: 'unavailable', stage: 'replacement', reason })
 }
 
-/** The first visible tool of a server that is there for something, by what that is. */
+/** The first visible tool of each server that provides something, by what it provides. */
 function standInsOf(tools: readonly ViewTool[], owners: Iterable<Owner>): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const { id, provides } of owners) {
@@ -71,7 +70,7 @@ function standInsOf(tools: readonly ViewTool[], owners: Iterable<Owner>): Readon
   return found
 }
 
-/** What the tools of modules are called, without their module. */
+/** Ids of modules' tools, by their names without the module, in lower case. */
 function namesOfModules(tools: readonly ViewTool[]): ReadonlyMap<string, string> {
   const names = new Map<string, string>()
   for (const { tool } of tools) {

@@ -6,7 +6,7 @@ import { run } from '../process.ts'
 import { calling, saying, scriptedEndpoint } from './endpoint.ts'
 
 const root = join(import.meta.dirname, '../..')
-const page = readFileSync(join(root, 'docs/agent.md'), 'utf8')
+const page = readFileSync(join(root, 'docs/guides/agents.md'), 'utf8')
 const programs = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, code = '']) => code)
 
 /** What each program on the page prints. */
@@ -18,8 +18,8 @@ const PRINTED: readonly (readonly (string | RegExp)[])[] = [
   [/intent: 'greet'/, /tools: \[ 'web__search' \]/, 'I asked a tool for it.'],
 ]
 
-describe('the programs in docs/agent.md', () => {
-  it('are all here', () => expect(programs).toHaveLength(PRINTED.length))
+describe('the programs in docs/guides/agents.md', () => {
+  it('are all tested here', () => expect(programs).toHaveLength(PRINTED.length))
 
   it.each(PRINTED.map((printed, at) => [at + 1, programs[at], printed] as const))(
     'run: number %i',

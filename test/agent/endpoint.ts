@@ -4,9 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { Answer } from '../app.ts'
 
-/** What the model says to a request: a message, or an answer of the server with its status. */
+/** The model's reply to a request: a message, or a response of the server with its status. */
 export type Reply = { readonly message: object } | { readonly status: number; readonly body: string }
-/** @param body the request, @param round how many came before it */
+/**
+ * @param body of the request
+ * @param round number of earlier requests
+ */
 export type Script = (body: Answer, round: number) => Reply | Promise<Reply>
 
 export interface ScriptedEndpoint {
@@ -16,7 +19,7 @@ export interface ScriptedEndpoint {
   readonly authorization: (string | undefined)[]
 }
 
-/** A model behind an OpenAI-compatible server on this machine that says what a script says; gone with the test. */
+/** A scripted model behind a local OpenAI-compatible server; stopped with the test. */
 export async function scriptedEndpoint(script: Script): Promise<ScriptedEndpoint> {
   const requests: Answer[] = []
   const authorization: (string | undefined)[] = []

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createCitations, urlsIn } from '../../src/agent/citations.ts'
-import { createIntentRouter } from '../../src/agent/intents.ts'
-import { stripToolNames } from '../../src/agent/strip.ts'
+import { createIntentRouter } from '../../src/agent/intent-router.ts'
+import { stripToolNames } from '../../src/agent/strip-tool-names.ts'
 
-describe('a router before the model [SBS-16]', () => {
+describe('an intent router [SBS-16]', () => {
   const router = createIntentRouter<string>([
     { name: 'anything', priority: -1, match: () => true, route: () => 'the model' },
     { name: 'weather', match: /\bweather in (\w+)/gi, route: (match) => `weather ${(match as RegExpExecArray)[1]}` },
@@ -16,23 +16,23 @@ describe('a router before the model [SBS-16]', () => {
     },
   ])
 
-  it('asks the highest priority first, and the first of equals', () => {
+  it('tries higher priorities first, and ties in order', () => {
     expect(router('Help')).toEqual({ intent: 'help', value: 'a list of commands' })
     expect(router('help me')).toEqual({ intent: 'also help', value: 'short' })
   })
 
-  it('goes on where an intent does not want the text after all', () => {
+  it('tries the next intent when one declines', () => {
     expect(router('please help me, what is the weather in Ulm?')).toEqual({ intent: 'weather', value: 'weather Ulm' })
     expect(router('sing')).toEqual({ intent: 'anything', value: 'the model' })
   })
 
-  it('sends equal texts the same way, also with an expression that remembers', () => {
+  it('routes equal texts the same way, also with a stateful expression', () => {
     const twice = [router('weather in Rome'), router('weather in Rome')]
     expect(twice[0]).toEqual({ intent: 'weather', value: 'weather Rome' })
     expect(twice[1]).toEqual(twice[0])
   })
 
-  it('is typed by what its intents answer, and each by what it found', () => {
+  it('infers the types of what intents return and match', () => {
     const route = createIntentRouter([
       { name: 'help', match: /^help$/i, route: () => 'Ask me anything.' },
       { name: 'greet', match: /^greet (\w+)/i, route: ([, name]) => ({ tool: 'hello__say_hello', args: { name } }) },
@@ -42,13 +42,13 @@ describe('a router before the model [SBS-16]', () => {
     expect(tool).toBe('hello__say_hello')
   })
 
-  it('knows nothing where nothing fits', () => {
+  it('returns undefined when nothing matches', () => {
     expect(createIntentRouter([])('hello')).toBeUndefined()
   })
 })
 
-describe('addresses that tools name [SBS-16]', () => {
-  it('are found once each, without what prose puts around them', () => {
+describe('URLs in tool results [SBS-16]', () => {
+  it('are found once each, without surrounding punctuation', () => {
     const text =
       'See https://example.com/a?b=1#c, (http://example.org/x_(y)) and <https://example.com/a?b=1#c>. Also **https://a.test/**, "https://b.test/q;" https://c.test/[1]].'
     expect(urlsIn(text)).toEqual([
@@ -61,14 +61,14 @@ describe('addresses that tools name [SBS-16]', () => {
     expect(urlsIn('https:// http://. ftp://x.test plain')).toEqual([])
   })
 
-  it('are found in JSON as well', () => {
+  it('are found in JSON', () => {
     expect(urlsIn(JSON.stringify({ url: 'https://a.test/b', also: ['https://c.test'] }))).toEqual([
       'https://a.test/b',
       'https://c.test',
     ])
   })
 
-  it('are kept with the tools that had them, and those an answer uses are told', () => {
+  it('are stored with their tools, and those used in an answer are returned', () => {
     const citations = createCitations()
     citations.add('web__search', 'https://a.test and https://b.test')
     citations.add('web__read', 'https://a.test')
@@ -81,13 +81,13 @@ describe('addresses that tools name [SBS-16]', () => {
     ])
   })
 
-  it('are looked for in time that grows with the text', () => {
+  it('are found in linear time', () => {
     for (const piece of [')', 'http://a', `https://a.test/${')'.repeat(1_900)} `, 'https://', 'h'])
       expect(urlsIn(piece.repeat(Math.ceil(1_000_000 / piece.length))).length).toBeLessThanOrEqual(1_000)
   })
 })
 
-describe('names of tools in an answer [SBS-16]', () => {
+describe('tool names in an answer [SBS-16]', () => {
   const names = ['weather__forecast', 'weather.forecast', 'search', 'get_tool']
   it.each([
     ['I used `weather__forecast` to look.', 'I used a tool to look.'],
@@ -103,7 +103,7 @@ describe('names of tools in an answer [SBS-16]', () => {
     expect(stripToolNames(text, names)).toBe(stripped)
   })
 
-  it('are looked for in time that grows with the text', () => {
+  it('are found in linear time', () => {
     for (const piece of ['`', 'a(', 'a.', '```', 'weather__forecast(', ' '])
       expect(typeof stripToolNames(piece.repeat(Math.ceil(1_000_000 / piece.length)), names)).toBe('string')
   })

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { geminiSchema } from '../../src/agent/gemini.ts'
 import { serializeTools, TOOL_FORMATS } from '../../src/agent/serialize.ts'
 import { createToolset } from '../../src/agent.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 
-/** The bundled tools and one with a name and a schema that no provider takes as they are. */
+/** The bundled tools, and one whose name and schema every provider rejects unchanged. */
 async function toolset() {
   const { app } = await startApp({ exposure: { mode: 'direct', primitives: false } })
   const schema = {
@@ -32,8 +32,8 @@ async function toolset() {
   return { app, tools: await createToolset({ app }) }
 }
 
-describe('tools in the words of a provider [TOM-15]', () => {
-  it.each(TOOL_FORMATS)('%s: as reviewed, under legal names', async (format) => {
+describe('tools in the format of a provider [TOM-15]', () => {
+  it.each(TOOL_FORMATS)('%s: match the reviewed snapshot, with valid names', async (format) => {
     const { tools } = await toolset()
     const declared = tools.serialize(format)
     const file = join(import.meta.dirname, `../snapshots/formats/${format}.json`)
@@ -54,7 +54,7 @@ describe('tools in the words of a provider [TOM-15]', () => {
     expect(Object.fromEntries(own)).toEqual(schemas)
   })
 
-  it('are the five that find the others where those are not listed', async () => {
+  it('are the five meta-tools in discovery mode', async () => {
     const { app } = await startApp({ exposure: { mode: 'discovery' } })
     const tools = await createToolset({ app })
     expect(tools.serialize('anthropic').map(({ name }) => name)).toEqual(
@@ -62,14 +62,14 @@ describe('tools in the words of a provider [TOM-15]', () => {
     )
   })
 
-  it('are nothing where there are none', () => {
+  it('are empty if there are no tools', () => {
     expect(serializeTools([], 'gemini')).toEqual([])
     expect(serializeTools([], 'openai')).toEqual([])
   })
 })
 
 describe('a schema for Gemini', () => {
-  it('has no more than it takes', () => {
+  it('contains only supported keywords', () => {
     const schema = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
@@ -111,7 +111,7 @@ describe('a schema for Gemini', () => {
     })
   })
 
-  it('is one object where the original has alternatives at the top', () => {
+  it('is a single object if the original has alternatives at the top', () => {
     const schema = {
       anyOf: [
         { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
@@ -124,7 +124,7 @@ describe('a schema for Gemini', () => {
     })
   })
 
-  it('ends, however deep the original is', () => {
+  it('is finite, however deep the original is', () => {
     let schema: Record<string, unknown> = { type: 'string' }
     for (let depth = 0; depth < 500; depth++) schema = { type: 'object', properties: { a: schema } }
     expect(JSON.stringify(geminiSchema(schema)).length).toBeLessThan(2_000)

@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createToolset, startApp as startAppOf, type ToolsetOptions } from '../../src/agent.ts'
-import { localCaller } from '../../src/core/context.ts'
-import { valueResult } from '../../src/core/result.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { valueResult } from '../../src/core/tool-result.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
 import { cli, place, run } from '../process.ts'
 import { makeTool } from '../tools.ts'
@@ -18,7 +18,7 @@ async function open(options: ToolsetOptions = {}) {
 }
 
 describe('a toolset', () => {
-  it('has the bundled tools where nothing is configured', async () => {
+  it('has the bundled tools without configuration', async () => {
     const toolset = await open()
     expect(toolset.list().map(({ name }) => name)).toContain('hello__say_hello')
     expect(await toolset.call('hello__say_hello', { name: 'Ada' })).toMatchObject({
@@ -28,7 +28,7 @@ describe('a toolset', () => {
     })
   })
 
-  it('reads a configuration file, or what would be in one, with its variables', async () => {
+  it('accepts a configuration file, or its content, with variables', async () => {
     const dir = temporaryFolder()
     const config = join(dir, 'mcp.config.json')
     writeFileSync(config, '{ "exposure": { "mode": "discovery", "primitives": false } }')
@@ -38,12 +38,12 @@ describe('a toolset', () => {
     expect(inline.list().length).toBeGreaterThan(5)
   })
 
-  it('refuses a configuration that cannot be used, as the command line does', async () => {
+  it('rejects an invalid configuration like the command line does', async () => {
     await expect(open({ config: '/nowhere/mcp.config.json' })).rejects.toMatchObject({ code: 'E_CONFIG_MISSING' })
     await expect(open({ config: { exposure: { mode: 'loud' } } })).rejects.toMatchObject({ code: 'E_CONFIG_INVALID' })
   })
 
-  it('refuses one in a program that does not catch that in lines that can be read', async () => {
+  it('reports an uncaught configuration error in readable lines', async () => {
     const { dir, env } = place()
     const script = join(dir, 'agent.mjs')
     writeFileSync(
@@ -57,7 +57,7 @@ await createToolset({ config: '/nowhere/mcp.config.json' })
     expect(stderr.split('\n').filter((line) => line.length > 500)).toEqual([])
   })
 
-  it('waits for servers that were never seen, and calls them', async () => {
+  it('waits for servers that were never connected, and calls their tools', async () => {
     const toolset = await open({ config: { mcpServers: { everything: servers.everything } } })
     expect(toolset.list().map(({ name }) => name)).toContain('everything__echo')
     expect(await toolset.call('everything__echo', { message: 'hi' })).toEqual({
@@ -70,7 +70,7 @@ await createToolset({ config: '/nowhere/mcp.config.json' })
     expect(picture.files[0]?.mimetype).toBe('image/png')
   })
 
-  it('answers a program that does nothing but wait for it, and lets it end', async () => {
+  it('answers a program that only waits for it, and lets it exit', async () => {
     const { dir, env } = place()
     const script = join(dir, 'agent.mjs')
     const mute = { command: process.execPath, args: ['-e', 'process.exit(1)'] }
@@ -85,7 +85,7 @@ await toolset.close()
     expect((await run(process.execPath, [script], { env })).stdout).toBe('true {"message":"Hello, Ada!"}\n')
   })
 
-  it('runs tools by any spelling, with the same help, policy and limits as any client', async () => {
+  it('runs tools by any spelling, with the same hints, policy and limits as for clients', async () => {
     const toolset = await open({ config: { policy: { deny: ['hello.status'] }, exposure: { mode: 'discovery' } } })
     expect((await toolset.call('hello.say_hello', { name: 'A' })).isError).toBe(false)
     expect((await toolset.call('execute_tool', { name: 'hello.say_hello', params: { name: 'A' } })).isError).toBe(false)
@@ -100,7 +100,7 @@ await toolset.close()
     expect((await toolset.call('search_tools', 'x')).text).toMatch(/^E_VALIDATION: Invalid params for search_tools/)
   })
 
-  it('tells what a tool sent beside its result, and reports progress', async () => {
+  it('returns files and warnings of a tool, and reports progress', async () => {
     const { app } = await startApp({})
     const tool = makeTool('test.send', {
       async run(_input, ctx) {
@@ -119,7 +119,7 @@ await toolset.close()
     expect(told).toEqual([[1, 1, undefined]])
   })
 
-  it('sees what its profile sees, and knows the provider of that', async () => {
+  it("sees the tools of its profile, and uses the profile's provider", async () => {
     const config = {
       exposure: { primitives: false },
       profiles: { local: { provider: 'ollama', use: ['hello'] } },
@@ -136,7 +136,7 @@ await toolset.close()
     })
   })
 
-  it('calls as whom it was opened for', async () => {
+  it('calls as its own principal', async () => {
     const { app } = await startApp({ profiles: { work: {} } })
     const whoami = makeTool('test.whoami', {
       run: async (_input, { caller }) => valueResult([caller.principal, caller.profile]),
@@ -146,7 +146,7 @@ await toolset.close()
     expect((await toolset.call('test.whoami')).data).toEqual(['ann', 'work'])
   })
 
-  it('is one of several over an app that was started for them, each with its own caller', async () => {
+  it('can share an app with others, each with its own caller', async () => {
     const dir = temporaryFolder()
     const env = { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
     const config = { mcpServers: { everything: servers.everything }, profiles: { few: { use: ['hello'] } } }
@@ -167,7 +167,7 @@ await toolset.close()
     expect((await ann.call('everything__echo', { message: 'hi' })).text).toBe('Echo: hi')
   })
 
-  it('keeps how tools are shown, and leaves an app of others running', async () => {
+  it('keeps its exposure mode, and does not stop an app that it did not start', async () => {
     const { app } = await startApp({ exposure: { estimator: 'flat', contextWindow: 16_000 } })
     const toolset = await createToolset({ app })
     expect(toolset.list().map(({ name }) => name)).toContain('hello__status')
@@ -180,7 +180,7 @@ await toolset.close()
     expect((await (await createToolset({ app })).call('hello.status')).isError).toBe(false)
   })
 
-  it('gives the prompt its provider needs, with what the operator adds', async () => {
+  it("creates the prompt for its provider, with the operator's additions", async () => {
     const toolset = await open({ config: { server: { instructions: 'Speak Latin.' } } })
     expect(toolset.systemPrompt({ provider: 'openai' })).not.toContain('AVAILABLE TOOLS')
     expect(toolset.systemPrompt({ provider: 'LM Studio' })).toContain('AVAILABLE TOOLS')
@@ -194,8 +194,8 @@ await toolset.close()
   })
 })
 
-describe('what is published', () => {
-  it('is one copy with the rest of the package', async () => {
+describe('the published package', () => {
+  it('contains one copy of the shared code', async () => {
     const built = (name: string) => import(join(import.meta.dirname, '../../dist', name))
     const [library, agent] = await Promise.all([built('index.js'), built('agent.js')])
     const failed = agent.createToolset({ config: '/nowhere.json' }).catch((error: unknown) => error)

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { createCatalog, type OwnerInfo } from '../../src/catalog/catalog.ts'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import type { OwnerInfo } from '../../src/catalog/owner.ts'
 import { makeTool } from '../tools.ts'
 
 const owner = (id: string): OwnerInfo => ({ id, summary: id, origin: 'module', state: 'ready' })
 
-describe('the catalogue', () => {
-  it('replaces all tools of an owner at once, and tells listeners what was and what is', () => {
+describe('the catalog', () => {
+  it('replaces all tools of an owner atomically, and passes the old and new ones to listeners', () => {
     const catalog = createCatalog()
     catalog.set(owner('a'), { tools: [makeTool('a.one')] })
     const seen: string[][] = []
@@ -14,7 +15,7 @@ describe('the catalogue', () => {
     expect(seen).toEqual([['a.one', '->', 'a.two', 'a.three']])
   })
 
-  it('changes nothing when a set is refused', () => {
+  it('is unchanged when a set is rejected', () => {
     const catalog = createCatalog(new Set(['search_tools']))
     catalog.set(owner('a'), { tools: [makeTool('a.one')] })
     expect(() => catalog.set(owner('a'), { tools: [makeTool('a.x'), makeTool('a.x')] })).toThrow(
@@ -28,7 +29,7 @@ describe('the catalogue', () => {
     expect(catalog.snapshot().version).toBe(1)
   })
 
-  it('keeps an owner in its place when it changes', () => {
+  it('keeps the position of an owner that changes', () => {
     const catalog = createCatalog()
     catalog.set(owner('a'), { tools: [makeTool('a.t')] })
     catalog.set(owner('b'), { tools: [makeTool('b.t')] })
@@ -38,81 +39,12 @@ describe('the catalogue', () => {
     expect([...catalog.snapshot().byId.keys()]).toEqual(['b.t'])
   })
 
-  it('keeps old snapshots as they were', () => {
+  it('does not change old snapshots', () => {
     const catalog = createCatalog()
     catalog.set(owner('a'), { tools: [makeTool('a.t')] })
     const before = catalog.snapshot()
     catalog.describe('a', { state: 'failing', reason: 'gone' })
     expect(before.owners.get('a')?.state).toBe('ready')
     expect(catalog.snapshot().owners.get('a')).toMatchObject({ state: 'failing', reason: 'gone' })
-  })
-
-  it('tells a tool by its owner alone where nothing else could be meant', () => {
-    const catalog = createCatalog(new Set(['search_tools']))
-    catalog.set(owner('a'), { tools: [makeTool('a.one'), makeTool('a.both', { name: 'both' })] })
-    catalog.set(owner('b'), { tools: [makeTool('b.both', { name: 'BOTH' }), makeTool('b.search_tools')] })
-    const { quick, byId, byName } = catalog.snapshot()
-    expect(quick('a.one')).toBe(byId.get('a.one'))
-    expect(quick('a__one')).toBe(byName.get('a__one'))
-    // Two want that name, so that neither has it, by its id neither.
-    for (const name of ['both', 'BOTH', 'a.both', 'A__one', 'a.none', 'none']) expect(quick(name), name).toBeUndefined()
-    catalog.set(owner('b'), { tools: [] })
-    expect(catalog.snapshot().quick('both')?.id).toBe('a.both')
-  })
-
-  it('tells none so where one may stand in for another', () => {
-    const catalog = createCatalog()
-    catalog.set(owner('a'), { tools: [makeTool('a.one')] })
-    catalog.set(owner('b'), { tools: [makeTool('b.two', { replaces: 'a.one' })] })
-    expect(catalog.snapshot().quick('a.one')).toBeUndefined()
-  })
-})
-
-describe('tools that nobody looked at yet', () => {
-  const unread = () => {
-    const tools = [makeTool('mcp_a.one', { origin: 'upstream' }), makeTool('mcp_a.two', { origin: 'upstream' })]
-    const [one] = tools
-    const asked: string[] = []
-    let isRead = false
-    const catalog = createCatalog()
-    catalog.set(
-      { id: 'mcp_a', summary: 'A', origin: 'upstream', state: 'ready' },
-      {
-        tools: {
-          read() {
-            isRead = true
-            asked.push('all')
-            return { tools, withheld: [], notice: 'something waits' }
-          },
-          get isRead() {
-            return isRead
-          },
-          byId: (id) => (id === one?.id ? one : undefined),
-          byName: (name) => (name === one?.name.toLowerCase() ? one : undefined),
-          wants: (name) => tools.some((each) => each.name.toLowerCase() === name),
-        },
-      },
-    )
-    return { catalog, asked, one }
-  }
-
-  it('are called one by one, and looked at together for who wants more', () => {
-    const { catalog, asked, one } = unread()
-    catalog.describe('mcp_a', { state: 'connecting' })
-    const snapshot = catalog.snapshot()
-    expect(snapshot.quick('mcp_a.one')).toBe(one)
-    expect(snapshot.quick('mcp_a.two')).toBeUndefined()
-    expect(asked).toEqual([])
-    expect(snapshot.owners.get('mcp_a')?.unread).toBeDefined()
-    expect(snapshot.tools.map(({ id }) => id)).toEqual(['mcp_a.one', 'mcp_a.two'])
-    const owner = snapshot.owners.get('mcp_a')
-    expect([owner?.unread, owner?.notice, owner?.withheld, owner?.state]).toEqual([
-      undefined,
-      'something waits',
-      [],
-      'connecting',
-    ])
-    expect(snapshot.quick('mcp_a.two')?.id).toBe('mcp_a.two')
-    expect(asked).toEqual(['all'])
   })
 })

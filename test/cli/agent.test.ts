@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { parseToolCalls } from '../../src/agent/parse.ts'
-import { run } from '../../src/cli/run.ts'
+import { parseToolCalls } from '../../src/agent/parse-tool-calls.ts'
+import { run } from '../../src/cli/run-command.ts'
 import { temporaryFolder } from '../app.ts'
 import { folder, pegboard, terminal } from './terminal.ts'
 
-/** Runs one command line with something on its stdin. */
+/** Runs one command with input on stdin. */
 async function piped(text: string, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const { io, out, err, input } = terminal(temporaryFolder(), false)
   input.end(text)
@@ -13,7 +13,7 @@ async function piped(text: string, ...argv: string[]): Promise<{ code: number; o
 
 describe('pegboard parse', () => {
   const answer = 'Let me look.\n<tool_call>{"name": "a.b", "arguments": {"x": 1}}</tool_call>'
-  it('gives the calls of a text, a line each, and the rest [DIG-39]', async () => {
+  it('prints the calls in a text, one per line, and the rest of the text [DIG-39]', async () => {
     expect(await piped(answer, 'parse')).toEqual({
       code: 0,
       out: '{"name":"a.b","arguments":{"x":1}}\n\nLet me look.\n',
@@ -22,12 +22,12 @@ describe('pegboard parse', () => {
     expect((await piped('Nothing {here}.', 'parse')).out).toBe('Nothing {here}.\n')
   })
 
-  it('gives them as one document with --json', async () => {
+  it('prints one document with --json', async () => {
     const { out } = await piped(answer, 'parse', '--json')
     expect(JSON.parse(out)).toEqual({ calls: [{ name: 'a.b', arguments: { x: 1 } }], text: 'Let me look.' })
   })
 
-  it('says what it waits for in a terminal', async () => {
+  it('says on a terminal that it waits for input', async () => {
     const { code, err } = await pegboard(temporaryFolder(), 'parse')
     expect(code).toBe(2)
     expect(err).toContain('parse reads what a model wrote from stdin')
@@ -35,7 +35,7 @@ describe('pegboard parse', () => {
 })
 
 describe('pegboard prompt', () => {
-  it('shows what a model is told [DIG-37]', async () => {
+  it('prints the system prompt [DIG-37]', async () => {
     const { dir, remove } = folder({ 'mcp.config.json': { exposure: { mode: 'discovery' } } })
     const { out, code } = await pegboard(
       dir,
@@ -57,14 +57,14 @@ describe('pegboard prompt', () => {
   it.each([
     ['--mode', 'text'],
     ['--provider', 'ollama'],
-  ])('has every tool with %s %s [DIG-38]', async (option, value) => {
+  ])('lists every tool with %s %s [DIG-38]', async (option, value) => {
     const { out } = await pegboard(temporaryFolder(), 'prompt', option, value)
     expect(out).toContain('\nAVAILABLE TOOLS\n')
     expect(out).toContain('\n## hello__say_hello\n')
     expect(parseToolCalls(out).calls).toHaveLength(1)
   })
 
-  it('says as JSON which mode it is, and refuses one there is none of', async () => {
+  it('prints the mode as JSON, and rejects an unknown one', async () => {
     const { out } = await pegboard(temporaryFolder(), 'prompt', '--json')
     expect(JSON.parse(out)).toMatchObject({ mode: 'native', prompt: expect.stringMatching(/^You are assistant/) })
     const { code, err } = await pegboard(temporaryFolder(), 'prompt', '--mode', 'loud')
@@ -73,7 +73,7 @@ describe('pegboard prompt', () => {
 })
 
 describe('pegboard list --format', () => {
-  it('gives the tools that clients are shown in the words of a provider [TOM-15]', async () => {
+  it("prints the listed tools in a provider's format [TOM-15]", async () => {
     const { out } = await pegboard(temporaryFolder(), 'list', '--format', 'anthropic')
     const tools = JSON.parse(out)
     expect(tools.map(({ name }: { name: string }) => name)).toContain('hello__say_hello')
@@ -82,7 +82,7 @@ describe('pegboard list --format', () => {
     expect(gemini[0].functionDeclarations).toHaveLength(tools.length)
   })
 
-  it('refuses a format there is none of, and one for anything but tools', async () => {
+  it('rejects unknown formats, and formats for anything but tools', async () => {
     const wrong = await pegboard(temporaryFolder(), 'list', '--format', 'xml')
     expect([wrong.code, wrong.err]).toEqual([
       2,

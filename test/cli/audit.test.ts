@@ -1,14 +1,14 @@
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
-import { createChain } from '../../src/observe/chain.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { createChain } from '../../src/observe/hash-chain.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from './terminal.ts'
 
 const key = Buffer.alloc(32, 1)
 
-/** A folder with a log of so many lines, some of them in older files. */
+/** A folder with a log of this many lines, some of them in rotated files. */
 function logged(perFile: Readonly<Record<string, number>>) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, '.state'))
@@ -23,16 +23,16 @@ function logged(perFile: Readonly<Record<string, number>>) {
   return { dir, file: join(dir, '.state', 'audit.jsonl') }
 }
 
-test('a log that is as it was written is said to be so, with the files that were put aside', async () => {
+test('an unchanged log is reported as valid, including rotated files', async () => {
   const { dir } = logged({ 'audit.jsonl.2': 2, 'audit.jsonl.1': 2, 'audit.jsonl': 3 })
   expect(await pegboard(dir, 'audit', 'verify')).toEqual({
     code: 0,
-    out: '7 lines in 3 files, all as they were written.\n',
+    out: '7 lines in 3 files, no line changed, inserted or deleted.\n',
     err: '',
   })
 })
 
-test('what the server writes holds', async () => {
+test('what the server writes is valid', async () => {
   const dir = temporaryFolder()
   const { app } = await startApp({ audit: { enabled: true } }, dir)
   for (const name of ['Ada', 'Bob']) await app.call({ name: 'hello.say_hello', input: { name }, caller: localCaller })
@@ -46,10 +46,10 @@ test('what the server writes holds', async () => {
     '--key',
     join(state, 'audit.key'),
   )
-  expect([code, out]).toEqual([0, '2 lines in 1 file, all as they were written.\n'])
+  expect([code, out]).toEqual([0, '2 lines in 1 file, no line changed, inserted or deleted.\n'])
 })
 
-test('lines that were changed, put in or taken away are named, and the exit code is 1', async () => {
+test('changed, inserted and deleted lines are listed, and the exit code is 1', async () => {
   const { dir, file } = logged({ 'audit.jsonl': 6 })
   const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
   lines[1] = String(lines[1]).replace('audit.jsonl 2', 'audit.jsonl 9')
@@ -63,7 +63,7 @@ test('lines that were changed, put in or taken away are named, and the exit code
       'audit.jsonl:3: lines before it are missing',
       'audit.jsonl:4: not a signed line',
       'audit.jsonl:5: lines before it are missing',
-      '6 lines in 1 file, 4 not as they were written.',
+      '6 lines in 1 file, 4 changed, inserted or deleted.',
       '',
     ],
   ])
@@ -71,7 +71,7 @@ test('lines that were changed, put in or taken away are named, and the exit code
   expect(told).toMatchObject({ files: [file], lines: 6, breaks: [{ file, line: 2, what: 'changed' }, {}, {}, {}] })
 })
 
-test('without a log, a key or a word of what to do nothing is made, and it is said what is missing', async () => {
+test('without a log, a key or a subcommand, nothing is created and the error says what is missing', async () => {
   const dir = temporaryFolder()
   expect((await pegboard(dir, 'audit')).code).toBe(2)
   const none = await pegboard(dir, 'audit', 'verify')
@@ -85,7 +85,7 @@ test('without a log, a key or a word of what to do nothing is made, and it is sa
   expect((await pegboard(other, 'audit', 'verify', 'no-such-file')).code).toBe(1)
 })
 
-test('a log that was emptied, cut at its end or at its beginning, or removed is told from a whole one', async () => {
+test('a log that was emptied, cut at either end, or removed is detected', async () => {
   const dir = temporaryFolder()
   const config = join(dir, 'mcp.config.json')
   const settings = { audit: { enabled: true, maxBytes: 4_096, keep: 3 } }
@@ -104,7 +104,7 @@ test('a log that was emptied, cut at its end or at its beginning, or removed is 
   await app.stop()
   expect(await verify()).toMatchObject({
     code: 0,
-    out: expect.stringMatching(/^\d+ lines in 4 files, all as they were/),
+    out: expect.stringMatching(/^\d+ lines in 4 files, no line changed/),
   })
 
   const whole = readFileSync(log, 'utf8')

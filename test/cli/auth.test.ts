@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { run } from '../../src/cli/run.ts'
+import { run } from '../../src/cli/run-command.ts'
 import { authorization, browse, resource } from '../upstream/oauth/rig.ts'
 import { folder, terminal } from './terminal.ts'
 
-/** A folder with a configuration of these servers, and a browser that a person drives. */
+/** A folder with a configuration of these servers, and a scripted browser. */
 async function withPerson(
   servers: (url: string) => object,
   test: (at: {
@@ -60,7 +60,7 @@ const remote = (url: string) => ({
 })
 
 describe('pegboard auth', () => {
-  it('logs in by the browser, shows the login without its tokens, and logs out', () =>
+  it('logs in through the browser, shows the login without tokens, and logs out', () =>
     withPerson(remote, async ({ pegboard, opened }) => {
       const first = await pegboard('auth', 'web')
       expect(first).toMatchObject({
@@ -88,7 +88,7 @@ describe('pegboard auth', () => {
       expect((await pegboard('auth')).out).toMatch(/^web +not logged in; has not asked for a login$/m)
     }))
 
-  it('logs in one principal of a server where each has its own login', () =>
+  it('logs in one principal of a server with a login for each principal', () =>
     withPerson(remote, async ({ pegboard }) => {
       expect(await pegboard('auth', 'each', '--principal', 'ann', '--json')).toMatchObject({ code: 0 })
       const state = async (principal: string) =>
@@ -97,7 +97,7 @@ describe('pegboard auth', () => {
       expect(await state('bob')).toMatchObject({ principal: 'bob', state: 'not logged in' })
     }))
 
-  it('shows a login whose tokens cannot be read beside the others, and makes it anew', () =>
+  it('shows a login whose tokens cannot be read, and replaces it', () =>
     withPerson(remote, async ({ pegboard, dir }) => {
       await pegboard('auth', 'web')
       const folder = join(dir, '.state/auth')
@@ -113,26 +113,26 @@ describe('pegboard auth', () => {
       expect((await pegboard('auth')).out).toMatch(/^web +logged in +renewed by itself\n/)
     }))
 
-  it('is what a call of a server never seen says is missing', () =>
+  it('is suggested by a call to a server that needs a login', () =>
     withPerson(
       (url) => ({ web: { url } }),
       async ({ pegboard }) => {
         const { code, err } = await pegboard('call', 'mcp_web.who')
         expect(code).toBe(1)
         expect(err).toMatch(
-          /^pegboard: E_AUTH_REQUIRED: mcp_web: it wants a login: run `pegboard --config \S+mcp\.config\.json auth web`\./,
+          /^pegboard: E_AUTH_REQUIRED: mcp_web: it requires a login: run `pegboard --config \S+mcp\.config\.json auth web`\./,
         )
       },
     ))
 
-  it('is not what a call says of a server that refuses the key of the file', () =>
+  it('is not suggested by a call to a server that rejects a configured key', () =>
     withPerson(
       (url) => ({ web: { url, headers: { Authorization: 'Bearer of-last-year' } } }),
       async ({ pegboard }) => {
         const { code, err } = await pegboard('call', 'mcp_web.who')
         expect(code).toBe(1)
         expect(err).toBe(
-          'pegboard: E_AUTH_REQUIRED: mcp_web: it refuses what it is given by mcpServers.web.headers (HTTP 401). ' +
+          'pegboard: E_AUTH_REQUIRED: mcp_web: it rejects the value of mcpServers.web.headers (HTTP 401). ' +
             'Tell the person who runs Pegboard; only they can correct that key.\n',
         )
       },
@@ -143,12 +143,15 @@ describe('pegboard auth', () => {
     [['somewhere'], 'there is no server "somewhere"; remote servers are '],
     [
       ['local'],
-      'local is a program on this machine; only remote servers are logged in to. Its keys go into mcpServers.local.env',
+      'local is a local program, and only remote servers have logins; put its keys into mcpServers.local.env',
     ],
-    [['never'], 'never is never logged in to: mcpServers.never.auth.type is none'],
-    [['web', '--principal', 'ann'], 'web has one login for everybody; mcpServers.web.auth.perPrincipal decides'],
+    [['never'], 'never needs no login: mcpServers.never.auth.type is none'],
+    [
+      ['web', '--principal', 'ann'],
+      'web has one login for all principals; set mcpServers.web.auth.perPrincipal to true for separate logins',
+    ],
     [['web', '--timeout', '0'], '--timeout takes a whole number from 1 to 3600, not "0"'],
-  ])('%j is refused: %s', (argv, why) =>
+  ])('%j is rejected: %s', (argv, why) =>
     withPerson(remote, async ({ pegboard, opened }) => {
       const { code, err } = await pegboard('auth', ...argv)
       expect(code).toBe(2)
@@ -157,9 +160,9 @@ describe('pegboard auth', () => {
     }),
   )
 
-  it('with --no-browser opens nothing and reads the address the browser ended at', () =>
+  it('with --no-browser opens nothing and reads the final address of the browser', () =>
     withPerson(remote, async ({ pegboard, opened }) => {
-      // The terminal of the tests has nobody typing: the end of its input is the end of the login.
+      // The terminal of the tests has no user: the end of its input ends the login.
       const pending = pegboard('auth', 'web', '--no-browser', '--timeout', '1')
       expect(await pending).toMatchObject({ code: 1 })
       expect((await pending).err).toContain('Paste the address of the page the browser shows after the login')

@@ -19,6 +19,10 @@ beforeAll(() => {
     'broken.json': { modulesDir: 'broken', mcpServers: { nothing: {} } },
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
+    'frozen.json': {
+      mcpServers: { fetched: { command: 'npx', args: ['-y', 'some-server'] } },
+      policy: { deny: ['fetched.remove', 'nothing.remove'] },
+    },
     'part.json': { profiles: { part: { use: ['notes'] } } },
     'misspelt.json': { modules: { database: { config: { conections: {} } } } },
     'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
@@ -54,7 +58,15 @@ beforeAll(() => {
 afterAll(() => at.remove())
 
 describe('check', () => {
-  it('shows mode, both estimates and the tokens of each category', async () => {
+  it('ignores rules about servers that --frozen skips', async () => {
+    const { out } = await pegboard(at.dir, 'check', '--frozen', '--json', '--config', 'frozen.json')
+    const { warnings } = JSON.parse(out) as { warnings: string[] }
+    expect(warnings.filter((one) => one.startsWith('policy.'))).toEqual([
+      'policy.deny names "nothing.remove", which matches no tool.',
+    ])
+  })
+
+  it('prints the mode, both estimates and the tokens of each category', async () => {
     const { code, report } = await check('good.json')
     expect(code).toBe(0)
     expect(report).toMatchObject({ ok: true, mode: 'direct', budgetTokens: 26_214, warnings: [], errors: [] })
@@ -66,28 +78,28 @@ describe('check', () => {
     expect(sum).toBe(report.estimators.measured.tokens)
   })
 
-  it('names folders and programs that this machine does not have, of what is switched on', async () => {
+  it('reports missing folders and programs of enabled entries', async () => {
     const { report } = await check('absent.json')
-    const named = report.warnings.filter((warning: string) => /does not exist|is not found/.test(warning))
+    const named = report.warnings.filter((warning: string) => /does not exist|not found/.test(warning))
     expect(named).toEqual([
-      `modules.filesystem.config.roots names what does not exist: ${at.dir}/there/nowhere.`,
-      'modules.media.config.speech.command names a program that is not found: no-such-speaker.',
-      'mcpServers.gone.command names a program that is not found: /nowhere/server.',
+      `modules.filesystem.config.roots: ${at.dir}/there/nowhere does not exist.`,
+      'modules.media.config.speech.command: program no-such-speaker not found.',
+      'mcpServers.gone.command: program /nowhere/server not found.',
     ])
   })
 
-  it('of a profile leaves out what that does not have', async () => {
+  it('with a profile ignores what the profile does not have', async () => {
     const { out } = await pegboard(at.dir, 'check', '--json', '--profile', 'part', '--config', 'part.json')
     expect(JSON.parse(out).categories.map(({ id }: { id: string }) => id)).toEqual(['notes'])
   })
 
-  it('says which estimate would choose discovery', async () => {
+  it('says which estimate would select discovery', async () => {
     const { report } = await check('tight.json')
     expect(report.budgetTokens).toBe(200)
     expect(report.estimators.flat.mode).toBe('discovery')
   })
 
-  it('fails for a search model that can never be used', async () => {
+  it('fails for an unusable search model', async () => {
     const { code, report } = await check('model.json')
     expect(code).toBe(1)
     expect(report.errors).toEqual([
@@ -95,7 +107,7 @@ describe('check', () => {
     ])
   })
 
-  it('warns of settings that name nothing, without failing', async () => {
+  it('warns about settings that match nothing, without failing', async () => {
     const { code, report } = await check('typos.json')
     expect(code).toBe(0)
     expect(report.warnings).toEqual([
@@ -107,7 +119,7 @@ describe('check', () => {
     ])
   })
 
-  it('fails on modules and servers that cannot be used, while the rest is there', async () => {
+  it('fails for unusable modules and servers, and still checks the rest', async () => {
     const { code, report } = await check('broken.json')
     expect(code).toBe(1)
     expect(report.ok).toBe(false)
@@ -117,7 +129,7 @@ describe('check', () => {
     expect(report.categories.map((row: { id: string }) => row.id)).toContain('notes')
   })
 
-  it('names a module whose settings are wrong once, as an error', async () => {
+  it('reports a module with invalid settings once, as an error', async () => {
     const { report } = await check('misspelt.json')
     expect(report.errors).toEqual([
       'bundled/database/index.ts: modules.database.config: unknown key "conections"; did you mean "connections"?',
@@ -125,13 +137,13 @@ describe('check', () => {
     expect(report.warnings).toEqual([])
   })
 
-  it('fails on a configuration that cannot be read', async () => {
+  it('fails for a configuration that cannot be read', async () => {
     const { code, report } = await check('wrong.json')
     expect(code).toBe(1)
     expect(report.errors[0]).toContain('unknown key "exposre"; did you mean "exposure"?')
   })
 
-  it('shows what one client is shown: mode, list, names cut, schemas changed and warnings', async () => {
+  it('shows what one client gets: mode, list, shortened names, changed schemas and warnings', async () => {
     const as = async (client: string) => {
       const { out } = await pegboard(at.dir, 'check', '--json', '--config', 'clients.json', '--client', client)
       return JSON.parse(out)
@@ -164,7 +176,7 @@ describe('check', () => {
     ])
     expect(tiny.client.listed).toHaveLength(6)
     expect(tiny.warnings).toEqual([
-      'nothing is known of a client called "tiny": it is shown what everybody can take.',
+      'Pegboard knows no client called "tiny", so it shows what every client supports.',
       '1 of the pinned tools are not listed: this client takes 6 tools.',
       'the tools for parallel and background work are not listed: this client takes 6 tools.',
     ])
@@ -173,7 +185,7 @@ describe('check', () => {
     expect(nobody).toMatch(/^Limits +maxTools 40, schema strict, /m)
   })
 
-  it('reads well', async () => {
+  it('prints readable text', async () => {
     const { out } = await pegboard(at.dir, 'check', '--config', 'good.json')
     expect(out).toMatch(/^Configuration +.*good\.json$/m)
     expect(out).toMatch(/^Mode +direct: /m)

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { fillSections, schemaFile } from '../../src/cli/docs.ts'
-import { clientsTable, commandsTable, errorsTable, settingsTable } from '../../src/cli/generate.ts'
-import { loadConfig } from '../../src/config/load.ts'
-import { configJsonSchema } from '../../src/config/schema.ts'
-import { clientFacts } from '../../src/view/clients.ts'
+import { clientsTable, commandsTable, errorsTable, failureClassesTable, settingsTable } from '../../src/cli/generate.ts'
+import { configJsonSchema } from '../../src/config/config-schema.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { clientFacts } from '../../src/view/client-table.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -28,7 +28,7 @@ describe('generated files', () => {
 describe('settingsTable', () => {
   const table = settingsTable(configJsonSchema())
   it.each([
-    '| `exposure.contextWindow` | integer | `131072` | Context window of the model behind the client, in tokens. |',
+    '| `exposure.contextWindow` | integer | `131072` | Context window of the model of the client, in tokens. |',
     '| `server.http.auth` | "token" \\| "none" | `"token"` |',
     '| `modules.<id>.constraints.blocked_actions` | string[] |',
     '| `modules.<id>.setup[].action` | string |',
@@ -43,7 +43,9 @@ describe('settingsTable', () => {
 
 describe('other tables', () => {
   it('have every code and every command', () => {
-    expect(errorsTable()).toContain('| `E_CONFIG_MISSING` | operator | The configuration file does not exist. |')
+    expect(errorsTable()).toContain(
+      '| `E_CONFIG_MISSING` | operator | `server_setup` | The configuration file does not exist. |',
+    )
     expect(commandsTable()).toContain(
       '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--profile NAME] [--wait SECONDS]` | Search tools',
     )
@@ -51,38 +53,38 @@ describe('other tables', () => {
 })
 
 describe('the page of clients', () => {
-  it('has every client that is known, with where it was read, and is up to date', () => {
+  it('lists every known client with its source, and is up to date', () => {
     const table = clientsTable()
     expect(table).toContain(
       '| Cursor (`cursor`) | `cursor-vscode`, `Cursor` | 40 | 59, with `pegboard` before | strict |',
     )
     for (const { sources } of Object.values(clientFacts)) expect(table).toContain(sources)
-    const page = readFileSync(join(root, 'docs/clients.md'), 'utf8')
+    const page = readFileSync(join(root, 'docs/guides/clients.md'), 'utf8')
     expect(fillSections(page, { clients: table })).toBe(page)
   })
 })
 
 describe('the pages of settings, errors and commands', () => {
   it.each([
-    ['settings', settingsTable(configJsonSchema())],
-    ['errors', errorsTable()],
-    ['commands', commandsTable()],
-  ])('docs/%s.md is up to date', (name, table) => {
-    const page = readFileSync(join(root, `docs/${name}.md`), 'utf8')
-    expect(page).toContain(`<!-- generated:${name} -->`)
-    expect(fillSections(page, { [name]: table })).toBe(page)
+    ['settings', { settings: settingsTable(configJsonSchema()) }],
+    ['errors', { errors: errorsTable(), 'failure-classes': failureClassesTable() }],
+    ['commands', { commands: commandsTable() }],
+  ])('docs/reference/%s.md is up to date', (name, tables) => {
+    const page = readFileSync(join(root, `docs/reference/${name}.md`), 'utf8')
+    for (const section of Object.keys(tables)) expect(page).toContain(`<!-- generated:${section} -->`)
+    expect(fillSections(page, tables)).toBe(page)
   })
 })
 
 describe('fillSections', () => {
-  it('replaces what stands between marks and nothing else', () => {
+  it('replaces the text between markers and nothing else', () => {
     const text = 'a\n<!-- generated:x -->\nold\n<!-- /generated -->\nb\n'
     const filled = 'a\n<!-- generated:x -->\n\nnew $& |\n\n<!-- /generated -->\nb\n'
     expect(fillSections(text, { x: 'new $& |\n' })).toBe(filled)
     expect(fillSections(filled, { x: 'new $& |\n' })).toBe(filled)
   })
 
-  it('refuses a section nothing generates', () => {
+  it('rejects an unknown section', () => {
     expect(() => fillSections('<!-- generated:y -->\n<!-- /generated -->', { x: '' })).toThrow('"y"')
   })
 })
@@ -91,7 +93,7 @@ describe('docs', () => {
   const at = folder({ 'README.md': '# T\n<!-- generated:commands -->\n<!-- /generated -->\n' })
   afterAll(() => at.remove())
 
-  it('reports stale files with --check, rewrites them, and is content then', async () => {
+  it('reports outdated files with --check, rewrites them, and passes afterwards', async () => {
     const stale = await pegboard(at.dir, 'docs', '--check')
     expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
     expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')

@@ -40,7 +40,7 @@ beforeAll(() => {
 afterAll(() => at.remove())
 
 describe('eval', () => {
-  it('prints recall, nDCG, MRR and latency of the product’s own search', async () => {
+  it("prints recall, nDCG, MRR and latency of the product's search", async () => {
     const { code, out } = await pegboard(at.dir, 'eval', ...PRODUCT, '--json')
     expect(code).toBe(0)
     const scores = { 'recall@1': 1, 'recall@3': 1, 'recall@5': 1, 'recall@10': 1, 'nDCG@10': 1, MRR: 1, refused: 0 }
@@ -59,7 +59,7 @@ describe('eval', () => {
     expect(sets[0].languages.xx.queries).toBe(1)
   })
 
-  it('prints a table of sets and one of languages', async () => {
+  it('prints tables by set and by language', async () => {
     const { code, out } = await pegboard(at.dir, 'eval', ...PRODUCT)
     expect(code).toBe(0)
     expect(out).toMatch(/^set +tools +queries +recall@1 .*nDCG@10 +MRR +refused +no-match answered +p50 ms +p95 ms\n/)
@@ -67,7 +67,7 @@ describe('eval', () => {
     expect(out).toMatch(/ en +2 +100\.0 +100\.0/)
   })
 
-  it('takes a folder of corpora and averages over them', async () => {
+  it('accepts a folder of corpora and prints averages', async () => {
     const { code, out } = await pegboard(at.dir, 'eval', '--dir', 'sets')
     expect(code).toBe(0)
     expect(out).toMatch(/^one +2 +1 +100\.0/m)
@@ -77,14 +77,14 @@ describe('eval', () => {
     expect(JSON.parse(one.out).sets).toMatchObject([{ queries: 3 }, { set: 'one', queries: 1 }])
   })
 
-  it('searches among distractors that are not namesakes of a right answer', async () => {
+  it('adds distractors that have another name than the right answers', async () => {
     const { out } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--pool', 'pool.jsonl', '--json')
     expect(JSON.parse(out).sets[0]).toMatchObject({ tools: 4, distractors: 2 })
     const few = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--pool', 'sets', '--pool-size', '1', '--json')
     expect(JSON.parse(few.out).sets[0]).toMatchObject({ tools: 3, distractors: 1 })
   })
 
-  it('writes what each query got', async () => {
+  it('writes the result of each query', async () => {
     const { code } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--per-query', 'rows.jsonl')
     expect(code).toBe(0)
     const [row] = readFileSync(join(at.dir, 'rows.jsonl'), 'utf8').trim().split('\n')
@@ -93,7 +93,7 @@ describe('eval', () => {
     expect(none.err).toMatch(/^pegboard: E_NOT_FOUND: nowhere\/rows\.jsonl cannot be written/)
   })
 
-  it('refuses to write that over a file it reads, under any of its names', async () => {
+  it('refuses to overwrite a file it reads, by any path', async () => {
     symlinkSync('queries.jsonl', join(at.dir, 'symlink.jsonl'))
     linkSync(join(at.dir, 'pool.jsonl'), join(at.dir, 'link.jsonl'))
     writeFileSync(join(at.dir, 'words.json'), '{"search":{"embedder":"none"}}')
@@ -110,7 +110,7 @@ describe('eval', () => {
       const files = [...PRODUCT, '--dir', 'sets', '--pool', 'pool.jsonl', '--config', 'words.json']
       const { code, out, err } = await pegboard(at.dir, 'eval', ...files, '--per-query', target)
       expect([code, out], target).toEqual([2, ''])
-      expect(err).toContain(`--per-query ${target} would be written over `)
+      expect(err).toContain(`--per-query ${target} would overwrite `)
       expect(err).toContain(`${input}, which eval reads`)
       expect(readFileSync(join(at.dir, input), 'utf8')).toBe(before)
     }
@@ -118,7 +118,7 @@ describe('eval', () => {
     expect((await pegboard(at.dir, 'eval', ...pooled)).err).toContain('sets/distractors/tools.jsonl, which eval reads')
   })
 
-  it('refuses a file of tools or queries with nothing in it, by name', async () => {
+  it('rejects an empty tools or queries file by name', async () => {
     const told = async (...argv: string[]) => {
       const { code, out, err } = await pegboard(at.dir, 'eval', ...argv)
       expect([code, out]).toEqual([1, ''])
@@ -135,7 +135,7 @@ describe('eval', () => {
     )
   })
 
-  it('names another model without the secrets in its address', async () => {
+  it('prints the address of a model without secrets', async () => {
     const address = 'openai:http://me:s3@cret@127.0.0.1:1/s3?key=cret'
     const { code, err } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--embedder', address)
     expect(code).toBe(1)
@@ -144,12 +144,12 @@ describe('eval', () => {
     expect(err).not.toContain('cret')
   })
 
-  it('ranks by one lane when asked', async () => {
+  it('ranks with one lane on request', async () => {
     const { out } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--ranker', 'lexical', '--json')
     expect(JSON.parse(out)).toMatchObject({ ranker: 'lexical', sets: [{ 'recall@1': 1 }] })
   })
 
-  it('measures another model, as the configuration or the command line says', async () => {
+  it('evaluates the model of the configuration or the command line', async () => {
     const server = await embeddingsServer()
     onTestFinished(() => server.close())
     const config = { search: { embedder: `openai:${server.base}`, embedderOptions: { model: 'letters' } } }
@@ -165,7 +165,7 @@ describe('eval', () => {
     expect(server.asked.flatMap(({ body }) => body.input)).toHaveLength(texts.length)
   })
 
-  it('measures nothing when the model that was asked for cannot be used', async () => {
+  it('fails when the requested model cannot be used', async () => {
     const { code, out, err } = await pegboard(
       at.dir,
       'eval',
@@ -182,7 +182,7 @@ describe('eval', () => {
     expect([odd.code, odd.err]).toEqual([2, expect.stringContaining('--embedder must be "embedded", "none"')])
   })
 
-  it('names file and line of what it cannot read', async () => {
+  it('reports file and line of invalid input', async () => {
     const read = (tools: string, queries: string) => pegboard(at.dir, 'eval', '--tools', tools, '--queries', queries)
     const bad = await read('bad.jsonl', 'queries.jsonl')
     expect(bad.code).toBe(1)
@@ -191,21 +191,21 @@ describe('eval', () => {
       /^pegboard: E_NOT_FOUND: none\.jsonl cannot be read/,
     )
     expect((await read('tools.jsonl', 'unlabelled.jsonl')).err).toMatch(
-      /E_VALIDATION: unlabelled\.jsonl:1: "query" must be a text and "relevant" a list of ids/,
+      /E_VALIDATION: unlabelled\.jsonl:1: "query" must be a string and "relevant" a list of ids/,
     )
     const empty = await pegboard(at.dir, 'eval', '--dir', 'sets/distractors')
     expect(empty.err).toMatch(/^pegboard: E_NOT_FOUND: sets\/distractors has no corpus\. A corpus is a folder with/)
   })
 
-  it('warns of labels and ids that cannot be right, and goes on', async () => {
+  it('warns about invalid labels and ids, and continues', async () => {
     const odd = await pegboard(at.dir, 'eval', '--tools', 'twice.jsonl', '--queries', 'odd.jsonl', '--json')
     expect(odd.code).toBe(0)
     expect(odd.err).toContain('warning: odd.jsonl:1: no tool is called "t9"; it counts as missed.\n')
-    expect(odd.err).toContain('warning: twice.jsonl:3: "t1" is there already; this one is left out.\n')
+    expect(odd.err).toContain('warning: twice.jsonl:3: duplicate id "t1"; the line is ignored.\n')
     expect(JSON.parse(odd.out).sets[0]).toMatchObject({ set: 'twice', tools: 2, 'recall@10': 0.5 })
   })
 
-  it('says how it is used', async () => {
+  it('prints its usage', async () => {
     const words = async (...argv: string[]) => {
       const { code, err } = await pegboard(at.dir, 'eval', ...argv)
       expect(code).toBe(2)

@@ -1,13 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { run } from '../../src/cli/run.ts'
+import { run } from '../../src/cli/run-command.ts'
 import { temporaryFolder } from '../app.ts'
 import { terminal } from './terminal.ts'
 
 const server = (id: string): string => JSON.stringify({ mcpServers: { [id]: { command: 'no-such-program' } } })
 
-/** A home folder with a project in it. */
+/** A home folder that contains a project. */
 function home() {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'project/deep/er'), { recursive: true })
@@ -32,8 +32,8 @@ async function list(
   return { code, out: out(), err: err() }
 }
 
-describe.runIf(process.platform === 'linux')('the configuration that is used', () => {
-  it('is the nearest one upwards after one confirmation on a terminal', async () => {
+describe.runIf(process.platform === 'linux')('the configuration file', () => {
+  it('is the nearest one upwards, after confirmation on a terminal', async () => {
     const { dir } = home()
     const asked = await list(dir, 'project/deep/er', { answer: 'yes' })
     expect(asked.err).toContain(
@@ -45,21 +45,36 @@ describe.runIf(process.platform === 'linux')('the configuration that is used', (
     expect(again.err).not.toContain('[y/N]')
   })
 
-  it('is not one that nobody confirmed: list says so and fails', async () => {
+  it('is ignored without confirmation: list says so and fails', async () => {
     const { dir } = home()
     expect(await list(dir, 'project')).toMatchObject({
       code: 1,
-      out: 'No servers: mcp.config.json is not read.\n',
-      err: expect.stringContaining('mcp.config.json is not read unless named (--config mcp.config.json)'),
+      out: 'No servers: mcp.config.json is ignored.\n',
+      err: expect.stringContaining(
+        'mcp.config.json is ignored. To use it, run pegboard in a terminal here and confirm it, or pass --config mcp.config.json',
+      ),
     })
     expect(await list(dir, 'project/deep', { answer: 'no' })).toMatchObject({
       code: 1,
-      out: 'No servers: ../mcp.config.json is not read.\n',
+      out: 'No servers: ../mcp.config.json is ignored.\n',
     })
     expect((await list(dir, '.')).out).toBe('No servers.\n')
   })
 
-  it('is --config before PEGBOARD_CONFIG, before a confirmed one, before that of the user', async () => {
+  it('is not read without confirmation: search says so and fails, also with --json', async () => {
+    const { dir } = home()
+    const search = async (...words: string[]) => {
+      const { io, out } = terminal(join(dir, 'project'))
+      const env = { ...io.env, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') }
+      const code = await run(['search', '--wait', '0', ...words], { ...io, env })
+      return { code, out: out() }
+    }
+    const unlike = 'zqxjv'
+    expect(await search(unlike)).toEqual({ code: 1, out: 'Nothing matches: mcp.config.json is ignored.\n' })
+    expect(await search(unlike, '--json')).toEqual({ code: 1, out: '[]\n' })
+  })
+
+  it("is --config, then PEGBOARD_CONFIG, then a confirmed file, then the user's", async () => {
     const { dir, own } = home()
     writeFileSync(own, server('of-user'))
     writeFileSync(join(dir, 'env.json'), server('of-env'))

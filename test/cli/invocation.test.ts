@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
-import { calledAs, configIn, typable } from '../../src/cli/invocation.ts'
+import { calledAs, configIn, toTypedCommands } from '../../src/cli/invocation.ts'
 import { terminal } from './terminal.ts'
 
 describe('calledAs', () => {
@@ -12,7 +12,7 @@ describe('calledAs', () => {
     ['/repo/dist/cli/main.js', { npm_lifecycle_event: 'npx' }, 'npx pegboard'],
     ['/repo/dist/cli/main.js', { npm_lifecycle_event: 'start' }, 'node dist/cli/main.js'],
     ['/usr/local/bin/pegboard', {}, 'pegboard'],
-  ])('%s with %j is typed as %s', (script, env, typed) => {
+  ])('%s with %j is shown as %s', (script, env, typed) => {
     expect(calledAs(script, env, '/repo')).toBe(typed)
   })
 })
@@ -21,26 +21,26 @@ describe('typable', () => {
   const { io } = terminal('/repo')
   const here = { ...io, self: { ...io.self, called: 'npx pegboard' } }
 
-  it('names commands as they work here', () => {
-    expect(typable('run `pegboard auth x`, or npx pegboard list', undefined, here)).toBe(
+  it('shows commands as they must be typed', () => {
+    expect(toTypedCommands('run `pegboard auth x`, or npx pegboard list', undefined, here)).toBe(
       'run `npx pegboard auth x`, or npx pegboard list',
     )
-    expect(typable('pegboard: 1 tool waits: pegboard review x', 'my tools.json', here)).toBe(
+    expect(toTypedCommands('pegboard: 1 tool waits: pegboard review x', 'my tools.json', here)).toBe(
       'pegboard: 1 tool waits: npx pegboard --config "my tools.json" review x',
     )
   })
 
   it.each(commands.map(({ name }) => name))('knows pegboard %s', (name) => {
-    expect(typable(`pegboard ${name} x`, 'a.json', here)).toBe(`npx pegboard --config a.json ${name} x`)
+    expect(toTypedCommands(`pegboard ${name} x`, 'a.json', here)).toBe(`npx pegboard --config a.json ${name} x`)
   })
 
-  it('names help without a configuration', () => {
-    expect(typable('See pegboard help token.\n', 'a.json', here)).toBe('See npx pegboard help token.\n')
-    expect(typable('See pegboard help.\n', undefined, here)).toBe('See npx pegboard help.\n')
+  it('shows help without a configuration', () => {
+    expect(toTypedCommands('See pegboard help token.\n', 'a.json', here)).toBe('See npx pegboard help token.\n')
+    expect(toTypedCommands('See pegboard help.\n', undefined, here)).toBe('See npx pegboard help.\n')
   })
 
-  it('keeps a line of the log JSON, and names the whole path where nobody types', () => {
-    const line = typable('{"message":"pegboard review x"}', 'a b.json', terminal('/repo', false).io)
+  it('keeps log lines valid JSON, and shows full paths in non-interactive use', () => {
+    const line = toTypedCommands('{"message":"pegboard review x"}', 'a b.json', terminal('/repo', false).io)
     expect(JSON.parse(line)).toEqual({ message: 'pegboard --config "/repo/a b.json" review x' })
   })
 })
@@ -51,7 +51,7 @@ describe('configIn', () => {
     [['-c', 'a.json', 'list'], 'a.json'],
     [['list', '--config=a.json'], 'a.json'],
     [['list'], undefined],
-  ])('of %j is %s', (argv, file) => {
+  ])('for %j returns %s', (argv, file) => {
     expect(configIn(argv)).toBe(file)
   })
 })

@@ -18,11 +18,11 @@ const isThere = (program: string): boolean => {
 }
 const missing = process.platform !== 'linux' || !['dbus-run-session', 'gnome-keyring-daemon'].every(isThere)
 
-/** A session of a desktop: its bus, and its keyring, opened with the password of whoever logs in. */
+/** A desktop session: its bus and its unlocked keyring. */
 const SESSION = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1; exec "$@"'
 
 describe.skipIf(missing)('a login on a desktop', () => {
-  it('has its tokens in the keyring of the system, where the next process finds them', async () => {
+  it("stores its tokens in the system's keyring, where the next process finds them", async () => {
     const as = await authorization()
     const server = await resource(as, { scope: 'read' })
     const person = createServer(async (request, response) => {

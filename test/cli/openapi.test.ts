@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../../src/config/load.ts'
+import { readConfig } from '../../src/config/load-config.ts'
 import { startApp } from '../app.ts'
 import { serve } from '../openapi/mock.ts'
 import { folder, pegboard } from './terminal.ts'
@@ -8,6 +8,7 @@ import { folder, pegboard } from './terminal.ts'
 const document = (...ids: string[]): object => ({
   openapi: '3.1.0',
   info: { title: 'Small', version: '1' },
+  servers: [{ url: 'https://api.example.com' }],
   paths: Object.fromEntries(
     ids.map((id) => [`/${id}`, { get: { operationId: id, summary: `Gets ${id}.`, responses: {} } }]),
   ),
@@ -24,13 +25,23 @@ beforeAll(() => {
         keyless: { document: 'small.json', headers: { A: '${env:NO_SUCH_KEY}' } },
       },
     },
+    'private.json': { ...document('one'), servers: [{ url: 'http://127.0.0.1:4000/v1' }] },
+    'nowhere.json': { ...document('one'), servers: undefined },
+    'addresses.json': {
+      openapi: {
+        refused: { document: 'private.json' },
+        allowed: { document: 'private.json', allowPrivate: true },
+        moved: { document: 'private.json', baseUrl: 'http://127.0.0.1:5000' },
+        nowhere: { document: 'nowhere.json' },
+      },
+    },
     'typo.json': { openapi: { small: { documnet: 'small.json' } } },
   })
 })
 afterAll(() => at.remove())
 
 describe('an API of the configuration', () => {
-  it('is in the lists, and its problems in check', async () => {
+  it('appears in the lists, and its problems in check', async () => {
     const { out } = await pegboard(at.dir, 'list', '--json', '--config', 'good.json')
     expect(JSON.parse(out)).toEqual(
       expect.arrayContaining([
@@ -46,19 +57,27 @@ describe('an API of the configuration', () => {
     ])
   })
 
-  it('that cannot be used is an error of its own, or left out where a variable is missing', async () => {
+  it('with a private server address causes a warning in check', async () => {
+    const check = await pegboard(at.dir, 'check', '--json', '--config', 'addresses.json')
+    expect(JSON.parse(check.out).warnings).toEqual([
+      'openapi.refused: its document names the server http://127.0.0.1:4000, which is private or uses plain http, so calls are refused. Set openapi.refused.baseUrl to this address, or openapi.refused.allowPrivate to true.',
+      'openapi.nowhere: its document names no server, so calls fail. Set openapi.nowhere.baseUrl.',
+    ])
+  })
+
+  it('that is unusable is reported as an error, or skipped if a variable is missing', async () => {
     const check = await pegboard(at.dir, 'check', '--json', '--config', 'bad.json')
     expect(check.code).toBe(1)
     const { errors, warnings } = JSON.parse(check.out)
     expect(errors).toEqual(['api_gone is failing: The document cannot be used: the file does not exist.'])
     expect(warnings).toEqual([
-      'openapi.keyless.headers.A needs the environment variable NO_SUCH_KEY, which is not set; the API is left out.',
+      'openapi.keyless.headers.A needs the environment variable NO_SUCH_KEY, which is not set; the API is ignored.',
     ])
     const typo = await pegboard(at.dir, 'check', '--config', 'typo.json')
     expect(typo.err).toContain('did you mean "document"?')
   })
 
-  it('comes, changes and goes on a reload', async () => {
+  it('is added, changed and removed on reload', async () => {
     const config = (openapi: object) =>
       readConfig(JSON.stringify({ openapi }), `${at.dir}/c.json`, {
         env: { PEGBOARD_STATE_DIR: `${at.dir}/state` },
@@ -86,7 +105,7 @@ describe('an API of the configuration', () => {
 })
 
 describe('an API that has changed', () => {
-  it('waits for a review that shows what it is, and fails check --frozen until then', async () => {
+  it('waits for a review that shows the change, and check --frozen fails until then', async () => {
     const { dir, remove } = folder({
       'small.json': document('one', 'two'),
       'mcp.config.json': { openapi: { small: { document: 'small.json' } } },
@@ -94,13 +113,13 @@ describe('an API that has changed', () => {
     try {
       const run = (...argv: string[]) => pegboard(dir, ...argv, '--config', 'mcp.config.json')
       expect((await run('review')).out).toBe(
-        'openapi.small (trust: first-use): not seen on this machine yet; pegboard --config mcp.config.json check reads it once\n',
+        'openapi.small (trust: first-use): its tools were never read on this machine. To read them, or to see why that fails: pegboard --config mcp.config.json check\n',
       )
       expect((await run('check', '--frozen')).code).toBe(1)
       expect(existsSync(`${dir}/pegboard.lock.json`)).toBe(false)
       expect((await run('check')).code).toBe(0)
       expect((await run('check', '--frozen')).code).toBe(0)
-      expect((await run('review')).out).toBe('openapi.small (trust: first-use): nothing waits\n')
+      expect((await run('review')).out).toBe('openapi.small (trust: first-use): no tools to review\n')
 
       const text = readFileSync(`${dir}/small.json`, 'utf8')
       writeFileSync(`${dir}/small.json`, text.replace('Gets two.', 'Gets two of them.'))
@@ -113,30 +132,30 @@ describe('an API that has changed', () => {
         '1 tool waits for a review: pegboard --config mcp.config.json review openapi.small',
       )
       expect((await run('review', '--frozen')).code).toBe(1)
-      expect((await run('review', 'api_small')).out).toBe(`openapi.small (trust: first-use): 1 tool to look at
+      expect((await run('review', 'api_small')).out).toBe(`openapi.small (trust: first-use): 1 tool to review
 
   two: changed since it was approved
     description: Gets two. → Gets two of them.
 
-Let in all of it:  pegboard --config mcp.config.json review openapi.small --accept
-For some of it name the tools after the server; --reject in place of --accept keeps them out.
+Approve all tools:  pegboard --config mcp.config.json review openapi.small --accept
+To decide about single tools, name them after the server. --reject instead of --accept rejects them.
 `)
-      expect((await run('review', 'small', '--accept')).out).toBe('openapi.small: let in: two\n')
+      expect((await run('review', 'small', '--accept')).out).toBe('openapi.small: approved: two\n')
       expect((await run('check', '--frozen')).code).toBe(0)
       expect(JSON.parse((await run('list', '--json')).out)).toContainEqual(
         expect.objectContaining({ name: 'api_small.two', description: 'Gets two of them.' }),
       )
-      // An operation that has another name is another one.
+      // A renamed operation counts as a new one.
       writeFileSync(`${dir}/small.json`, JSON.stringify(document('one', 'three')))
       expect(JSON.parse((await run('check', '--frozen', '--json')).out).errors).toEqual([
-        'api_small: 1 tool waits for a review: pegboard review openapi.small (three is not in the lock file, and nothing else is let in)',
+        'api_small: 1 tool waits for a review: pegboard review openapi.small (three is not in the lock file, and --frozen allows no other tools)',
       ])
     } finally {
       remove()
     }
   })
 
-  it('is asked for again by check --frozen where its document is on the network', async () => {
+  it('is downloaded again by check --frozen if its document is remote', async () => {
     const documents = [JSON.stringify(document('one')), JSON.stringify(document('two'))]
     const server = await serve((_request, response) => void response.end(documents[0]))
     const { dir, remove } = folder({
@@ -154,7 +173,7 @@ For some of it name the tools after the server; --reject in place of --accept ke
     }
   })
 
-  it('takes no name that a server has in the lock file', async () => {
+  it("cannot take a server's name in the lock file", async () => {
     const { dir, remove } = folder({ 'mcp.config.json': { mcpServers: { 'openapi.small': { command: 'node' } } } })
     try {
       const { err, out } = await pegboard(dir, 'check', '--config', 'mcp.config.json')

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { setTimeout as breath } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { run } from '../../src/cli/run.ts'
+import { run } from '../../src/cli/run-command.ts'
 import { StreamTransport } from '../client.ts'
 import { folder, notesModule, pegboard, terminal } from './terminal.ts'
 
 let at: ReturnType<typeof folder>
 beforeAll(async () => {
-  // The test runner compiles what is imported first, for longer than a client is left waiting for modules.
+  // The test runner compiles imports first, which takes longer than a client waits for modules.
   const bundled = join(import.meta.dirname, '../../modules')
   const files = readdirSync(bundled).filter((file) => !file.startsWith('_'))
   await Promise.all(files.map((file) => import(join(bundled, file.endsWith('.ts') ? file : `${file}/index.ts`))))
@@ -18,7 +18,7 @@ beforeAll(async () => {
     'modules/notes.mjs': notesModule,
     'modules/bad.mjs': 'throw new Error("not today")',
   })
-  // The same for what loads drop-ins.
+  // The same for the loader of drop-ins.
   await pegboard(at.dir, 'list', 'modules', '--config', 'mcp.config.json')
 }, 120_000)
 afterAll(() => at.remove())
@@ -35,12 +35,12 @@ export default {
 `
 
 describe('serve', () => {
-  it('speaks stdio when no person is at the terminal, until the client leaves', async () => {
+  it('uses stdio without a terminal, until the client disconnects', async () => {
     const { io, input, output, err, out } = terminal(at.dir, false)
     const served = run(['serve', '--config', 'mcp.config.json'], io)
     const client = newClient()
     await client.connect(new StreamTransport(output, input) as never)
-    // Drop-ins that take longer appear when they are there.
+    // Slower drop-ins appear later.
     await expect.poll(() => names(client)).toContain('notes__add')
     await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 15_000 })
     expect(err()).toMatch(/\d+ tools in \d+ categor(y|ies), shown in direct mode: /)
@@ -50,7 +50,7 @@ describe('serve', () => {
     expect(await served).toBe(0)
   })
 
-  it('follows the files and indexes for a client that never lists, two seconds after its first request', async () => {
+  it('watches files and indexes two seconds after the first request, for clients that never list', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     const { io, input, output, err } = terminal(at.dir, false)
@@ -66,7 +66,7 @@ describe('serve', () => {
     await vi.waitFor(() => expect(err()).toContain('Pegboard serves on stdio.'), { timeout: 5_000 })
     writeFileSync(join(at.dir, 'modules/late.mjs'), lateModule)
     await vi.waitFor(async () => expect(await failed()).toBe(false), { timeout: 5_000, interval: 100 })
-    // The list comes late, and starts nothing a second time.
+    // The late list does not start anything a second time.
     expect(await names(client)).toContain('late__ping')
     await breath(50)
     expect(err().split('Pegboard serves on stdio.')).toHaveLength(2)
@@ -74,7 +74,7 @@ describe('serve', () => {
     expect(await served).toBe(0)
   })
 
-  it('listens from a terminal, prints address, token and snippets, and stops when told', async () => {
+  it('listens when started on a terminal, prints address, token and snippets, and stops on a signal', async () => {
     const { io, out, stop } = terminal(at.dir)
     const served = run(['serve', '--config', 'mcp.config.json'], io)
     await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 5_000 })
@@ -108,7 +108,7 @@ describe('serve', () => {
     await expect(fetch(url)).rejects.toThrow()
   })
 
-  it('says that modules are still being loaded, when an import takes longer than a client is left waiting', async () => {
+  it('says that modules are still loading when an import takes too long', async () => {
     const slow = folder({
       'mcp.config.json': { server: { http: { port: 0 } } },
       'modules/slow.mjs': `await new Promise((resolve) => setTimeout(resolve, 6_000))\n${lateModule}`,
@@ -118,7 +118,7 @@ describe('serve', () => {
     const served = run(['serve', '--config', 'mcp.config.json'], io)
     await vi.waitFor(() => expect(out()).toContain('Pegboard serves at'), { timeout: 30_000 })
     expect(out()).toMatch(/\nSo far \d+ tools in \d+ categor(y|ies), shown in /)
-    expect(out()).toContain('Modules are still being loaded; more tools appear when they are there.\n')
+    expect(out()).toContain('Some modules are still loading. Clients get their tools when they are ready.\n')
     await vi.waitFor(() => expect(out()).toMatch(/\nAll modules are loaded: \d+ tools in \d+ categories, shown in /), {
       timeout: 20_000,
     })
@@ -141,7 +141,7 @@ describe('serve', () => {
     expect(tokens[0]).toBe(tokens[1])
   })
 
-  it('serves one profile where --profile names it, and refuses one that is not there', async () => {
+  it('serves one profile with --profile, and rejects an unknown one', async () => {
     writeFileSync(
       join(at.dir, 'profiles.json'),
       '{"exposure":{"primitives":false},"profiles":{"notes":{"use":["notes"]}}}',
@@ -171,7 +171,7 @@ describe('serve', () => {
     expect(await served).toBe(0)
   })
 
-  it('writes TOKEN into the snippets where it knows only the digests of tokens, and says so', async () => {
+  it('writes TOKEN into snippets if it only knows digests, and says so', async () => {
     writeFileSync(join(at.dir, 'made.json'), '{"server":{"http":{"host":"0.0.0.0","port":0}}}')
     await pegboard(at.dir, 'token', 'create', 'ann', '--config', 'made.json')
     const { io, out, stop } = terminal(at.dir)
@@ -179,16 +179,16 @@ describe('serve', () => {
     await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 30_000 })
     expect(out()).toContain('"Authorization": "Bearer TOKEN"')
     expect(out()).toContain(
-      '\nIt listens on every address of this machine; server.http.allowedHosts names how clients elsewhere may call it.\n',
+      '\nIt listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.\n',
     )
     expect(out()).toContain(
-      '\nFor TOKEN below write one of server.http.tokens, or one that pegboard --config made.json token create printed.\n',
+      '\nReplace TOKEN below with a token from server.http.tokens or from pegboard --config made.json token create.\n',
     )
     stop()
     expect(await served).toBe(0)
   }, 60_000)
 
-  it('refuses to listen for everybody without authentication', async () => {
+  it('refuses to listen on all interfaces without authentication', async () => {
     writeFileSync(join(at.dir, 'open.json'), '{"server":{"http":{"auth":"none","host":"0.0.0.0","port":0}}}')
     const { io, err } = terminal(at.dir)
     expect(await run(['serve', '--config', 'open.json'], io)).toBe(1)

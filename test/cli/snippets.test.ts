@@ -8,7 +8,7 @@ const text = (reach: Parameters<typeof snippetsFor>[0], client: string): string 
   snippetsFor(reach).find((one) => one.client === client)?.text ?? ''
 
 describe('snippetsFor', () => {
-  it('has one for each common client', () => {
+  it('has one snippet for each common client', () => {
     expect(snippetsFor(stdio).map(({ client }) => client)).toEqual([
       'Claude Desktop',
       'Claude Code',
@@ -31,12 +31,12 @@ describe('snippetsFor', () => {
     )
   })
 
-  it('starts a process for the profile that is served', () => {
+  it('starts a process with the served profile', () => {
     const { args } = JSON.parse(text({ ...stdio, profile: 'work' }, 'Claude Desktop')).mcpServers.pegboard
     expect(args).toEqual([...start.args, '--profile', 'work'])
   })
 
-  it('names the address and the token over HTTP', () => {
+  it('contains address and token for HTTP', () => {
     const reach = { ...stdio, http: { url: 'http://127.0.0.1:3333/mcp', token: 't0ken' } }
     const remote = { url: 'http://127.0.0.1:3333/mcp', headers: { Authorization: 'Bearer t0ken' } }
     expect(JSON.parse(text(reach, 'Claude Desktop'))).toEqual({ mcpServers: { pegboard: start } })
@@ -47,7 +47,7 @@ describe('snippetsFor', () => {
     )
   })
 
-  it('leaves the header out where no token is needed, and the file where there is none', () => {
+  it('omits the header without a token, and the file without a configuration', () => {
     const reach = { ...stdio, config: undefined, http: { url: 'http://127.0.0.1:1/mcp', token: undefined } }
     expect(JSON.parse(text(reach, 'Cursor'))).toEqual({ mcpServers: { pegboard: { url: 'http://127.0.0.1:1/mcp' } } })
     expect(JSON.parse(text(reach, 'Claude Desktop')).mcpServers.pegboard.args.slice(1)).toEqual(['serve', '--stdio'])
@@ -55,7 +55,7 @@ describe('snippetsFor', () => {
 })
 
 describe('parametersOf', () => {
-  it('shows hidden parameters beside the published ones and marks them', () => {
+  it('shows hidden parameters beside the published ones, marked', () => {
     const schema = { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] }
     const tool = Object.assign(makeTool('files.read', { schema }), {
       hiddenParameters: { encoding: { type: 'string', default: 'utf8' } },

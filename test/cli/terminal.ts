@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import type { Io } from '../../src/cli/io.ts'
-import { run } from '../../src/cli/run.ts'
+import { run } from '../../src/cli/run-command.ts'
 
 /** A folder with files, removed by `remove`. */
 export function folder(files: Readonly<Record<string, string | object>>): { readonly dir: string; remove(): void } {
@@ -24,7 +24,10 @@ export interface Terminal {
   readonly output: PassThrough
 }
 
-/** A terminal in `cwd`; its state goes to a folder below. @param isTTY whether a person types */
+/**
+ * A terminal in `cwd`, with its state in a subfolder.
+ * @param isTTY true if a person can type
+ */
 export function terminal(cwd: string, isTTY = true): Terminal {
   const text = { out: '', err: '' }
   const stop = new AbortController()
@@ -47,14 +50,14 @@ export function terminal(cwd: string, isTTY = true): Terminal {
   return { io, out: () => text.out, err: () => text.err, stop: () => stop.abort(), input, output }
 }
 
-/** Runs one command line to its end. */
+/** Runs one command to its end. */
 export async function pegboard(cwd: string, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const { io, out, err } = terminal(cwd)
   const code = await run(argv, io)
   return { code, out: out(), err: err() }
 }
 
-/** A drop-in with what the tests need: reads, a write, a hidden parameter, an internal tool and a failure. */
+/** A drop-in for the tests: a read, a write, a hidden parameter, an internal tool and a failure. */
 export const notesModule = `
 const notes = new Map()
 export default {

@@ -54,7 +54,7 @@ const why = async (name: string, ...more: string[]) => {
 }
 
 describe('why', () => {
-  it('says how a visible tool is called, and whether it is listed', async () => {
+  it('prints how a visible tool is called, and whether it is listed', async () => {
     const added = await why('notes.add')
     expect(added).toMatchObject({ code: 0, tool: 'notes.add', profile: 'default', visible: true, listed: false })
     expect(added.names).toEqual(['notes.add', 'notes__add', 'add', 'jot down'])
@@ -67,18 +67,18 @@ describe('why', () => {
     expect(await why('search_tools')).toMatchObject({ visible: true, listed: true })
   })
 
-  it('says what each call of it has to pass', async () => {
+  it('prints the checks of each call', async () => {
     expect(await why('notes.add')).not.toHaveProperty('calls')
     expect((await why('notes.add', '--profile', 'work')).calls).toEqual([
-      'each needs a yes of a person (profiles.work.policy.ask)',
+      'each needs the approval of a person (profiles.work.policy.ask)',
       '30 a minute (profiles.work.policy.rateLimits[0])',
     ])
     expect((await run('notes.add', '--profile', 'work', '--config', 'mcp.config.json')).out).toContain(
-      'Calls      each needs a yes of a person (profiles.work.policy.ask); 30 a minute',
+      'Calls      each needs the approval of a person (profiles.work.policy.ask); 30 a minute',
     )
   })
 
-  it('names the stage and the rule that hide a tool, what it passed before, and what clients get [TOM-02]', async () => {
+  it('names the stage and rule that hide a tool, the checks it passed, and what clients get [TOM-02]', async () => {
     expect(await why('notes.read', '--profile', 'work')).toEqual({
       code: 0,
       tool: 'notes.read',
@@ -124,7 +124,7 @@ describe('why', () => {
     })
   })
 
-  it('knows what a message asks for', async () => {
+  it('shows which intents a message matches', async () => {
     const seen = async (...more: string[]) => {
       const { visible, stage, only } = await why('art.draw', '--profile', 'work', ...more)
       return [visible, stage, only]
@@ -134,13 +134,13 @@ describe('why', () => {
     expect(await seen('--message', 'draw a cat')).toEqual([true, undefined, undefined])
   })
 
-  it('knows modules that are switched off or broken, and names near what nobody has', async () => {
+  it('explains disabled and broken modules, and suggests similar names for unknown ones', async () => {
     expect(await why('hello.say_hello')).toMatchObject({ code: 0, stage: 'policy', setting: 'modules.hello.enabled' })
     expect(await why('torn.x')).toMatchObject({ code: 0, stage: 'backend', rule: expect.stringContaining('torn.mjs') })
     expect(await why('notes.reed')).toMatchObject({ code: 1, stage: 'unknown', nearest: ['notes.read', 'notes.add'] })
   })
 
-  it('knows tools of servers that are kept out, left out, switched off or never seen', async () => {
+  it('explains quarantined, excluded, disabled and unknown tools of servers', async () => {
     const of = async (name: string) => {
       const { code, out } = await run(name, '--config', 'servers.json', '--json')
       return { code, ...JSON.parse(out) }
@@ -160,7 +160,7 @@ describe('why', () => {
     })
   })
 
-  it('names the key that the file has', async () => {
+  it('names the key of the file', async () => {
     const of = async (name: string) => JSON.parse((await run(name, '--config', 'editor.json', '--json')).out)
     expect(await of('open.burst')).toMatchObject({
       rule: 'left out by servers.open.deny',
@@ -169,7 +169,7 @@ describe('why', () => {
     expect(await of('off.crash')).toMatchObject({ rule: 'its server is switched off by servers.off' })
   })
 
-  it('says which variable a module waits for that was left out, and so do the lists', async () => {
+  it('names the missing variable of a skipped module, as the lists do', async () => {
     const reason = 'modules.notes.config.token needs the environment variable NOTES_TOKEN_NOBODY_SET, which is not set'
     const of = async (...argv: string[]) => {
       const { out } = await pegboard(at.dir, ...argv, '--config', 'waits.json', '--json')
@@ -184,14 +184,14 @@ describe('why', () => {
     expect(await of('list', 'modules')).toContainEqual({ id: 'notes', state: 'skipped', tools: 0, summary: '', reason })
   })
 
-  it('of a query says what each answer is worth', async () => {
+  it('with a query prints the score of each answer', async () => {
     const { code, out } = await run('keep a note', '--config', 'mcp.config.json')
     expect(code).toBe(0)
     expect(out).toMatch(/^score +tool +words +meaning/)
     expect(out).toMatch(/notes\.add/)
   })
 
-  it('speaks to people too', async () => {
+  it('prints readable text', async () => {
     const { out } = await run('notes.read', '--config', 'mcp.config.json', '--profile', 'work')
     expect(out).toBe(
       `notes.read is hidden.

@@ -12,7 +12,7 @@ function failure(text: string): JsoncError {
 }
 
 describe('parseJsonc', () => {
-  it('reads what JSON.parse reads', () => {
+  it('parses everything that JSON.parse parses', () => {
     const text = JSON.stringify({
       a: [1, -2.5e3, 0, true, false, null, 'é "q" \\ \n \u2028'],
       b: { c: {} },
@@ -33,28 +33,38 @@ describe('parseJsonc', () => {
 
   it.each([
     ['', 1, 1, 'expected a value but found the end of the file'],
-    ['{', 1, 2, 'expected a key in double quotes but found the end of the file'],
-    ['{\n  "a": 1\n  "b": 2\n}', 3, 3, 'expected "," or "}" but found """'],
-    ['{"a" 1}', 1, 6, 'expected ":" after the key "a" but found "1"'],
-    ["{'a': 1}", 1, 2, 'expected a key in double quotes but found "\'"'],
-    ['{"a": nope}', 1, 7, 'expected a value but found "n"'],
-    ['{"a": "x\ny"}', 1, 7, 'a string is not closed or has an illegal character or escape'],
-    ['{"a": 1} x', 1, 10, 'expected the end of the file but found "x"'],
+    ['{', 1, 2, 'expected "}" but found the end of the file'],
+    ['{\n  "a": 1\n  "b": 2\n}', 3, 3, 'expected "," but found """'],
+    ['{"a" 1}', 1, 6, 'expected ":" but found "1"'],
+    ["{'a': 1}", 1, 2, '"\'" is not allowed here; keys and strings need double quotes'],
+    ['{a: 1}', 1, 2, '"a" is not allowed here; keys and strings need double quotes'],
+    ['{"a": nope}', 1, 7, '"n" is not allowed here; keys and strings need double quotes'],
+    ['{"a": "x\ny"}', 1, 7, 'a string is not closed'],
+    ['{"a": "\\x"}', 1, 7, 'a string has an unknown escape'],
+    ['{"a": "\\u12"}', 1, 7, 'a string has an incomplete \\u escape'],
+    ['{"a": "\t"}', 1, 7, 'a string has a line break or control character'],
+    ['{"a": 1.}', 1, 7, 'a number is not valid'],
+    ['{"a": 1} 2', 1, 10, 'expected the end of the file but found "2"'],
     ['{"a": 1, "a": 2}', 1, 10, 'the key "a" is given twice'],
     ['{"__proto__": {}}', 1, 2, '"__proto__" cannot be a key'],
     ['{ /* open', 1, 3, 'a comment is not closed'],
     ['{"a": ,}', 1, 7, 'expected a value but found ","'],
-  ])('says where %j is wrong', (text, line, column, message) => {
+  ])('reports where %j is wrong', (text, line, column, message) => {
     expect(failure(text)).toMatchObject({ line, column, message })
   })
 
-  it('refuses an integer that would be rounded, with its place', () => {
+  it('rejects an integer that would be rounded, with its position', () => {
     for (const number of ['1234567890123456789', '-9007199254740993', '1e30'])
       expect(() => parseJsonc(`{\n "chat": ${number}}`)).toThrow('an integer beyond 2^53 would be rounded')
     expect(parseJsonc('[9007199254740991, 0.1, 1e-9]').value).toEqual([9007199254740991, 0.1, 1e-9])
   })
 
-  it('refuses bottomless nesting instead of overflowing', () => {
+  it('shows no unquoted secret in an error', () => {
+    for (const text of ['{"apiKey": sk-live-1}', '{"a": 1 "sk-live-1"}', '{"a": 1} sk-live-1'])
+      expect(failure(text).message).not.toContain('sk-')
+  })
+
+  it('rejects excessive nesting instead of overflowing', () => {
     expect(failure('['.repeat(100_000)).message).toBe('nested more than 100 deep')
   })
 })

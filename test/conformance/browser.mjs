@@ -1,3 +1,3 @@
 #!/usr/bin/env node
-/** Stands in for a person's browser: opens the address, and follows it back to whoever waits for the answer. */
+/** Plays the browser of a person: opens the address and follows it to the redirect. */
 await fetch(process.argv[2])

@@ -1,9 +1,8 @@
 /**
- * The client under test of the suite's client scenarios: `node client.mjs <server-url>`.
- *
- * It starts Pegboard over stdio with the given address as its one upstream server (direct mode, no prefix) and drives
- * it with a plain MCP client, so that what the suite looks at happens through Pegboard. The scenario, the revision and
- * what the scenario tells a client beforehand come in MCP_CONFORMANCE_SCENARIO, _PROTOCOL_VERSION and _CONTEXT.
+ * The client under test of the suite's client scenarios: `node client.mjs <server-url>`. It starts Pegboard over stdio
+ * with the given address as its one upstream server (direct mode, no prefix). A plain MCP client then calls Pegboard,
+ * so that the suite checks requests of Pegboard. MCP_CONFORMANCE_SCENARIO, _PROTOCOL_VERSION and _CONTEXT contain the
+ * scenario, the revision and its data for the client.
  */
 
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -16,7 +15,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { authOf, logIn } from './login.mjs'
 
 const MODERN = '2026-07-28'
-// A machine may have other things to do.
+// Generous, because the machine may be busy.
 const READY_MS = 40_000
 
 const url = process.argv[2]
@@ -38,7 +37,7 @@ async function through(drive) {
     JSON.stringify({ exposure: { mode: 'direct' }, dirs: { state: 'state' }, mcpServers: { x: server } }),
   )
   await chmod(browser, 0o755)
-  // A login opens the address it is given; the suite's server sends the browser straight back.
+  // The login opens its address, and the suite's server redirects the browser immediately.
   const env = { PATH: process.env.PATH, HOME: folder, BROWSER: browser, PEGBOARD_KEYRING: 'off' }
   const login = auth?.type === 'oauth' ? () => logIn(cli, config, env) : undefined
   const client = new Client(
@@ -66,7 +65,7 @@ async function through(drive) {
   }
 }
 
-/** Pegboard answers before its upstream servers do; its log says when they are there, or cannot be had. */
+/** Pegboard answers before its upstream servers do. Its log reports when they are connected or failing. */
 function untilReady(stderr, login) {
   return new Promise((resolve, reject) => {
     let failures = 0
@@ -82,7 +81,7 @@ function untilReady(stderr, login) {
       const { scope, message, retryInMs } = JSON.parse(line)
       if (scope !== 'mcp_x') return
       if (message === 'connected') settle(resolve)
-      // One login more where the first was not enough; Pegboard notices it by itself.
+      // A second login if the first was not enough; Pegboard notices it.
       if (login && /wants (a|another) login|\bauth x\b/.test(message ?? '') && logins++ === 0)
         return void login().catch(reject)
       if (retryInMs !== undefined && ++failures === 5) settle(() => reject(new Error(message)))
@@ -92,7 +91,7 @@ function untilReady(stderr, login) {
 
 const tools = async (client) => (await client.listTools(undefined, { cacheMode: 'bypass' })).tools
 
-/** Calls every tool there is without arguments; logs in again, once, where a call says that this is missing. */
+/** Calls every tool without arguments. Logs in again once if a call reports a missing login. */
 async function callAll(client, login) {
   for (const { name } of await tools(client)) {
     const { structuredContent } = await client.callTool({ name, arguments: {} })

@@ -2,8 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
 /**
- * Runs `pegboard auth x` to its end. The browser it opens is the one of `env`.
- *
+ * Runs `pegboard auth x` to its end, with the browser of `env`.
  * @returns {Promise<boolean>} whether it succeeded
  */
 export async function logIn(cli, config, env) {
@@ -16,8 +15,7 @@ export async function logIn(cli, config, env) {
 }
 
 /**
- * The `auth` setting of a server for what an auth scenario tells its client beforehand.
- *
+ * The `auth` setting of a server for the client data of an auth scenario.
  * @param {string} scenario
  * @param {Record<string, string>} context of the scenario: `client_id`, `client_secret`, `private_key_pem`, …
  */

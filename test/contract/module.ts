@@ -1,32 +1,35 @@
 import type { ToolModule } from 'pegboard'
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { isModuleId } from '../../src/core/names.ts'
-import { adaptTool } from '../../src/loader/adapt.ts'
-import { moduleTools } from '../../src/loader/shapes.ts'
+import { isModuleId } from '../../src/core/tool-names.ts'
+import { adaptTool } from '../../src/loader/adapt-module-tool.ts'
+import { moduleTools } from '../../src/loader/module-shapes.ts'
 
-/** What every module that ships with Pegboard keeps to. Called once per module, from its own test file. */
+/** The contract of every bundled module. Called once per module, from its own test file. */
 export function keepsTheContract(module: ToolModule): void {
-  describe(`${module.name} keeps the contract`, () => {
+  describe(`${module.name} meets the module contract`, () => {
     const tools = moduleTools(module).map((source) => ({
       ...source,
       tool: adaptTool(source, { module: module.name, config: {}, log: silentLog }),
     }))
 
-    it('has a legal name and says what it is for', () => {
+    it('has a valid name and a description', () => {
       expect(isModuleId(module.name)).toBe(true)
       expect(module.description.length).toBeGreaterThanOrEqual(40)
       expect(tools.length).toBeGreaterThan(0)
     })
 
-    it.each(tools.map(({ tool }) => [tool.id, tool] as const))('%s has names that every client takes', (_id, tool) => {
-      expect(tool.id.slice(module.name.length + 1)).toMatch(/^[a-z][a-z0-9_]*$/)
-      expect(tool.name).toMatch(/^[a-zA-Z0-9_-]{1,46}$/)
-      expect(tool.title).toMatch(/^\p{Lu}.{2,39}$/u)
-    })
+    it.each(tools.map(({ tool }) => [tool.id, tool] as const))(
+      '%s has names that every client accepts',
+      (_id, tool) => {
+        expect(tool.id.slice(module.name.length + 1)).toMatch(/^[a-z][a-z0-9_]*$/)
+        expect(tool.name).toMatch(/^[a-zA-Z0-9_-]{1,46}$/)
+        expect(tool.title).toMatch(/^\p{Lu}.{2,39}$/u)
+      },
+    )
 
     it.each(tools.map(({ tool, def }) => [tool.id, tool, def] as const))(
-      '%s tells models and people what it does',
+      '%s describes its purpose for models and people',
       (_id, tool, def) => {
         expect(tool.description.length).toBeGreaterThanOrEqual(40)
         expect(tool.description.length).toBeLessThanOrEqual(600)
@@ -40,7 +43,7 @@ export function keepsTheContract(module: ToolModule): void {
     )
 
     it.each(tools.map(({ tool }) => [tool.id, tool] as const))(
-      '%s has a schema that every client takes',
+      '%s has a schema that every client accepts',
       (_id, tool) => {
         const { json } = tool.input
         expect(json).toMatchObject({ type: 'object', additionalProperties: false })
@@ -53,14 +56,14 @@ export function keepsTheContract(module: ToolModule): void {
       },
     )
 
-    it.each(tools.map(({ tool }) => [tool.id, tool] as const))('%s has examples that it accepts', (_id, tool) => {
+    it.each(tools.map(({ tool }) => [tool.id, tool] as const))('%s has examples that match its schema', (_id, tool) => {
       expect(tool.examples.length).toBeGreaterThan(0)
       for (const { input } of tool.examples)
         expect(tool.parse(input), JSON.stringify(input)).toMatchObject({ ok: true })
       expect(tool.parse({ ...tool.examples[0]?.input, no_such_parameter: 1 })).toMatchObject({ ok: false })
     })
 
-    it('has no two tools that claim one name', () => {
+    it('has no two tools with the same name', () => {
       const names = tools
         .flatMap(({ tool }) => [tool.id.slice(module.name.length + 1), ...tool.aliases])
         .map((name) => name.toLowerCase())

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { Store } from '../../src/state/store.ts'
 import { createManualClock, type ManualClock } from '../clock.ts'
 
-/** What every store does, whatever it is made of. */
+/** Tests that every store must pass. */
 export function storeContract(
   name: string,
   open: (clock: ManualClock) => Promise<{ readonly store: Store; close(): Promise<void> }>,
-  /** A store in another process has the time of that. */
+  /** The clock of the store, if it is in another process. */
   time: 'given' | 'real' = 'given',
 ): void {
   const using = async (test: (store: Store, clock: ManualClock) => Promise<void>): Promise<void> => {
@@ -20,7 +20,7 @@ export function storeContract(
   }
 
   describe(`${name}, as a store`, () => {
-    it('gives back what was written, to each kind its own', () =>
+    it('returns what was written, separately for each kind', () =>
       using(async (store) => {
         const [tasks, facts] = [store.table<object>('task'), store.table<object>('fact')]
         await tasks.put({ id: 'a', owner: 'ann', value: { n: 1, text: 'é\u0000 "x"' } })
@@ -47,7 +47,7 @@ export function storeContract(
         expect([await table.count('ann'), await table.count()]).toEqual([2, 3])
       }))
 
-    it('lets one of many writers win', () =>
+    it('lets one of several concurrent writers win', () =>
       using(async (store) => {
         const table = store.table<string>('t')
         const first = await table.put({ id: 'a', owner: 'x', value: 'made' }, 0)
@@ -60,7 +60,7 @@ export function storeContract(
         expect((await table.get('a'))?.value).toBe('b')
       }))
 
-    it('takes as many of an owner as it may have, however many are written at once, and changes those', () =>
+    it('limits the documents of an owner, also for concurrent writes, and still changes existing ones', () =>
       using(async (store) => {
         const table = store.table<number>('t')
         const write = (n: number, owner: string) => table.put({ id: `${owner}${n}`, owner, value: n, atMost: 5 })
@@ -76,7 +76,7 @@ export function storeContract(
         expect(await write(100, 'ann')).toBeUndefined()
       }))
 
-    it('deletes what nobody has changed meanwhile', () =>
+    it('deletes a document that no other writer changed meanwhile', () =>
       using(async (store) => {
         const table = store.table<number>('t')
         const first = await table.put({ id: 'a', owner: 'x', value: 1 })
@@ -87,7 +87,7 @@ export function storeContract(
         expect(await table.get('a')).toBeUndefined()
       }))
 
-    it('forgets what has expired, and not a moment before', () =>
+    it('removes expired documents, and not earlier', () =>
       using(async (store, clock) => {
         const now = (): number => (time === 'real' ? Date.now() : clock.now())
         const pass = (ms: number): unknown =>

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 
-test('a timer that is years away does not fire at once, and Node has nothing to warn of', async () => {
+test('a timer set for years ahead does not fire at once, and causes no warning of Node', async () => {
   const warned: string[] = []
   const hear = ({ name }: Error): void => void warned.push(name)
   process.on('warning', hear)
@@ -14,7 +14,7 @@ test('a timer that is years away does not fire at once, and Node has nothing to 
   expect({ fired, warned }).toEqual({ fired: 0, warned: [] })
 })
 
-test('a timer fires when all of its time is over, and can be ended in between', () => {
+test('a timer fires after its whole time, and can be cancelled before', () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   let fired = 0

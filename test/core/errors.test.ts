@@ -10,7 +10,7 @@ describe('the error catalogue', () => {
     }
   })
 
-  it('keeps operator codes apart from what a model may read', () => {
+  it('separates operator codes from what models may read', () => {
     const operator = Object.entries(errorCatalogue).flatMap(([code, { audience }]) =>
       audience === 'operator' ? [code] : [],
     )
@@ -20,14 +20,14 @@ describe('the error catalogue', () => {
 })
 
 describe('errors', () => {
-  it('of another copy of the package are recognised', () => {
+  it('of another copy of the package are recognized', () => {
     const foreign = Object.assign(new Error('x'), { [Symbol.for('pegboard.error')]: true })
     expect(isPegboardError(foreign)).toBe(true)
     expect(isPegboardError(new Error('x'))).toBe(false)
     expect(isPegboardError(null)).toBe(false)
   })
 
-  it('take their hint and retryability from the catalogue unless told otherwise', () => {
+  it('take hint and retryability from the catalogue by default', () => {
     const error = new PegboardError('E_TIMEOUT', 'slow')
     expect([error.hint, error.retryable, error.retryAfterMs]).toEqual([
       'Ask for less, or raise execution.timeoutMs.',

@@ -8,7 +8,7 @@ function lines(write: (log: ReturnType<typeof createLog>) => void, level: LogLev
 }
 
 describe('a log', () => {
-  it('is a line of JSON an entry, from its level on, with the scope it is written in', () => {
+  it('writes one line of JSON per entry, from its level on, with its scope', () => {
     const told = lines((log) => {
       log.debug('no')
       log.scoped('a').scoped('b').warn('yes', { n: 1 })
@@ -18,20 +18,20 @@ describe('a log', () => {
     ])
   })
 
-  it('has nothing in a line that ends it or steers a terminal, and loses none of it', () => {
+  it('writes nothing that ends a line or controls a terminal, and loses no text', () => {
     const wild = 'x\n{"level":"fatal"}\u001b[2J\u009b2J\u2028\u202e'
     const [line = ''] = lines((log) => log.info(wild))
     expect(line).toMatch(/^[\x20-\x7e]*$/)
     expect(JSON.parse(line).message).toBe(wild)
   })
 
-  it('cuts an entry that is too long, and is JSON still', () => {
+  it('shortens an entry that is too long, and stays valid JSON', () => {
     const [line = ''] = lines((log) => log.info('long', { text: '"'.repeat(20_000) }))
     expect(line.length).toBeLessThan(16 * 1024)
     expect(JSON.parse(line)).toMatchObject({ level: 'info', message: 'long', cut: expect.stringContaining('long') })
   })
 
-  it('fails nobody with what it cannot write', () => {
+  it('never throws for a value that cannot be written', () => {
     const circle: Record<string, unknown> = {}
     circle['own'] = circle
     const told = lines((log) => {

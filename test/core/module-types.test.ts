@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { defineModule, type ToolDef } from '../../src/core/module.ts'
 
 // `tsc` reads this file: a line below `@ts-expect-error` that compiles fails the build.
-it('a run that returns something else than its output says does not compile', () => {
+it('a run function that returns something other than its output schema does not compile', () => {
   const made = defineModule({
     name: 'dice',
     description: 'Throws dice.',

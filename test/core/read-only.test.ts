@@ -10,7 +10,7 @@ const refused = (attempt: () => unknown): unknown => {
   return 'done'
 }
 
-describe('a look that changes nothing', () => {
+describe('a read-only view', () => {
   const make = () => {
     const kept = new Map([['a', { n: 1 }]])
     const host = {
@@ -24,7 +24,7 @@ describe('a look that changes nothing', () => {
     return { host, seen: readOnly(host) as any }
   }
 
-  it('reads like the value itself, however deep', async () => {
+  it('reads like the value itself, at any depth', async () => {
     const { host, seen } = make()
     expect(seen.x.list[0].n).toBe(1)
     expect(JSON.stringify(seen.x)).toBe(JSON.stringify(host.x))
@@ -40,7 +40,7 @@ describe('a look that changes nothing', () => {
     expect(seen.x.when.getTime()).toBe(0)
   })
 
-  it('refuses to be changed through, anywhere', async () => {
+  it('rejects changes at any depth', async () => {
     const { host, seen } = make()
     const attempts = [
       () => {
@@ -71,7 +71,7 @@ describe('a look that changes nothing', () => {
     expect(host.kept.get('a')).toEqual({ n: 1 })
   })
 
-  it('lets all functions be called where the author is trusted with them', () => {
+  it('allows all function calls if the author is trusted with them', () => {
     const tools = readOnly({ format: (text: string) => `<${text}>` }, 'all')
     expect(tools.format('x')).toBe('<x>')
   })

@@ -7,7 +7,7 @@ const key = `-----BEGIN RSA PRIVATE KEY-----\n${body}-----END RSA PRIVATE KEY---
 const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U'
 
 describe('redact', () => {
-  it('takes out private keys, JSON web tokens, bearer tokens, values of credentials, and those in addresses [MOR-21]', () => {
+  it('removes private keys, JSON web tokens, bearer tokens, credential values, and those in URLs [MOR-21]', () => {
     expect(redact(`before\n${key}\nafter`)).toBe('before\n[redacted]\nafter')
     expect(redact(`session ${jwt} ok`)).toBe('session [redacted] ok')
     expect(redact('-H "X: Bearer abcdefgh12345678"')).toBe('-H "X: Bearer [redacted]"')
@@ -55,8 +55,8 @@ describe('redact', () => {
     expect(redact(text)).toBe(text)
   })
 
-  it('takes time that grows with the text alone', () => {
-    // A quadratic pattern would run into the time limit of the test.
+  it('takes linear time', () => {
+    // A quadratic pattern would exceed the time limit of the test.
     const size = 512 * 1024
     for (const piece of [
       'eyJ',
@@ -85,7 +85,7 @@ describe('redact', () => {
 })
 
 describe('redactUrl', () => {
-  it('takes the values of parameters by their names, and treats what is no whole address as text', () => {
+  it('removes values of parameters by name, and treats anything but a whole URL as text', () => {
     expect(redactUrl('https://a.example/b?x=1&api_key=short&y=2#c')).toBe(
       'https://a.example/b?x=1&api_key=%5Bredacted%5D&y=2#c',
     )

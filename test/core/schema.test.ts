@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { toSchema } from '../../src/core/schema.ts'
 
 describe('a schema', () => {
-  it('from zod publishes JSON Schema and checks with zod, defaults filled in', () => {
+  it('from zod publishes JSON Schema and validates with zod, including defaults', () => {
     const schema = toSchema(z.object({ days: z.int().max(10).default(3) }))
     expect(schema.json).toMatchObject({
       type: 'object',
@@ -14,7 +14,7 @@ describe('a schema', () => {
     expect(schema.parse({ days: 'x' })).toMatchObject({ ok: false, issues: [{ path: 'days' }] })
   })
 
-  it('from JSON Schema names the place of what is wrong', () => {
+  it('from JSON Schema reports the path of an error', () => {
     const schema = toSchema({
       type: 'object',
       properties: { list: { type: 'array', items: { type: 'string' } } },
@@ -25,14 +25,14 @@ describe('a schema', () => {
     expect(schema.parse({})).toMatchObject({ ok: false })
   })
 
-  it('from two owners with the same $id does not mix them up', () => {
+  it('from two owners with the same $id is not mixed up', () => {
     const loose = toSchema({ $id: 'urn:same', type: 'object' })
     const strict = toSchema({ $id: 'urn:same', type: 'object', required: ['a'] })
     expect(loose.parse({}).ok).toBe(true)
     expect(strict.parse({}).ok).toBe(false)
   })
 
-  it('from anything else is refused', () => {
+  it('from anything else is rejected', () => {
     expect(() => toSchema('string')).toThrow('expected a zod')
     expect(() => toSchema(null)).toThrow('expected a zod')
   })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { knownPaths, scrub } from '../../src/core/scrub.ts'
 
-it('takes credentials, addresses, paths and stacks out of a message and leaves the sentence', () => {
+it('removes credentials, addresses, paths and stacks from a message and keeps the sentence', () => {
   expect(scrub('connect http://user:hunter2@db.example/x failed at 10.0.0.7:5432')).toBe(
     'connect http://db.example/x failed at <address>',
   )
@@ -14,11 +14,11 @@ it('takes credentials, addresses, paths and stacks out of a message and leaves t
   expect(scrub('x'.repeat(600))).toHaveLength(501)
 })
 
-it('is quick with any message, however long', () => {
+it('is fast for any message', () => {
   const size = 16 * 1024 * 1024
   for (const piece of ['a', '\n', '\n ', '/', '/a', 'a:', '1.', '://', '=/', 'file:', '@', ' ', 'key=', 'C:\\']) {
     const message = piece.repeat(size / piece.length)
-    // The machine may give us no time for a while; a slow one is slow each time.
+    // The machine may be busy for a moment; a slow implementation is slow each time.
     let fastest = Number.POSITIVE_INFINITY
     for (let tries = 0; tries < 10 && fastest >= 50; tries++) {
       const beganAt = performance.now()
@@ -29,14 +29,14 @@ it('is quick with any message, however long', () => {
   }
 })
 
-it('does not leave half a secret where it stops reading', () => {
+it('leaves no half of a secret at the limit', () => {
   const stack = '\n    at x'.repeat(450)
   const until = 'a'.repeat(4_080 - stack.length - 1)
   expect(scrub(`no${stack}\n${until} https://ann:hunter2@db.example/ failed`)).not.toContain('hunter')
   expect(scrub('https://ann:hunt@er2@db.example/x')).toBe('https://db.example/x')
 })
 
-it('keeps paths that were in the arguments or lie in a root, and tells relative ones as they were given', () => {
+it('keeps paths from the arguments or in a root, and shows relative ones as given', () => {
   const known = knownPaths({ path: '/home/ann/notes', more: [{ file: 'a/b.txt', n: 1 }], dot: '.' }, ['/srv/data'])
   expect(scrub('open /home/ann/notes: no such file', known)).toBe('open /home/ann/notes: no such file')
   expect(scrub('open "/home/ann/notes/x.md".', known)).toBe('open "/home/ann/notes/x.md".')

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { looksSecret } from '../../src/core/credentials.ts'
-import { guardSecrets, guardText, mayTell, type Wire } from '../../src/core/tripwire.ts'
+import { looksSecret } from '../../src/core/secret-names.ts'
+import { guardSecrets, guardText, mayTell, type TripwireLevel } from '../../src/core/tripwire.ts'
 
-const throws: Wire = { level: 'throw', opaque: [] }
-const redacts: Wire = { level: 'redact', opaque: [] }
-const blocked = (value: unknown, wire: Wire = throws): string => {
+const throws: TripwireLevel = { level: 'throw', opaque: [] }
+const redacts: TripwireLevel = { level: 'redact', opaque: [] }
+const blocked = (value: unknown, wire: TripwireLevel = throws): string => {
   try {
     guardSecrets(value, wire)
   } catch (error) {
@@ -13,7 +13,7 @@ const blocked = (value: unknown, wire: Wire = throws): string => {
   return 'passed'
 }
 
-describe('the name of a field', () => {
+describe('a field name', () => {
   it.each([
     ...['password', 'passwd', 'PASSWORD', 'db_password', 'dbpassword', 'secret', 'clientSecret', 'client-secret'],
     ...[
@@ -29,7 +29,7 @@ describe('the name of a field', () => {
     ],
     ...['token', 'access_token', 'accessToken', 'ACCESSTOKEN', 'refresh_tokens', 'passphrase', 'auth', 'http_auth'],
     ...['Authorization', 'Proxy-Authorization', 'set-cookie', 'cookie', 'credentials', 'ｐａｓｓｗｏｒｄ'],
-  ])('%s looks like that of a credential', (name) => expect(looksSecret(name)).toBe(true))
+  ])('%s looks like a credential', (name) => expect(looksSecret(name)).toBe(true))
 
   it.each([
     ...['author', 'authority', 'authored_by', 'token_count', 'tokens', 'max_tokens', 'nextPageToken', 'tokenize'],
@@ -52,15 +52,15 @@ describe('the name of a field', () => {
   ])('%s does not', (name) => expect(looksSecret(name)).toBe(false))
 })
 
-describe('the wire', () => {
-  it('stops a field that looks like a credential, and names its path, not its value [SBS-12]', () => {
+describe('the tripwire', () => {
+  it('rejects a field that looks like a credential, and names its path but not its value', () => {
     expect(blocked({ a: [{ api_key: 'canary' }] })).toBe('forbidden field "a.0.api_key"')
     expect(blocked({ api_key: 'canary' })).toBe('forbidden field "<root>.api_key"')
     expect(blocked([[{ token: 1 }]])).toBe('forbidden field "0.0.token"')
     expect(blocked({ author: 'x', authority: 'y', token_count: 3, list: [null, 1, 'password'] })).toBe('passed')
   })
 
-  it('comes to an end with what contains itself, is deep, or is wide [SBS-12]', () => {
+  it('ends for circular, deep and wide values', () => {
     const cyclic: Record<string, unknown> = { name: 'x' }
     cyclic['self'] = { cyclic, list: [cyclic] }
     expect(blocked(cyclic)).toBe('passed')
@@ -70,14 +70,14 @@ describe('the wire', () => {
     let deep: unknown = { secret: 1 }
     for (let n = 0; n < 50_000; n++) deep = { d: deep }
     expect(blocked(deep)).toMatch(/^forbidden field "d\.d\..*\.secret"$/)
-    // A lattice has 2^40 ways through it, and 80 parts.
+    // A lattice has 2^40 paths and 80 parts.
     let lattice: unknown = { end: 1 }
     for (let n = 0; n < 40; n++) lattice = { a: lattice, b: lattice }
     expect(blocked(lattice)).toBe('passed')
     expect(blocked(Array.from({ length: 1_000_001 }, () => 1))).toContain('more than 1000000 parts')
   })
 
-  it('sees what JSON would say: objects that speak for themselves, and JSON in texts', () => {
+  it('follows toJSON, and JSON in strings', () => {
     expect(blocked({ x: { toJSON: () => ({ password: 1 }) }, at: new Date(0) })).toBe('forbidden field "x.password"')
     expect(blocked({ text: ' {"a": {"api_key": "x"}}' })).toBe('forbidden field "text.a.api_key"')
     expect(blocked('[{"token": "x"}]')).toBe('forbidden field "0.token"')
@@ -85,7 +85,7 @@ describe('the wire', () => {
     expect(guardText('{"a":1,"token":"x"}', redacts)).toBe('{"a":1,"token":"[redacted]"}')
   })
 
-  it('redacts the value alone, in a copy', () => {
+  it('redacts only the value, in a copy', () => {
     const given = {
       user: 'ann',
       session: { token: { deep: 'canary' }, keep: [1, { apiKey: 'canary' }] },
@@ -101,8 +101,8 @@ describe('the wire', () => {
     expect(guardSecrets(clean, redacts)).toBe(clean)
   })
 
-  it('does not look at what is declared to be somebody else’s data', () => {
-    const wire: Wire = { level: 'throw', opaque: ['body', 'pages.*.row'] }
+  it('skips fields declared as opaque', () => {
+    const wire: TripwireLevel = { level: 'throw', opaque: ['body', 'pages.*.row'] }
     expect(blocked({ status: 200, body: { token: 'x', deep: [{ password: 1 }] } }, wire)).toBe('passed')
     expect(blocked({ pages: [{ row: { secret: 1 } }] }, wire)).toBe('passed')
     expect(blocked({ pages: [{ secret: 1 }], body: {} }, wire)).toBe('forbidden field "pages.0.secret"')
@@ -113,7 +113,7 @@ describe('the wire', () => {
   })
 })
 
-describe('the name of a credential in JSON, written otherwise', () => {
+describe("a credential's name in disguised JSON", () => {
   it.each([
     ['escaped', '{"p\\u0061ssword":"hunter2"}'],
     ['escaped, all of it', '{"\\u0070\\u0061\\u0073\\u0073\\u0077\\u0064":"hunter2"}'],
@@ -124,11 +124,11 @@ describe('the name of a credential in JSON, written otherwise', () => {
     expect(blocked({ text: json })).toMatch(/^forbidden field "text\./)
     expect(JSON.stringify(guardSecrets([{ type: 'text', text: json }], redacts))).not.toContain('hunter2')
     expect(guardText(json, redacts)).not.toContain('hunter2')
-    // A server's answer that is still bytes is looked at as such.
+    // A server result as raw bytes.
     expect(mayTell(Buffer.from(json).toString('latin1'))).toBe(true)
   })
 
-  it('is not looked for in text of other languages', () => {
+  it('is not searched in text of other languages', () => {
     for (const text of ['{"naïve":"é"}', '{"名前":"値、です（ね）！"}', '{"a":"\\u00e9\\u4e2d"}', '{"имя":"кот 🐱"}'])
       expect([mayTell(text), mayTell(Buffer.from(text).toString('latin1'))]).toEqual([false, false])
   })

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createInbox } from '../../src/exec/inbox.ts'
-import { lastingOwner } from '../../src/exec/owner.ts'
-import { createMemoryStore } from '../../src/state/memory.ts'
+import { lastingOwner } from '../../src/exec/task-owner.ts'
+import { createMemoryStore } from '../../src/state/memory-store.ts'
 import { createManualClock } from '../clock.ts'
 
 const owner = lastingOwner(localCaller)
@@ -20,7 +20,7 @@ function rig() {
   return { inbox, store }
 }
 
-it('of more than a thousand lines that nobody read the latest are kept', async () => {
+it('keeps the latest thousand unread lines', async () => {
   const { inbox, store } = rig()
   for (let n = 0; n < 1_500; n++) {
     inbox.add(owner, `line ${n}`)
@@ -33,7 +33,7 @@ it('of more than a thousand lines that nobody read the latest are kept', async (
   expect([await inbox.take(localCaller), inbox.has(localCaller)]).toEqual([[], false])
 })
 
-it('gives so many at a time, and says how many are left', async () => {
+it('returns a limited number of lines, and says how many are left', async () => {
   const { inbox } = rig()
   for (let n = 0; n < 5; n++) inbox.add(owner, `line ${n}`)
   await turn()
@@ -42,7 +42,7 @@ it('gives so many at a time, and says how many are left', async () => {
   expect(inbox.has(localCaller)).toBe(false)
 })
 
-it('cuts a long line', async () => {
+it('shortens a long line', async () => {
   const { inbox } = rig()
   inbox.add(owner, 'x'.repeat(3_000))
   await turn()

@@ -1,33 +1,32 @@
 import { expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
-import { createEnding } from '../../src/core/ending.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { PegboardError } from '../../src/core/errors.ts'
-import { valueResult } from '../../src/core/result.ts'
-import type { CallRequest } from '../../src/exec/call.ts'
+import { valueResult } from '../../src/core/tool-result.ts'
 import { runParallel } from '../../src/exec/parallel.ts'
+import type { CallRequest } from '../../src/exec/tool-calls.ts'
 
 const actions = ['late', 'well'].map((name) => ({ name, params: {} }))
 const later = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
-it('a call that is ended at its own time limit ends no call beside it', async () => {
-  const whole = createEnding()
+it('a call that hits its own time limit does not affect calls beside it', async () => {
+  const whole = new AbortController()
   const call = async ({ name, abort }: CallRequest) => {
     if (name === 'late') abort?.abort(new PegboardError('E_TIMEOUT', 'too late'))
     await later(5)
-    if (abort?.aborted) throw abort.reason
+    abort?.signal.throwIfAborted()
     return valueResult(name)
   }
   const request = { name: 'run_parallel', input: {}, caller: localCaller, abort: whole }
   const { value } = await runParallel(actions, request, call, String, () => 0)
   expect(value.results).toMatchObject([{ code: 'E_TIMEOUT' }, { success: true, data: 'well' }])
-  expect(whole.aborted).toBe(false)
+  expect(whole.signal.aborted).toBe(false)
 })
 
-it('what ends the whole ends all of its calls, with the same reason', async () => {
-  const whole = createEnding()
+it('aborting the whole aborts all of its calls with the same reason', async () => {
+  const whole = new AbortController()
   const call = async ({ abort }: CallRequest) => {
     await later(20)
-    if (abort?.aborted) throw abort.reason
+    abort?.signal.throwIfAborted()
     return valueResult(1)
   }
   const running = runParallel(

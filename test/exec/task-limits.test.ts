@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { PegboardError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
-import { valueResult } from '../../src/core/result.ts'
-import type { CallRequest } from '../../src/exec/call.ts'
-import { createInstance } from '../../src/exec/instance.ts'
-import { sessionOwner } from '../../src/exec/owner.ts'
-import { createTasks } from '../../src/exec/tasks.ts'
+import { valueResult } from '../../src/core/tool-result.ts'
+import { createTasks } from '../../src/exec/background-tasks.ts'
+import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
+import { sessionOwner } from '../../src/exec/task-owner.ts'
+import type { CallRequest } from '../../src/exec/tool-calls.ts'
 import { createLocalAlarms } from '../../src/state/alarms.ts'
-import { createMemoryStore } from '../../src/state/memory.ts'
+import { createMemoryStore } from '../../src/state/memory-store.ts'
 import type { Store, Table } from '../../src/state/store.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -19,7 +19,7 @@ const owner = sessionOwner(localCaller)
 const tool = { id: 'a.b', idempotent: true }
 const request = (name: string): CallRequest => ({ name, input: {}, caller: localCaller })
 
-/** Calls end when the test says so. */
+/** Calls end when the test releases them. */
 function rig() {
   const clock = createManualClock(1_000_000)
   const memory = createMemoryStore(clock)
@@ -31,7 +31,7 @@ function rig() {
       return {
         ...table,
         put: async (...write) => {
-          if (disk.full) throw new PegboardError('E_STATE', 'What must survive a restart could not be written: full.')
+          if (disk.full) throw new PegboardError('E_STATE', 'The state could not be written: full.')
           return table.put(...write)
         },
       }
@@ -45,7 +45,7 @@ function rig() {
     clock,
     log: silentLog,
     shared,
-    instance: createInstance(shared, clock, silentLog),
+    instance: createProcessHeartbeat(shared, clock, silentLog),
     alarms: createLocalAlarms(clock, silentLog),
     settings: { resultTtlMs: 60_000, maxRunning: 3 },
     call: ({ name }) => {
@@ -66,10 +66,19 @@ function rig() {
     ends.get(name)?.()
     await turns()
   }
-  return { clock, tasks, disk, calls, begin, end }
+  return { clock, memory, tasks, disk, calls, begin, end }
 }
 
-it('a result is kept as long as it should be, and no longer', async () => {
+it('the arguments of a task are kept only while it runs', async () => {
+  const { memory, begin, end } = rig()
+  const { id } = await begin('x')
+  const input = async (): Promise<unknown> => (await memory.table<{ input?: unknown }>('task').get(id))?.value.input
+  expect(await input()).toEqual({})
+  await end('x')
+  expect(await input()).toBeUndefined()
+})
+
+it('a result is kept for its lifetime only', async () => {
   const { clock, tasks, begin, end } = rig()
   const { id } = await begin('x')
   await end('x')
@@ -79,7 +88,7 @@ it('a result is kept as long as it should be, and no longer', async () => {
   expect([await tasks.get(owner, id), await tasks.list(owner)]).toEqual([undefined, []])
 })
 
-it('where nothing can be written, no task begins, and it says why', async () => {
+it('if nothing can be stored, no task starts, and the error says why', async () => {
   const { tasks, disk, calls, begin } = rig()
   disk.full = true
   await expect(tasks.begin(request('x'), tool)).rejects.toMatchObject({ code: 'E_STATE' })
@@ -88,7 +97,7 @@ it('where nothing can be written, no task begins, and it says why', async () => 
   expect(await begin('x')).toMatchObject({ status: 'running' })
 })
 
-it('so many run at once and no more, whoever else has some', async () => {
+it('the limit of running tasks holds per caller', async () => {
   const { tasks, begin } = rig()
   for (const name of ['x', 'y', 'z']) await begin(name)
   await expect(tasks.begin(request('more'), tool)).rejects.toMatchObject({

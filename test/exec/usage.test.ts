@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { createUsage } from '../../src/exec/usage.ts'
-import { createMemoryStore } from '../../src/state/memory.ts'
+import { createMemoryStore } from '../../src/state/memory-store.ts'
 import { createManualClock } from '../clock.ts'
 
-describe('how often tools are used', () => {
+describe('tool usage', () => {
   it('is counted by tool and principal', () => {
     const usage = createUsage()
     for (let n = 0; n < 2_000; n++) usage.add('m.a', 'ada', 4, undefined)
@@ -15,7 +15,7 @@ describe('how often tools are used', () => {
     expect(['ada', 'local', 'nobody'].map((who) => usage.of(who)('m.a'))).toEqual([2_000, 1, 0])
   })
 
-  it('outlives the process, and adds up what several count at the same time', async () => {
+  it('survives the process, and adds up concurrent counts', async () => {
     const clock = createManualClock(1_000_000)
     const store = createMemoryStore(clock)
     const kept = { hasPast: true, table: () => store.table<never>('usage'), clock, log: silentLog }
@@ -38,7 +38,7 @@ describe('how often tools are used', () => {
     expect(last.of('ada')('m.a')).toBe(6)
   })
 
-  it('goes on where it cannot be kept', async () => {
+  it('is counted even if it cannot be stored', async () => {
     const clock = createManualClock()
     const usage = createUsage()
     const away = (): never => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
-import { connectTo, type Era } from '../client.ts'
+import { callTool, connectTo, type Era } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 import { modern } from '../upstream/host.ts'
 
@@ -50,7 +50,7 @@ async function bankApp(
 
 type Say = 'accept' | 'decline' | 'cancel'
 
-/** A client whose person answers like this; `asked` has the questions in their order. */
+/** A client whose person gives this answer; `asked` has the questions in order. */
 async function person(app: TestApp['app'], era: Era, say: Say | ((message: string) => Say | Promise<Say>)) {
   const client = await connectTo(app, era, { capabilities: { elicitation: { form: {} } } })
   const asked: string[] = []
@@ -64,12 +64,12 @@ async function person(app: TestApp['app'], era: Era, say: Say | ((message: strin
 }
 
 const call = (client: Client, name: string, args: Record<string, unknown> = {}): Promise<Answer> =>
-  client.callTool({ name, arguments: args })
+  callTool(client, { name, arguments: args })
 const codeOf = (result: unknown): string => answerOf(result).error?.code ?? 'ran'
 const ERAS: readonly Era[] = ['legacy', 'modern']
 
-describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
-  it('is listed, and runs when its person says yes to this very call [DIG-80]', async () => {
+describe.each(ERAS)('a tool that needs approval, with a client of the %s era', (era) => {
+  it('is listed, and runs when the person approves this very call [DIG-80]', async () => {
     const { app } = await bankApp()
     const { client, asked } = await person(app, era, 'accept')
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('bank__pay')
@@ -84,13 +84,13 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
         'Arguments: {\n  "to": "Ann",\n  "pin_password": "canary"\n}',
       ].join('\n'),
     ])
-    // A yes is good for one call.
+    // An approval is valid for one call.
     expect(answerOf(await call(client, 'bank__pay', { to: 'Ann', pin_password: 'canary' })).runs).toBe(2)
     expect(asked).toHaveLength(2)
     await client.close()
   })
 
-  it('does not run when they decline or cancel [DIG-80]', async () => {
+  it('does not run when the person declines or cancels [DIG-80]', async () => {
     const { app } = await bankApp()
     for (const say of ['decline', 'cancel'] as const) {
       const { client } = await person(app, era, say)
@@ -101,19 +101,19 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
     }
   })
 
-  it('does not run for a client that cannot ask, which is told the setting', async () => {
+  it('does not run for a client that cannot ask, and the error names the setting', async () => {
     const { app } = await bankApp({ policy: { default: 'ask', allow: ['bank.balance'] } })
     const client = await connectTo(app, era)
     const result = await call(client, 'bank__pay')
     expect(answerOf(result).error).toMatchObject({
       code: 'E_CONFIRMATION_REQUIRED',
-      hint: 'Use a client that can ask its user; policy.default decides.',
+      hint: 'Use a client that can ask its user, or change policy.default.',
     })
     expect(answerOf(await call(client, 'bank__balance'))).toEqual({ runs: 0 })
     await client.close()
   })
 
-  it('asks on every way to it: by its name, through execute_tool, from another tool', async () => {
+  it('asks on every route: by name, through execute_tool, from another tool', async () => {
     const { app } = await bankApp({ exposure: { mode: 'discovery' } })
     const { client, asked } = await person(app, era, 'decline')
     const results = [
@@ -127,7 +127,7 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
     await client.close()
   })
 
-  it('holds no slot and no clock while the person thinks', async () => {
+  it('uses neither slot nor timeout while the person decides', async () => {
     const { app } = await bankApp({ execution: { timeoutMs: 300, maxConcurrent: 1, maxQueued: 0 } })
     const other = await connectTo(app)
     const { client } = await person(app, era, async () => {
@@ -139,9 +139,9 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
     await Promise.all([client.close(), other.close()])
   })
 
-  it('is decided again after the answer', async () => {
+  it('is checked against the policy again after the answer', async () => {
     const { app, dir } = await bankApp()
-    const { readConfig } = await import('../../src/config/load.ts')
+    const { readConfig } = await import('../../src/config/load-config.ts')
     const { client } = await person(app, era, async () => {
       const machine = { env: { PEGBOARD_STATE_DIR: join(dir, 'state') }, cwd: dir }
       const text = JSON.stringify({ policy: { deny: ['bank.pay'] }, modules: { filesystem: { enabled: false } } })
@@ -153,7 +153,7 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
     await client.close()
   })
 
-  it('is asked about once when its server then has a question, too', async () => {
+  it('is approved once, even if its server then asks a question', async () => {
     const { app } = await bankApp({
       mcpServers: { new: { ...modern(), start: 'eager' } },
       policy: { ask: [{ module: 'new' }] },
@@ -168,8 +168,8 @@ describe.each(ERAS)('a tool that asks, with a client of the %s era', (era) => {
   })
 })
 
-describe('a question that nobody answers', () => {
-  it('is given up after 300 s, and the call is refused [DIG-80] [MOR-51]', async () => {
+describe('an unanswered approval question', () => {
+  it('times out after 300 s, and the call fails [DIG-80] [MOR-51]', async () => {
     const clock = createManualClock(Date.now())
     const { app } = await bankApp({}, { clock })
     let ask = (): void => undefined
@@ -192,12 +192,12 @@ describe('a question that nobody answers', () => {
     await waiting
     expect(answerOf(ended).error).toMatchObject({
       code: 'E_CONFIRMATION_REQUIRED',
-      message: 'Nobody answered within 300 s whether bank.pay may run.',
+      message: 'Nobody answered the approval request for bank.pay within 300 s.',
     })
     await client.close()
   })
 
-  it('ends with the call that it is about', async () => {
+  it('is cancelled with its call', async () => {
     const { app } = await bankApp()
     let ask = (): void => undefined
     const isAsked = new Promise<void>((resolve) => {
@@ -219,8 +219,8 @@ describe('a question that nobody answers', () => {
   })
 })
 
-describe('what a person is shown', () => {
-  it('is every argument, with long white space counted and hidden characters written out', async () => {
+describe('an approval question', () => {
+  it('shows every argument, with long white space counted and hidden characters written out', async () => {
     const { app } = await bankApp({ policy: { ask: [{ tools: 'bank.pay', reason: 'real money' }] } })
     const { client, asked } = await person(app, 'legacy', 'decline')
     await call(client, 'bank__pay', {
@@ -246,7 +246,7 @@ describe('what a person is shown', () => {
     await client.close()
   })
 
-  it.each(ERAS)('comes in several messages when it is long, and each must be accepted (%s)', async (era) => {
+  it.each(ERAS)('is split into several messages when long, and each must be accepted (%s)', async (era) => {
     const { app } = await bankApp()
     const note = Array.from({ length: 2_000 }, (_, at) => `n${at}`).join(' ')
     const { client, asked } = await person(app, era, 'accept')
@@ -263,22 +263,22 @@ describe('what a person is shown', () => {
     await Promise.all([client.close(), refusing.client.close()])
   })
 
-  it('is not asked when it is more than a person can be shown', async () => {
+  it('is not asked if it would be too long to read', async () => {
     const { app } = await bankApp()
     const { client, asked } = await person(app, 'legacy', 'accept')
     const result = await call(client, 'bank__pay', { to: 'Ann', note: 'x'.repeat(40_000) })
     expect(answerOf(result).error).toMatchObject({
       code: 'E_CONFIRMATION_REQUIRED',
-      hint: 'Call it with less at a time; policy.ask decides that a person is asked.',
+      hint: 'Split the call into smaller ones. policy.ask requires the approval.',
     })
-    expect(answerOf(result).error.message).toContain('A person is asked about 32000 characters at most.')
+    expect(answerOf(result).error.message).toContain('An approval request can show at most 32000.')
     expect(asked).toEqual([])
     expect(answerOf(await call(client, 'bank__balance'))).toEqual({ runs: 0 })
     await client.close()
   })
 })
 
-describe.each(ERAS)('calls that run in parallel, with a client of the %s era', (era) => {
+describe.each(ERAS)('parallel calls that need approval, with a client of the %s era', (era) => {
   const actions = (count: number) => ({
     actions: [
       { name: 'bank.balance', params: {} },
@@ -286,7 +286,7 @@ describe.each(ERAS)('calls that run in parallel, with a client of the %s era', (
     ],
   })
 
-  it('raise one question that lists all of them', async () => {
+  it('cause one question that lists them all', async () => {
     const { app } = await bankApp({ exposure: { mode: 'discovery', primitives: true } })
     const { client, asked } = await person(app, era, 'accept')
     const answer = answerOf(await call(client, 'run_parallel', actions(49)))
@@ -294,12 +294,12 @@ describe.each(ERAS)('calls that run in parallel, with a client of the %s era', (
     expect(new Set(asked.map((message) => message.split('\n')[0]))).toEqual(new Set(['May these 49 calls run?']))
     const whole = asked.join('')
     for (let at = 0; at < 49; at++) expect(whole).toContain(`"to": "person ${at}"`)
-    // Two pages at most: what one call needs is a hundred characters.
+    // Two pages at most, because one call needs a hundred characters.
     expect(asked.length).toBeLessThanOrEqual(2)
     await client.close()
   })
 
-  it('do not run when the person declines, and those that need no yes do', async () => {
+  it('do not run when the person declines; calls that need no approval do', async () => {
     const { app } = await bankApp({ exposure: { mode: 'discovery', primitives: true } })
     const { client, asked } = await person(app, era, 'decline')
     const answer = answerOf(await call(client, 'run_parallel', actions(3)))

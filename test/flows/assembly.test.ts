@@ -3,14 +3,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { systemPrompt } from '../../src/agent/prompt.ts'
-import type { App } from '../../src/app.ts'
-import { type Caller, localCaller } from '../../src/core/context.ts'
-import { readOwn } from '../../src/server/own.ts'
-import { toErrorResult, toMcpResult } from '../../src/server/wire.ts'
+import { systemPrompt } from '../../src/agent/tools-prompt.ts'
+import type { App } from '../../src/app/app.ts'
+import { type Caller, localCaller } from '../../src/core/caller.ts'
+import { toErrorResult, toMcpResult } from '../../src/server/mcp-results.ts'
+import { readOwnResource } from '../../src/server/own-resources.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 
-/** A backend for everything: counts its requests, and fails while `status` is not 200. */
+/** A backend for all requests: counts them, and fails while `status` is not 200. */
 async function backend() {
   const seen: string[] = []
   const state = { status: 200 }
@@ -30,7 +30,7 @@ const fixture = { override: true }
 async function start(profiles: Record<string, object>) {
   const started = await startApp({ modulesDir, autoload: false, modules: { web: fixture, media: fixture }, profiles })
   const callerOf = (profile: string): Caller => ({ ...localCaller, profile })
-  /** What a client would get for a call, refused or not. */
+  /** The answer that a client gets for a call. */
   const call = async (profile: string, name: string, input: object = {}): Promise<Answer> => {
     try {
       const caller = callerOf(profile)
@@ -44,7 +44,7 @@ async function start(profiles: Record<string, object>) {
 
 const web = (config: object) => ({ modules: { web: { config } } })
 
-/** The schema of a tool wherever a caller can read it; the same everywhere. */
+/** The schema of a tool on every route that shows it; it must be equal. */
 async function schemaOf(app: App, caller: Caller, id: string): Promise<Answer> {
   const ask = async (name: string, input: object) =>
     answerOf(toMcpResult(await app.surface.call({ name, input, caller }), app.server.files, caller))
@@ -52,7 +52,7 @@ async function schemaOf(app: App, caller: Caller, id: string): Promise<Answer> {
   const listed = app.surface.list(caller, 'direct').find(({ name }) => name === id.replace('.', '__'))
   const { description, parameters } = await ask('get_tool', { name: id })
   const found = await ask('search_tools', { query: id, detail: 'full' })
-  const own = (await readOwn(app.server, caller, `schema://${category}`)) as Answer
+  const own = (await readOwnResource(app.server, caller, `schema://${category}`)) as Answer
   const read = JSON.parse(own.contents[0].text).actions.find(({ name }: { name: string }) => name === id)
   const row = found.tools.find(({ name }: { name: string }) => name === id)
   const prompt = systemPrompt({
@@ -68,7 +68,7 @@ async function schemaOf(app: App, caller: Caller, id: string): Promise<Answer> {
 }
 
 describe('a search over the engines of a profile', () => {
-  it('has the categories they have, and the tool itself is never changed [TOM-12]', async () => {
+  it('offers their categories, without changing the tool itself', async () => {
     const { app, callerOf } = await start({
       all: web({ searxng_url: 'http://127.0.0.1:9' }),
       some: web({ brave_url: 'http://127.0.0.1:9', duckduckgo_url: 'http://127.0.0.1:9' }),
@@ -89,7 +89,7 @@ describe('a search over the engines of a profile', () => {
     expect(app.catalog.snapshot().byId.get('web.web_search')).toBe(tool)
   })
 
-  it('is found by words of the whole tool, and shown as this caller has it', async () => {
+  it('is found by words of the whole tool, and shown as assembled for the caller', async () => {
     const { call } = await start({ text: web({ duckduckgo_url: 'http://127.0.0.1:9' }) })
     const { tools } = answerOf(await call('text', 'search_tools', { query: 'search music and papers' }))
     expect(tools[0]).toMatchObject({
@@ -99,7 +99,7 @@ describe('a search over the engines of a profile', () => {
     })
   })
 
-  it('refuses a category it does not offer before anything is sent [TOM-13, SCH-02]', async () => {
+  it('rejects a category it does not offer before any request [TOM-13, SCH-02]', async () => {
     const { url, seen } = await backend()
     const { call } = await start({ text: web({ duckduckgo_url: url }), some: web({ brave_url: url }) })
     const refused = await call('text', 'web.web_search', { query: 'cats', category: 'image' })
@@ -124,7 +124,7 @@ describe('a search over the engines of a profile', () => {
     expect(seen).toEqual(['GET /?q=cats&n=10'])
   })
 
-  it('checks again when it runs, as an engine may be gone by then', async () => {
+  it('checks again when it runs, because an engine may be gone', async () => {
     const { url, seen, state } = await backend()
     const { call } = await start({ some: web({ brave_url: url }) })
     state.status = 500
@@ -138,7 +138,7 @@ describe('a search over the engines of a profile', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('that has none is nowhere, nor in what other tools say', async () => {
+  it('is neither listed nor mentioned if the profile has no engine', async () => {
     const { app, callerOf, call } = await start({ none: web({}), text: web({ duckduckgo_url: 'http://127.0.0.1:9' }) })
     const described = (profile: string) => app.view(callerOf(profile)).byId.get('web.fetch_url')?.description ?? ''
     expect(described('text')).toContain('web__web_search')
@@ -148,7 +148,7 @@ describe('a search over the engines of a profile', () => {
 })
 
 describe('a tool that some providers cannot use', () => {
-  it('is hidden from their profile, and a direct call is refused', async () => {
+  it('is hidden from their profiles, and a direct call is rejected', async () => {
     const { app, callerOf, call } = await start({ novel: { provider: 'NovelAI' }, other: { provider: 'openai' } })
     const names = (profile: string) => app.surface.list(callerOf(profile), 'direct').map(({ name }) => name)
     expect([names('novel').includes('web__fetch_url'), names('other').includes('web__fetch_url')]).toEqual([
@@ -163,8 +163,8 @@ describe('a tool that some providers cannot use', () => {
 
 const image = (url: string, ...modes: string[]) => ({ modules: { media: { config: { image: { url, modes } } } } })
 
-describe('a picture tool', () => {
-  it('without a backend is not listed, not found, and execute_tool says it is unavailable', async () => {
+describe('an image tool', () => {
+  it('without a backend is neither listed nor found, and execute_tool says it is unavailable', async () => {
     const { app, callerOf, call } = await start({ some: image('http://127.0.0.1:9', 'txt2img') })
     const names = (profile: string) => app.surface.list(callerOf(profile), 'direct').map(({ name }) => name)
     expect([
@@ -179,7 +179,7 @@ describe('a picture tool', () => {
     )
   })
 
-  it('has the parameters of what the backend can do, each group for itself', async () => {
+  it("has the parameters of its backend's features, group by group", async () => {
     const modes = ['img2img', 'inpaint', 'outpaint']
     const combinations = Array.from({ length: 8 }, (_, bits) => modes.filter((_mode, at) => bits & (1 << at)))
     const { app, callerOf } = await start(
@@ -199,7 +199,7 @@ describe('a picture tool', () => {
     }
   })
 
-  it('refuses what its backend cannot do, and pictures that nobody has, without asking it', async () => {
+  it('rejects what its backend cannot do, and unknown images, without a request', async () => {
     const { url, seen } = await backend()
     const { call } = await start({ words: image(url, 'txt2img'), change: image(url, 'txt2img', 'img2img') })
     const inpainting = { prompt: 'a hat', media_id: 'media_1', inpaint_target: 'head' }
@@ -218,7 +218,7 @@ describe('a picture tool', () => {
 })
 
 describe('a voice tool', () => {
-  it('speaks of the markup its backend knows, and takes instructions where a voice can be designed', async () => {
+  it("describes its backend's markup, and accepts instructions if a voice can be designed", async () => {
     const voice = (markup: string) => ({
       flags: { voice: true },
       modules: { media: { config: { speech: { markup, voice: 'x' } } } },
@@ -255,8 +255,8 @@ describe('a voice tool', () => {
   })
 })
 
-describe('a module that narrows a definition in place', () => {
-  it('loses its tool, and no other caller sees less', async () => {
+describe('a module that mutates a definition during assembly', () => {
+  it('loses its tool for this caller, and no other caller is affected', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(

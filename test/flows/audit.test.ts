@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { answerOf, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 import { hurried } from '../upstream/host.ts'
 
 const shop = `export default {
@@ -32,14 +32,14 @@ async function shopApp(settings: Record<string, unknown> = {}, options: Paramete
   return { ...made, read }
 }
 
-describe('the audit log of calls', () => {
-  it('has one line for each, however it ends and whichever way it came, without what was said [DIG-81]', async () => {
+describe('the audit log', () => {
+  it('has one line for each call, however it ends and whatever route it took, without content [DIG-81]', async () => {
     const { app, read, logged } = await shopApp({
       policy: { deny: [{ tools: 'shop.gone', reason: 'closed' }] },
       execution: { timeoutMs: 100 },
     })
     const client = await connectTo(app)
-    const call = (name: string, args: Record<string, unknown> = {}) => client.callTool({ name, arguments: args })
+    const call = (name: string, args: Record<string, unknown> = {}) => callTool(client, { name, arguments: args })
     await call('shop__buy', { what: 'canary' })
     await call('execute_tool', { name: 'shop.buy', params: { what: 'canary' } })
     await call('shop__both')
@@ -81,7 +81,7 @@ describe('the audit log of calls', () => {
     expect(JSON.stringify([lines, logged])).not.toContain('canary')
   })
 
-  it('has what was asked and answered, and calls that were too many', async () => {
+  it('records questions, answers and rate-limited calls', async () => {
     const { app, read } = await shopApp({
       policy: { ask: ['shop.buy'] },
       tools: { 'shop.fail': { rate_limit: { per_minute: 1 } } },
@@ -113,7 +113,7 @@ describe('the audit log of calls', () => {
     expect(new Set(lines.slice(0, 3).map(({ callId }) => callId)).size).toBe(1)
   })
 
-  it('is not there unless it is wanted', async () => {
+  it('does not exist unless it is enabled', async () => {
     const { app, read } = await shopApp({ audit: {} })
     const client = await connectTo(app)
     await client.callTool({ name: 'shop__buy', arguments: {} })
@@ -122,8 +122,8 @@ describe('the audit log of calls', () => {
   })
 })
 
-describe('a limit on calls', () => {
-  it('refuses the third call of two a minute, on every way to it, and says when to come back [DIG-81]', async () => {
+describe('a rate limit', () => {
+  it('rejects the third call when two per minute are allowed, on every route, and says when to retry [DIG-81]', async () => {
     const { app } = await shopApp({ tools: { 'shop.buy': { rate_limit: { per_minute: 2 } } } })
     const client = await connectTo(app)
     const call = (name: string, args: Record<string, unknown> = {}) => client.callTool({ name, arguments: args })
@@ -137,17 +137,17 @@ describe('a limit on calls', () => {
       const { error } = answerOf(await call(name, args))
       expect(error).toMatchObject({
         code: 'E_RATE_LIMITED',
-        message: 'shop.buy may be called 2 times a minute.',
+        message: 'shop.buy has a limit of 2 calls per minute.',
         retryable: true,
       })
-      expect(error.hint).toContain('tools.shop.buy.rate_limit decides')
+      expect(error.hint).toContain('tools.shop.buy.rate_limit sets the limit')
       expect(error.retryAfterMs).toBeGreaterThan(20_000)
     }
     await client.close()
   })
 })
 
-describe('every way to a tool', () => {
+describe('every route to a tool', () => {
   const execution = { watchers: true, scheduler: true }
   const rig = async (settings: Record<string, unknown> = {}) => {
     const { clock = systemClock } = hurried(20)
@@ -155,7 +155,7 @@ describe('every way to a tool', () => {
     await made.app.work()
     const client = await connectTo(made.app)
     const text = async (name: string, args: Record<string, unknown> = {}): Promise<string> =>
-      JSON.stringify(await client.callTool({ name, arguments: args }))
+      JSON.stringify(await callTool(client, { name, arguments: args }))
     return { ...made, client, text }
   }
   const ways = (name: string): Array<readonly [string, Record<string, unknown>]> => [
@@ -168,7 +168,7 @@ describe('every way to a tool', () => {
     ['schedule_once', { name, when: 'in 3s', params: {} }],
   ]
 
-  it('is one way: each run is written down once [DIG-82]', async () => {
+  it('uses the same call path: each run is recorded once [DIG-82]', async () => {
     ;(globalThis as { bought?: number }).bought = 0
     const { client, text, read } = await rig()
     for (const [name, args] of ways('shop.buy')) expect(await text(name, args)).not.toContain('"isError":true')
@@ -184,7 +184,7 @@ describe('every way to a tool', () => {
     expect(runs).toBeGreaterThanOrEqual(7)
   })
 
-  it('asks nobody where nobody waits', async () => {
+  it('asks no question if no client is waiting', async () => {
     const { client, text } = await rig({ policy: { ask: ['shop.buy'] } })
     for (const [name, args] of ways('shop.buy').slice(0, 5))
       expect([name, await text(name, args)]).toEqual([name, expect.stringContaining('E_CONFIRMATION_REQUIRED')])

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { App } from '../../src/app.ts'
-import { readConfig } from '../../src/config/load.ts'
-import { type Caller, localCaller } from '../../src/core/context.ts'
+import type { App } from '../../src/app/app.ts'
+import { readConfig } from '../../src/config/load-config.ts'
+import { type Caller, localCaller } from '../../src/core/caller.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
-import type { ToolResult } from '../../src/core/result.ts'
 import type { Tool } from '../../src/core/tool.ts'
-import { readOwn } from '../../src/server/own.ts'
+import type { ToolResult } from '../../src/core/tool-result.ts'
+import { readOwnResource } from '../../src/server/own-resources.ts'
 import { type Answer, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
@@ -14,7 +14,7 @@ const mine = (action: string, change: Partial<Tool> = {}): Tool => makeTool(`sta
 const own = { id: 'stage', summary: 'stage', origin: 'module', state: 'ready' } as const
 const server = (id: string) => ({ id, summary: id, origin: 'upstream', state: 'ready' }) as const
 
-/** What every caller has that is not kept from one tool. */
+/** A caller that lacks nothing. */
 const whole = {
   provider: 'openai',
   model: { capabilities: ['tools', 'vision'] },
@@ -23,7 +23,7 @@ const whole = {
   modules: { stage: { config: { key: 'there' } }, mcp_other: { enabled: false } },
 }
 
-/** A profile for each stage, which takes from its callers the tool of the same name and no other. */
+/** A profile for each stage, which removes only the tool of the same name. */
 const profiles: Readonly<Record<string, object>> = {
   none: whole,
   policy: { ...whole, policy: { deny: ['stage.policy'] } },
@@ -109,7 +109,7 @@ const refusal = (work: Promise<unknown>): Promise<PegboardError | undefined> =>
     (error: PegboardError) => error,
   )
 
-/** Which of the tools each door lets a caller have. */
+/** The tools that a caller has on each route. */
 async function doors(app: App, caller: Caller): Promise<Record<string, string[]>> {
   const wire = new Map(ids.map((id) => [id.replace('.', '__'), id]))
   const listed = (mode: 'direct' | 'compact' | 'discovery'): string[] =>
@@ -127,7 +127,7 @@ async function doors(app: App, caller: Caller): Promise<Record<string, string[]>
     ),
   )
   const schemas = ['stage', 'mcp_far'].map(async (category) => {
-    const read = (await readOwn(app.server, caller, `schema://${category}`)) as Answer
+    const read = (await readOwnResource(app.server, caller, `schema://${category}`)) as Answer
     return read ? names(JSON.parse(read.contents[0].text).actions) : []
   })
   return {
@@ -149,8 +149,8 @@ async function doors(app: App, caller: Caller): Promise<Record<string, string[]>
   }
 }
 
-describe('what a caller may have', () => {
-  it('is the same at every door, and each stage takes away its own tool alone [TOM-02, TOM-04]', async () => {
+describe('the tools of a caller', () => {
+  it('are the same on every route, and each stage removes only its own tool [TOM-02, TOM-04]', async () => {
     const { app } = await start()
     for (const profile of Object.keys(profiles)) {
       const caller = callerOf(profile)
@@ -161,7 +161,7 @@ describe('what a caller may have', () => {
     }
   })
 
-  it('is told by the stage that takes it away, the first one where there are several', async () => {
+  it('are removed by the first stage that applies', async () => {
     const { app } = await start()
     for (const [stage, id] of Object.entries(stages))
       expect(app.view(callerOf(stage)).hidden.get(id)?.stage, id).toBe(stage)
@@ -174,7 +174,7 @@ describe('what a caller may have', () => {
     })
   })
 
-  it('is refused with its reason, and as unknown where nothing may be told', async () => {
+  it('are rejected with the reason, or as unknown if nothing may be revealed', async () => {
     const { app } = await start()
     const refused = async (stage: keyof typeof stages, name: string = stages[stage]) => {
       const { code, message } = (await refusal(app.surface.call({ name, input: {}, caller: callerOf(stage) }))) ?? {}
@@ -214,15 +214,15 @@ describe('what a caller may have', () => {
     }
   })
 
-  it('is not told by a switch of the file where the profile denies it', async () => {
+  it('are not explained by a switch if the profile denies them', async () => {
     const { app } = await start({ tools: { 'stage.policy': { enabled: false } } })
     const seen = (profile: string) => app.view(callerOf(profile)).hidden.get('stage.policy')?.kind
     expect([seen('none'), seen('policy')]).toEqual(['disabled', 'denied'])
   })
 })
 
-describe('a check that throws', () => {
-  it('hides its tool alone, is logged once and told to nobody else [TOM-06]', async () => {
+describe('an availability check that throws', () => {
+  it('hides only its own tool, is logged once, and is not reported to callers [TOM-06]', async () => {
     const { app, logged } = await start()
     app.catalog.set(own, {
       tools: [
@@ -257,7 +257,7 @@ describe('a check that throws', () => {
     expect(unknown?.code).toBe('E_NOT_FOUND')
   })
 
-  it('over all tools of servers leaves those of modules', async () => {
+  it('for all tools of servers leaves those of modules', async () => {
     const { app, logged } = await start()
     app.catalog.set(server('mcp_far'), {
       tools: [
@@ -273,10 +273,10 @@ describe('a check that throws', () => {
     const names = app.surface.list(callerOf('none'), 'direct').map(({ name }) => name)
     expect(names).toContain('stage__flags')
     expect(names.filter((name) => name.startsWith('mcp'))).toEqual([])
-    expect(logged.filter((line) => line.includes('modules alone are offered'))).toHaveLength(1)
+    expect(logged.filter((line) => line.includes('clients see the modules only'))).toHaveLength(1)
   })
 
-  it('while the tools of a server are made leaves all others', async () => {
+  it("while a server's tools are created leaves all others", async () => {
     const { app, logged } = await start()
     app.catalog.set(server('mcp_far'), {
       tools: {
@@ -298,7 +298,7 @@ describe('a check that throws', () => {
 })
 
 describe('a flag', () => {
-  it('that flips between two lists shows its tool, and the client is told [TOM-05, TOM-09]', async () => {
+  it('that changes between two lists shows its tool, and the client is notified [TOM-09]', async () => {
     const { app } = await start({ exposure: { mode: 'direct' }, profiles: { default: { flags: { beta: false } } } })
     const client = await connectTo(app)
     const has = async () => (await client.listTools()).tools.some(({ name }) => name === 'stage__flags')

@@ -9,7 +9,7 @@ import { adapterSource, mailbox } from '../chat-platform.ts'
 import { languageModel } from '../language-model.ts'
 import { cli, type Place, place, run } from '../process.ts'
 
-/** The SDK's client at a server of its own, as a desktop application starts one. */
+/** The SDK's client with its own server process, as a desktop application starts one. */
 async function connect({ config, env }: Place, options: ClientOptions = {}): Promise<Client> {
   const client = new Client({ name: 'assistant', version: '1.0.0' }, options)
   await client.connect(
@@ -24,7 +24,7 @@ async function connect({ config, env }: Place, options: ClientOptions = {}): Pro
   return client
 }
 
-/** As a model works in discovery mode: it looks for a tool by what it is to do, then runs what was found. */
+/** Works like a model in discovery mode: searches for a tool by its purpose, then runs it. */
 function agentOf(client: Client) {
   const call = async (name: string, args: object): Promise<Answer> =>
     answerOf(await client.callTool({ name, arguments: args as Record<string, unknown> }))
@@ -53,8 +53,8 @@ tg_private_chat_id: 2002
 
 const discovery = { exposure: { mode: 'discovery' }, modules: { filesystem: { config: { readonly: false } } } }
 
-describe('what is not configured', () => {
-  it('is neither listed nor found, and says what to set', async () => {
+describe('a module that is not configured', () => {
+  it('is neither listed nor found, and its error says what to set', async () => {
     const home = place({ exposure: { mode: 'discovery' } })
     const companions = ['contacts', 'plan', 'todo']
     const { stdout } = await run(process.execPath, [cli, 'list', '--hidden', '--json', '--config', home.config], {
@@ -63,16 +63,16 @@ describe('what is not configured', () => {
     const rows = (JSON.parse(stdout) as Answer[]).filter(({ name }) => companions.includes(name.split('.')[0]))
     expect(Object.fromEntries(rows.map(({ name, hidden }) => [name, hidden]))).toEqual({
       'contacts.contacts_send':
-        'hidden: nothing can be delivered: configure modules.telegram, or set modules.contacts.config.peers to true',
+        'hidden: no delivery: configure modules.telegram, or set modules.contacts.config.peers to true',
       'contacts.contacts_list': 'hidden: set modules.contacts.config.manage to true',
       'contacts.contacts_get': 'hidden: set modules.contacts.config.manage to true',
       'contacts.contacts_upsert': 'hidden: set modules.contacts.config.manage to true',
       'plan.plan_create':
-        'hidden: plan_create unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: plan_create unavailable (missing llm client): set services.llm, or use a client that supports sampling',
       'todo.todo_update':
-        'hidden: todo_update unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: todo_update unavailable (missing llm client): set services.llm, or use a client that supports sampling',
       'todo.todo_list':
-        'hidden: todo_list unavailable (missing llm client): set services.llm, or use a client that lends its model (sampling)',
+        'hidden: todo_list unavailable (missing llm client): set services.llm, or use a client that supports sampling',
     })
     const client = await connect(home)
     for (const query of ['add something to the to-do list', 'send a message to a contact', 'make a plan with steps']) {
@@ -85,7 +85,7 @@ describe('what is not configured', () => {
 })
 
 describe('an assistant', () => {
-  it('keeps the to-do list of its person: a note with the people in it, what is open, what is done', async () => {
+  it("keeps a person's to-do list: adds an entry with people, lists open ones, completes them", async () => {
     const model = await languageModel(
       { status: 'ok', content: 'Show Bob (tg:2002) the plan on 2026-01-02' },
       { status: 'matched', index: 0 },
@@ -112,7 +112,7 @@ describe('an assistant', () => {
     expect(model.left).toEqual([])
   })
 
-  it('tells somebody else what its person wants them to know, and waits when they cannot be reached', async () => {
+  it('sends someone a message, and waits when they cannot be reached', async () => {
     let isDown = true
     const platform = await mailbox(() =>
       isDown ? { status: 502, body: { ok: false, description: 'Bad Gateway' } } : {},
@@ -126,9 +126,8 @@ describe('an assistant', () => {
     const message = { contact_id: 'tg:1001', message_text: 'The invoice is paid.' }
     expect((await assistant.do(send, message)).outcome).toMatchObject({ accepted: false, error: 'Bad Gateway' })
     isDown = false
-    // Bob is another matter.
     expect((await assistant.do(send, { ...message, contact_id: 'tg:2002' })).outcome).toMatchObject({ accepted: true })
-    // The person says that it works again, and has the file mended.
+    // The person reports that it works again and has the file repaired.
     const { content } = await assistant.do('read_file', { path: 'file_state_dir/contacts/ACTIVE.md' })
     expect(content).toMatch(/cooldown_until: .*[\s\S]*last_interaction_at: /)
     const mended = content.replace(/cooldown_until: .*\n/, '')
@@ -141,7 +140,7 @@ describe('an assistant', () => {
     ])
   })
 
-  it('reads what comes in by Telegram, notes what it is about, and answers', async () => {
+  it('reads an incoming Telegram message, notes it, and answers', async () => {
     const bot = await botServer()
     const model = await languageModel({ status: 'ok', content: 'Send Ann Lee (tg:1001) the map by 2026-01-02 18:00' })
     const telegram = { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['1001'], inbound: true }
@@ -166,7 +165,7 @@ describe('an assistant', () => {
     const search = await assistant.find('find recent chat messages somebody wrote')
     expect(search).toBe('context.message_search')
     const found = async () => (await assistant.do(search, { query: 'map tonight', everywhere: true })).messages
-    await expect.poll(found, { timeout: 10_000 }).toHaveLength(1)
+    await expect.poll(found).toHaveLength(1)
     const [message] = await found()
     expect(message).toMatchObject({ user_name: 'Ann', message_id: '77' })
     const noted = await assistant.do(await assistant.find('add something to the to-do list'), {
@@ -184,7 +183,7 @@ describe('an assistant', () => {
     ])
   })
 
-  it('plans its work with the model it has itself, and does the first step', async () => {
+  it('plans its work with its own model, and does the first step', async () => {
     const client = await connect(place(discovery), { capabilities: { sampling: {} } })
     client.setRequestHandler('sampling/createMessage', async ({ params }) => {
       const [message] = params.messages as Answer

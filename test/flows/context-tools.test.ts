@@ -2,13 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { type Caller, localCaller } from '../../src/core/caller.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { type Caller, localCaller } from '../../src/core/context.ts'
-import { createToolLoop } from '../../src/core/loop.ts'
-import { listenHttp } from '../../src/server/listen.ts'
-import { httpOptions } from '../../src/server/options.ts'
+import { createToolLoop } from '../../src/core/tool-loop.ts'
+import { listenHttp } from '../../src/server/listen-http.ts'
+import { httpOptions } from '../../src/server/server-options.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
+import { callsOf, place, talkTo } from '../process.ts'
 import { makeTool } from '../tools.ts'
 
 const discovery = (settings: Record<string, unknown> = {}, dir = temporaryFolder()): Promise<TestApp> =>
@@ -24,12 +25,12 @@ const TOKEN = 'a-token-for-context-tools'
 const admin = { profiles: { default: { flags: { admin: true } } } }
 
 const call = async (client: Client, name: string, args: object = {}): Promise<Answer> =>
-  answerOf(await client.callTool({ name, arguments: args as Record<string, unknown> }))
+  answerOf(await callTool(client, { name, arguments: args as Record<string, unknown> }))
 const names = async (client: Client): Promise<string[]> => (await client.listTools()).tools.map(({ name }) => name)
 const FIVE = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
 
-describe('tools about the context', () => {
-  it('are not listed, and run by their name, as those of context_builder, and through execute_tool', async () => {
+describe('context tools', () => {
+  it('are not listed, and run by name, as context_builder tools, and through execute_tool', async () => {
     const { app } = await discovery()
     const client = await connectTo(app)
     expect(await names(client)).toEqual(FIVE)
@@ -45,14 +46,14 @@ describe('tools about the context', () => {
     expect((await call(client, 'list_all_tools', { page: 1 })).error.code).toBe('E_VALIDATION')
   })
 
-  it('are not listed but for request_tool_injection, where lists can change', async () => {
+  it('are not listed, except request_tool_injection where lists can change', async () => {
     const { app } = await discovery({ exposure: { mode: 'discovery' } })
     const listed = async (era: 'legacy' | 'modern') => (await names(await connectTo(app, era))).slice(-1)
     expect(await listed('legacy')).toEqual(['request_tool_injection'])
     expect(await listed('modern')).not.toEqual(['request_tool_injection'])
   })
 
-  it('are there in direct mode too, and in no list of it', async () => {
+  it('exist in direct mode, and are not listed there', async () => {
     const { app } = await discovery({ exposure: { mode: 'direct', primitives: false } })
     const client = await connectTo(app)
     expect((await names(client)).filter((name) => app.surface.metaNames.includes(name))).toEqual([])
@@ -71,7 +72,7 @@ describe('tools about the context', () => {
 })
 
 describe('list_all_tools', () => {
-  it('is all pages of browse_category together, and nothing that is hidden [CTX-24]', async () => {
+  it('returns all pages of browse_category, and nothing hidden [CTX-24]', async () => {
     const { app } = await discovery({ policy: { deny: ['filesystem.write'] } })
     const client = await connectTo(app)
     const browsed: Answer[] = []
@@ -92,7 +93,7 @@ const saying = (word: string): string =>
   `export default { name: 'm', description: 'A module of a test.', tools: { say: { description: 'Says the word ${word}.', effect: 'read', run: () => '${word}' } } }\n`
 
 describe('reload_tools', () => {
-  it('reads changed files, keeps what a broken one was, and is for admins [CTX-25, CTX-15]', async () => {
+  it('reads changed files, keeps the previous version of a broken one, and is for admins [CTX-25]', async () => {
     const dir = temporaryFolder()
     const file = join(dir, 'modules', 'm.mjs')
     mkdirSync(join(dir, 'modules'))
@@ -120,8 +121,82 @@ describe('reload_tools', () => {
   })
 })
 
+/** A single-tool file, which gets the flat context with the registry. */
+const META_TOOLS = `const tool = (name, run, more) => ({ name, description: 'A tool about tools, made for a test.', parameters: { type: 'object', properties: { n: {} } }, run, ...more })
+export const tools = [
+  tool('list_all_tools', (_, { tool_registry }) => tool_registry.list().map(({ name, description }) => ({ name, description }))),
+  tool('show', ({ n }, { tool_registry }) => tool_registry.get(n)),
+  tool('reload_tools', async (_, { tool_registry }) => tool_registry.reload()),
+  tool('inject', ({ n }, { tool_registry }) => tool_registry.inject(n)),
+  tool('keys', (_, { tool_registry }) => {
+    for (const entry of tool_registry.list()) try { entry.name = 'mine' } catch {}
+    return Object.keys(tool_registry).sort()
+  }),
+  tool('look_only', async (_, { tool_registry }) => {
+    const seen = tool_registry.list().length > 0
+    await tool_registry.reload()
+    return seen
+  }, { readOnly: true }),
+]
+`
+
+describe('the registry in the context of a tool', () => {
+  it('lists, reloads and injects like the tools, and changes no tool [CTX-15]', async () => {
+    const at = place({ ...admin, exposure: { mode: 'discovery', primitives: false } })
+    writeFileSync(join(at.dir, 'modules/own.mjs'), META_TOOLS)
+    writeFileSync(join(at.dir, 'modules/m.mjs'), saying('one'))
+    const talk = await talkTo(at)
+    const said = callsOf(talk)
+    const ask = async (name: string, n?: unknown) => {
+      const answer = answerOf(await said('execute_tool', { name: `own.${name}`, params: n === undefined ? {} : { n } }))
+      return answer.success ? answer.data : answer.error.message
+    }
+    const all = answerOf(await said('context_builder.list_all_tools')).tools as Answer[]
+    expect(all.map(({ name }) => name)).toContain('m.say')
+    const own = (await ask('list_all_tools')) as Answer[]
+    expect(own.map(({ name }) => name)).toEqual(all.map(({ name }) => name))
+    // The meta-tool returns the first sentence of each.
+    for (const [at, { description }] of all.entries()) expect(own[at].description.startsWith(description)).toBe(true)
+    expect(await ask('show', 'm__say')).toMatchObject({
+      name: 'm.say',
+      description: 'Says the word one.',
+      effect: 'read',
+    })
+    expect(await ask('show', 'm.nothing')).toBeNull()
+
+    writeFileSync(join(at.dir, 'modules/m.mjs'), saying('two'))
+    writeFileSync(join(at.dir, 'modules/broken.mjs'), 'export default {{\n')
+    expect(await ask('reload_tools')).toMatchObject({
+      loaded: expect.any(Number),
+      failed: [{ file: 'broken.mjs', code: 'E_MODULE_LOAD' }],
+    })
+    expect((await ask('show', 'm.say')).description).toBe('Says the word two.')
+
+    expect(await ask('inject', ['m.say', 'm.nothing'])).toEqual({
+      injected: ['m.say'],
+      unknown: ['m.nothing'],
+      already: [],
+    })
+    talk.send({ id: 1, method: 'tools/list' })
+    const { tools } = ((await talk.answer(1)) as Answer).result
+    expect(tools.map(({ name }: Answer) => name)).toContain('m__say')
+
+    expect(await ask('keys')).toEqual(['get', 'inject', 'list', 'reload'])
+    expect((await ask('show', 'm.say')).name).toBe('m.say')
+    expect(await ask('look_only')).toMatch(/read-only/)
+    expect((await ask('list_all_tools')).map(({ name }: Answer) => name)).toContain('m.say')
+  })
+
+  it('reloads only for admins [CTX-15]', async () => {
+    const at = place({ exposure: { mode: 'discovery' } })
+    writeFileSync(join(at.dir, 'modules/own.mjs'), META_TOOLS)
+    const answer = answerOf(await callsOf(await talkTo(at))('execute_tool', { name: 'own.reload_tools' }))
+    expect(answer).toMatchObject({ success: false, error: { code: 'E_TOOL_HIDDEN' } })
+  })
+})
+
 describe('run_text', () => {
-  it('runs the calls in a text in their order, and answers results and the rest [DIG-39]', async () => {
+  it('runs the calls in a text in order, and returns results and the rest [DIG-39]', async () => {
     const { app } = await discovery()
     const client = await connectTo(app)
     const text = [
@@ -152,7 +227,7 @@ describe('run_text', () => {
     })
   })
 
-  it('does not run itself, by execute_tool neither, and what is denied stays denied', async () => {
+  it('does not run itself, and denied tools stay denied', async () => {
     const { app } = await discovery({ policy: { deny: ['hello.greet'] } })
     const client = await connectTo(app)
     const resultOf = async (name: string, args: object): Promise<Answer> => {
@@ -169,20 +244,20 @@ describe('run_text', () => {
 })
 
 describe('check_task', () => {
-  it('tells of a background task to whom it belongs, and to nobody else', async () => {
+  it('reports a background task to its owner only', async () => {
     const { app } = await discovery({ exposure: { mode: 'discovery' } })
     const [client, other] = [await connectTo(app), await connectTo(app)]
     const { task_id } = await call(client, 'background_run', { name: 'hello.greet', params: { name: 'Ann' } })
     await expect.poll(async () => (await call(client, 'check_task', { task_id })).status).toBe('completed')
     expect(JSON.stringify((await call(client, 'check_task', { task_id })).result)).toContain('Ann')
-    const unknown = { code: 'E_NOT_FOUND', message: `There is no task '${task_id}'.` }
+    const unknown = { code: 'E_NOT_FOUND', message: `Unknown task: '${task_id}'.` }
     expect((await call(other, 'check_task', { task_id })).error).toMatchObject(unknown)
     expect((await call(client, 'check_task', { task_id: 't1' })).error.code).toBe('E_NOT_FOUND')
   })
 })
 
 describe('list_active_servers', () => {
-  it('asks every adapter, and one that fails takes no other along [CTX-18, CTX-27]', async () => {
+  it('asks every adapter, even if one fails [CTX-18, CTX-27]', async () => {
     const { app } = await discovery()
     const adapters = app.context.servicesOf(localCaller).adapters
     const fake = { send: async () => null, sendFile: async () => null, client: null }
@@ -211,7 +286,7 @@ describe('list_active_servers', () => {
       .toEqual([1, 1])
   })
 
-  it('names clients that can be sent to', async () => {
+  it('names clients that can receive messages', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     const tell = `export default { name: 'm', description: 'A module of a test.', tools: {
@@ -239,7 +314,7 @@ describe('list_active_servers', () => {
 })
 
 describe('request_tool_injection', () => {
-  it('lists a tool beside the meta-tools and says so, and refuses what is unknown or blocked [CTX-20, CTX-28]', async () => {
+  it('lists a tool beside the meta-tools and says so, and rejects unknown and blocked ones [CTX-20, CTX-28]', async () => {
     const { app } = await discovery({ policy: { deny: ['filesystem.write'] } })
     const [client, other] = [await connectTo(app), await connectTo(app)]
     const told: Client[] = []
@@ -262,8 +337,9 @@ describe('request_tool_injection', () => {
     expect((await call(client, 'request_tool_injection', { tool_names: [] })).error.code).toBe('E_VALIDATION')
   })
 
-  it('changes no list of a client without sessions: the tool is found first there', async () => {
+  it('changes no list of a client without sessions: search ranks the tool first instead', async () => {
     const { app } = await discovery()
+    await app.indexed()
     const client = await connectTo(app, 'modern')
     const first = async () => (await call(client, 'search_tools', { query: 'read a file' })).tools[0].name
     expect(await first()).toBe('filesystem.read')
@@ -274,7 +350,7 @@ describe('request_tool_injection', () => {
     expect(await names(client)).toEqual(FIVE)
   })
 
-  it('is for one session over HTTP, and files sent there are read by its principal in any era', async () => {
+  it('applies to one session over HTTP, and files sent there can be read by its principal in any era', async () => {
     const { app } = await discovery()
     const http = await listenHttp({
       host: app.server,
@@ -308,7 +384,7 @@ describe('request_tool_injection', () => {
     await expect(newer.readResource({ uri: foreign })).rejects.toThrow('not found')
   })
 
-  it('ends with the answer it was wanted for', async () => {
+  it('ends with the answer it was requested for', async () => {
     const { app } = await discovery()
     const turn = (generation: string): Caller => ({ ...localCaller, session: 's', turn: { generation } })
     const as = (caller: Caller, name: string, input: object = {}) => app.surface.call({ name, input, caller })
@@ -321,7 +397,7 @@ describe('request_tool_injection', () => {
 })
 
 describe('extend_tool_loop', () => {
-  it('raises the limit of a loop that is ours, up to its bounds, and tells that of a client [CTX-29]', async () => {
+  it("extends Pegboard's own tool loop within its limits, and says that a client's loop cannot be extended [CTX-29]", async () => {
     const { app } = await discovery()
     const { loop } = createToolLoop({ rounds: 4, max: 12 })
     const extend = async (input: object) =>
@@ -334,7 +410,7 @@ describe('extend_tool_loop', () => {
 })
 
 describe('retrieve_tool_call_log', () => {
-  it('has the calls of this session in order, without what is secret [CTX-30]', async () => {
+  it('returns the calls of this session in order, without secrets [CTX-30]', async () => {
     const dir = temporaryFolder()
     writeFileSync(join(dir, 'a.txt'), 'words')
     const { app } = await discovery({}, dir)
@@ -354,7 +430,7 @@ describe('retrieve_tool_call_log', () => {
     expect((await call(other, 'retrieve_tool_call_log')).records).toEqual([])
   })
 
-  it('keeps the last ones alone, and none where that is switched off', async () => {
+  it('keeps only the latest calls, and none if disabled', async () => {
     const few = await connectTo((await discovery({ services: { callLog: 2 } })).app)
     for (let n = 0; n < 3; n++) await call(few, 'hello__greet', { name: `n${n}` })
     const { records } = await call(few, 'retrieve_tool_call_log')
@@ -363,13 +439,13 @@ describe('retrieve_tool_call_log', () => {
     await call(none, 'hello__greet', { name: 'x' })
     expect(await call(none, 'retrieve_tool_call_log')).toEqual({
       records: [],
-      note: 'Calls are not remembered: services.callLog is 0.',
+      note: 'Calls are not recorded: services.callLog is 0.',
     })
   })
 })
 
 describe('set_turn and set_flag', () => {
-  it('say for a session what its client cannot say with a request', async () => {
+  it('set for a session what its client cannot send with requests', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Client, ClientOptions } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
-import { createToolLoop } from '../../src/core/loop.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
+import { createToolLoop } from '../../src/core/tool-loop.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
 import { redisUrl } from '../redis.ts'
@@ -30,7 +30,7 @@ const tool = (name: string, run: string, more = ''): string =>
 const caller = async (client: Client, name: string, args: object = {}): Promise<Answer> =>
   answerOf(await client.callTool({ name, arguments: args as Record<string, unknown> }))
 
-/** A caller that says where it comes from, as a chat platform's client would. */
+/** A caller with an origin, like the client of a chat platform. */
 const chat: Caller = {
   ...localCaller,
   session: 'chat',
@@ -68,7 +68,7 @@ describe('the context of a call', () => {
     expect(await ask(off.app, 'm.look')).toMatchObject({ kv: null, messages: null, conversations: null, memory: null })
   })
 
-  it('is twenty flat fields for single tools, over the same objects', async () => {
+  it('has twenty flat fields for single tools, over the same objects', async () => {
     const flat = `export const name = 'look'
 export const description = 'Looks at its context.'
 export const run = async (_input, ctx) => {
@@ -116,7 +116,7 @@ export const run = async (_input, ctx) => {
     expect((await ask(app, 'look.look')).adapters).toEqual(['mcp'])
   })
 
-  it('has the adapter of the platform it comes from, where a module brought one [CTX-08, CTX-19]', async () => {
+  it('has the adapter of its platform, if a module provides one', async () => {
     const telegram = `export default { name: 'platform', description: 'A platform of a test.',
       start({ services }) { this.remove = services.adapters.add({ name: 'telegram', client: { native: true }, send: async (channel, text) => channel + ': ' + text,
         sendFile: async () => null, listServers: async () => [] }) },
@@ -146,7 +146,7 @@ export const run = async (_input, ctx) => ({
     expect(await ask(without.app, 'flat.look', {}, onTelegram)).toMatchObject({ own: null, all: ['mcp'], native: null })
   })
 
-  it('is nothing an argument can stand in for [CTX-01]', async () => {
+  it('cannot be replaced by arguments [CTX-01]', async () => {
     const { app } = await withModules({
       'm.mjs': module_(
         'm',
@@ -163,13 +163,13 @@ export const run = async (_input, ctx) => ({
     expect(JSON.stringify((await client.listTools()).tools)).not.toMatch(/"_?ctx"/)
   })
 
-  it('costs nothing where it is not wanted: a function of one parameter gets none', async () => {
+  it('is not created for functions with one parameter', async () => {
     const { app } = await withModules({ 'bare.mjs': module_('bare', tool('say', '({ ...rest }) => "one"')) })
     expect(app.catalog.snapshot().byId.get('bare.say')?.takesContext?.()).toBe(false)
     expect(await ask(app, 'bare.say')).toBe('one')
   })
 
-  it('keeps the stores of modules apart, over a restart, and fails alone without one [CTX-10]', async () => {
+  it('keeps stores of modules separate, also after a restart, and fails only where a store is missing [CTX-10]', async () => {
     const counter = (name: string): string =>
       module_(
         name,
@@ -193,7 +193,7 @@ export const run = async (_input, ctx) => ({
 })
 
 describe.skipIf(redisUrl === undefined)('stores in Redis', () => {
-  it('are shared by machines, and are what `redis` is', async () => {
+  it('are shared by machines, and report `redis` as backend', async () => {
     const flat = `export const name = 'up'\nexport const description = 'Counts, in Redis.'\nexport const run = (_input, ctx) => (ctx.redis === null ? null : ctx.redis.incr('n'))\n`
     const state = { url: String(redisUrl), prefix: `pegboard-test-${randomUUID()}` }
     const [one, other] = [
@@ -226,9 +226,9 @@ export const run = (_input, ctx) => {
   return { sent: ctx.sent_files.length, indexes: ctx.sent_files.map((file) => file.call_index) }
 }\n`
 
-describe('files a tool sends', () => {
+describe('files sent by a tool', () => {
   it.each(['legacy', 'modern'] as const)(
-    'are content of the right kind, byte for byte, for a %s client [CTX-21]',
+    'are content blocks of the right kind, byte for byte, for a %s client [CTX-21]',
     async (era: Era) => {
       const { app } = await withModules({ 'send.mjs': sender })
       const client = await connectTo(app, era)
@@ -253,7 +253,7 @@ describe('files a tool sends', () => {
     },
   )
 
-  it('are read by nobody but whom they were sent to', async () => {
+  it('can be read only by their recipients', async () => {
     const { app } = await withModules({ 'send.mjs': sender })
     const uri = app.server.files.keep(chat, { data: 'x', filename: 'x', mimetype: 'text/plain' }) as string
     const another: Caller = { ...chat, session: 'another' }
@@ -262,10 +262,10 @@ describe('files a tool sends', () => {
     expect(app.server.files.read({ ...chat, profile: 'guild' }, uri)).toBeUndefined()
   })
 
-  it('are noted in the conversation of their channel', async () => {
+  it('are recorded in the conversation of their channel', async () => {
     const history = module_('h', tool('get', '(_input, { services }) => services.conversations.get("c1")'))
     const { app } = await withModules({ 'send.mjs': sender, 'h.mjs': history })
-    const { callTool } = await import('../../src/server/answer.ts')
+    const { callTool } = await import('../../src/server/call-tool.ts')
     await callTool(app.server, { name: 'send__all', input: {}, caller: chat })
     await expect.poll(async () => (await ask(app, 'h.get')).length).toBe(5)
     const entries = await ask(app, 'h.get')
@@ -273,8 +273,8 @@ describe('files a tool sends', () => {
     expect(app.server.files.read(chat, entries[3].files[0].uri)?.bytes.length).toBe(5 * 1024 * 1024)
   })
 
-  it('are sent as the documentation says', async () => {
-    const text = readFileSync(join(import.meta.dirname, '../../docs/context.md'), 'utf8')
+  it('are sent as documented', async () => {
+    const text = readFileSync(join(import.meta.dirname, '../../docs/guides/tool-context.md'), 'utf8')
     const block = (kind: string): string => new RegExp(`\`\`\`${kind}\\n([\\s\\S]*?)\`\`\``).exec(text)?.[1] ?? ''
     const { services } = JSON.parse(block('json').replace('${OPENAI_API_KEY}', 'sk-test'))
     const { app } = await withModules({ 'chart.mjs': block('js') }, { services })
@@ -284,7 +284,7 @@ describe('files a tool sends', () => {
     expect(content[1]).toMatchObject({ type: 'image', mimeType: 'image/svg+xml' })
   })
 
-  it('stay beside what an output schema promises', async () => {
+  it('do not break an output schema', async () => {
     const { app } = await withModules({
       'm.mjs': module_(
         'm',
@@ -302,7 +302,7 @@ describe('files a tool sends', () => {
     expect(content.map(({ type }: Answer) => type)).toEqual(['text', 'resource'])
   })
 
-  it('are all there of twenty calls at the same time, with the call that sent each [CTX-22]', async () => {
+  it('are complete for twenty concurrent calls, with the call that sent each [CTX-22]', async () => {
     const send = `async ({ n }, ctx) => {
       await new Promise((resolve) => setTimeout(resolve, (n * 7) % 5))
       ctx.sendFile({ data: String(n), filename: n + '.txt', mimetype: 'text/plain' })
@@ -341,7 +341,7 @@ describe('files a tool sends', () => {
     expect(app.context.injected.of(other)).toEqual(['m.one'])
   })
 
-  it('are only ever appended to, and looked at first', async () => {
+  it('can only be appended, after inspection', async () => {
     const flat = (body: string): string =>
       `export const name = 'try'\nexport const description = 'Tries to take something back.'\nexport const run = (_input, ctx) => { ctx.sent_files.push({ data: 'x', filename: 'x', mimetype: 'text/plain' }); ${body}; return 'done' }\n`
     for (const body of [
@@ -384,7 +384,7 @@ describe('a language model for tools', () => {
   }
 
   it.each(['legacy', 'modern'] as const)(
-    'is the one a %s client lends, before the one that is set, before none',
+    'is that of a %s client, then the configured one, then none',
     async (era: Era) => {
       const server = createServer((_req, res) => res.end('{"choices": [{"message": {"content": "from the server"}}]}'))
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -405,7 +405,7 @@ describe('a language model for tools', () => {
     },
   )
 
-  it('is none where the client refuses, and the tool is told so', async () => {
+  it('is unavailable if the client refuses, and the tool gets an error', async () => {
     const { app } = await withModules({ 'm.mjs': asks })
     const client = await connectTo(app, 'legacy', { capabilities: { sampling: {} } })
     client.setRequestHandler('sampling/createMessage', async () => {
@@ -414,7 +414,7 @@ describe('a language model for tools', () => {
     expect((await caller(client, 'm__think')).error).toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
   })
 
-  it('runs the loop it is asked in, where there is one', async () => {
+  it('uses the tool loop of its conversation, if there is one', async () => {
     const { app } = await withModules({
       'm.mjs': module_(
         'm',

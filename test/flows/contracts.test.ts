@@ -1,12 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { CallContext } from '../../src/core/context.ts'
-import { localCaller } from '../../src/core/context.ts'
+import type { CallContext } from '../../src/core/caller.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-// Answers with what it is asked for, so that a test says what a server says.
+// Answers with the requested result, so that a test controls the server's output.
 const vault = `
 import { createInterface } from 'node:readline'
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n')
@@ -62,7 +62,7 @@ const files = { 'lone.mjs': single, 'said.js': script, 'notes.mjs': notes }
 const leak = { list: [{ api_key: 'canary' }] }
 
 describe('a result with a field that looks like a credential', () => {
-  it('fails the call of a single file, a script and a read-only tool, and is redacted elsewhere', async () => {
+  it('fails the call for single files, scripts and read-only tools, and is redacted for others', async () => {
     const { app } = await withFiles(files)
     const client = await connectTo(app)
     for (const name of ['lone__lone', 'said__said', 'notes__look']) {
@@ -95,7 +95,7 @@ describe('a result with a field that looks like a credential', () => {
     await client.close()
   })
 
-  it('is what the settings of its module say, and never less than those of the profile', async () => {
+  it("follows its module's setting, and never less than the profile's", async () => {
     const { app } = await withFiles(files, {
       modules: { lone: { tripwire: 'off' }, notes: { tripwire: 'throw' } },
       profiles: { shy: { modules: { lone: { tripwire: 'redact' } } }, strict: { policy: { tripwire: 'throw' } } },
@@ -120,7 +120,7 @@ describe('a result with a field that looks like a credential', () => {
 })
 
 describe('the text of a file', () => {
-  it('is given word for word, whatever it has', async () => {
+  it('is returned word for word, whatever it contains', async () => {
     const { app, dir } = await withFiles({})
     const text = '{ "api_key":  "theirs" }'
     writeFileSync(join(dir, 'a.json'), text)
@@ -133,7 +133,7 @@ describe('the text of a file', () => {
   })
 })
 
-describe('what a server says', () => {
+describe("a server's result", () => {
   const servers = (settings: object) => ({
     mcpServers: { vault: { command: process.execPath, args: ['vault.mjs'], start: 'eager', ...settings } },
   })
@@ -145,7 +145,7 @@ describe('what a server says', () => {
   }
   const say = (result: object) => ({ name: 'vault__say', arguments: { result } })
 
-  it('passes as it is unless the operator wants otherwise', async () => {
+  it('is passed on unchanged unless the operator wants otherwise', async () => {
     const { app } = await withFiles({}, servers({}))
     await app.settled(20_000)
     const client = await connectTo(app)
@@ -172,7 +172,7 @@ describe('what a server says', () => {
     await client.close()
   })
 
-  it('fails with the path where the wire is to throw', async () => {
+  it('fails with the path if the tripwire throws', async () => {
     const { app } = await withFiles({}, servers({ tripwire: 'throw' }))
     await app.settled(20_000)
     const client = await connectTo(app)
@@ -185,8 +185,8 @@ describe('what a server says', () => {
   })
 })
 
-describe('a secret that a variable gave', () => {
-  it('is in no result, progress, failure or question, whoever says it', async () => {
+describe('a secret from a variable', () => {
+  it('appears in no result, progress, error or question of any sender', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(join(dir, 'modules', 'notes.mjs'), notes)
@@ -195,8 +195,8 @@ describe('a secret that a variable gave', () => {
       `export default { name: 'loud', description: 'Loud.', tools: { cry: { description: 'Fails and says its configuration.', effect: 'read', run: (_in, ctx) => { throw new Error('no ' + ctx.config.where) } } } }`,
     )
     writeFileSync(join(dir, 'vault.mjs'), vault)
-    const { createApp } = await import('../../src/app.ts')
-    const { readConfig } = await import('../../src/config/load.ts')
+    const { createApp } = await import('../../src/app/app.ts')
+    const { readConfig } = await import('../../src/config/load-config.ts')
     const { onTestFinished } = await import('vitest')
     const env = {
       PATH: process.env['PATH'],
@@ -268,7 +268,7 @@ describe('a read-only tool', () => {
     }
   }
 
-  it('can look at everything and change nothing [SBS-11] [CFG-11]', async () => {
+  it('can read everything and change nothing [SBS-11] [CFG-11]', async () => {
     const { app } = await host()
     expect(await look(app, 'spy.look')).toEqual({ message: null, list: [], n: 1 })
     const tries = ['context', 'services', 'server', 'profile', 'roles', 'config', 'shared', 'call']
@@ -279,14 +279,14 @@ describe('a read-only tool', () => {
     expect(await look(app, 'spy.look')).toEqual({ message: null, list: [], n: 1 })
   })
 
-  it('never sees what the person wrote, unless it says that it needs to [SBS-10]', async () => {
+  it("never sees the person's message, unless it declares that it needs it [SBS-10]", async () => {
     const { app } = await host()
     expect(await look(app, 'spy.look')).toMatchObject({ message: null })
     expect(await look(app, 'spy.hear')).toEqual({ heard: 'the very words' })
   })
 
-  it('writes to the services it names, and to no other', async () => {
-    const { readOnlyContext } = await import('../../src/exec/read-only.ts')
+  it('writes only to the services it names', async () => {
+    const { readOnlyContext } = await import('../../src/exec/read-only-context.ts')
     const kept: string[] = []
     const store = { get: () => kept[0], set: (value: string) => kept.push(value) }
     const services = { servers: null, kv: store, relay_queue: store }
@@ -300,7 +300,7 @@ describe('a read-only tool', () => {
     expect(kept).toEqual(['a'])
   })
 
-  it('writes to the stores of the host as it says, and only looks at the others', async () => {
+  it("writes to the host's stores it names, and only reads the others", async () => {
     const source = `export default { name: 'counter', description: 'Counts.', readOnly: true, writes: ['kv'], tools: {
       up: { description: 'Counts one more.', effect: 'write', run: async (_input, ctx) => ({ n: await ctx.services.kv.incr('n'),
         config: typeof ctx.services.config.exposure, said: (await ctx.services.messages.recent('c')).length }) },
@@ -312,7 +312,7 @@ describe('a read-only tool', () => {
     await expect(run('counter.say')).rejects.toMatchObject({ code: 'E_READ_ONLY_CONTRACT' })
   })
 
-  it('is not loaded when its effect says that it writes, and it does not say where to', async () => {
+  it('is not loaded if its effect is to write and it does not say where', async () => {
     const liar = (more: string) =>
       `export default { name: 'liar', description: 'Lies.', readOnly: true, tools: { go: { description: 'Says that it only reads.', effect: 'write', ${more} run: () => 1 } } }`
     const { app } = await withFiles({ 'liar.mjs': liar('') }, {}, { level: 'error' })

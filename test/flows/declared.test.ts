@@ -22,8 +22,8 @@ async function open(settings: Record<string, unknown>) {
   return (await startApp(settings, dir)).app
 }
 
-describe('what is declared once of a tool', () => {
-  it('labels its calls, and where nothing is declared its name does [DIG-51]', async () => {
+describe('what a tool declares', () => {
+  it('sets the effect of its calls; without a declaration its name decides [DIG-51]', async () => {
     const client = await connectTo(await open({}))
     const result = await client.callTool({
       name: 'run_parallel',
@@ -51,7 +51,7 @@ describe('what is declared once of a tool', () => {
     expect(tools.find(({ name }) => name === 'echo__shout')?.title).toBe('Shout a text')
   })
 
-  it('is found by those alone whose profile has it [DIG-49]', async () => {
+  it('limits it to profiles that have it [DIG-49]', async () => {
     const app = await open({ profiles: { gardener: { use: ['garden', 'echo'] }, keeper: { use: ['pool', 'echo'] } } })
     const found = async (profile: string, query: string): Promise<string[]> => {
       const client = await connectTo(app, 'legacy', {}, profile)

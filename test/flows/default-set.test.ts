@@ -5,7 +5,7 @@ import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { languageModel } from '../language-model.ts'
 
-/** The bare names that agents written for them call, and what each of them is. */
+/** The bare names that existing agents call, and their tools. */
 const NAMES = {
   read_file: 'filesystem.read_file',
   write_file: 'filesystem.write_file',
@@ -17,7 +17,7 @@ const NAMES = {
 } as const
 const ADVICE = /^(?:bash|url_fetch|write_file|web_search)$/
 
-/** Everything that these tools need. */
+/** All settings that these tools need. */
 const all = {
   filesystem: {},
   shell: { config: { enabled: true, sandbox: 'off' } },
@@ -45,7 +45,8 @@ describe('the default set', () => {
     const codes = Object.fromEntries(
       await Promise.all(Object.keys(NAMES).map(async (name) => [name, (await errorOf(name)).code])),
     )
-    // Asked for nothing, what is there misses its parameters. What reaches out or runs programs is off until it is set up.
+    // Called without arguments, available tools report missing parameters. Tools for network and programs are off by
+    // default.
     expect(codes).toEqual({
       read_file: 'E_VALIDATION',
       write_file: 'E_VALIDATION',
@@ -60,7 +61,7 @@ describe('the default set', () => {
       message: 'bash tool is disabled (enable via config: tools.bash.enabled=true)',
       hint: 'Set tools.bash.enabled to true to allow it.',
     })
-    // By no other name is told that there is a shell.
+    // No other name reveals the shell.
     expect((await errorOf('shell.bash')).code).toBe('E_NOT_FOUND')
     const on = await start({ tools: { bash: { enabled: true } } })
     expect((await on.errorOf('bash')).code).toBe('E_VALIDATION')
@@ -68,7 +69,7 @@ describe('the default set', () => {
     expect((await limited.errorOf('bash')).code).toBe('E_TOOL_DISABLED')
   })
 
-  it('takes the settings of its tools by the names that the original has [MOR-01]', async () => {
+  it('accepts tool settings under their original names [MOR-01]', async () => {
     const { call } = await start({
       modules: all,
       tools: {
@@ -104,13 +105,13 @@ describe('the default set', () => {
     expect(fetched.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT' })
   })
 
-  it('names the tools that take a setting where another tool is given it [MOR-01]', async () => {
+  it('names the right tool for a setting given to the wrong one [MOR-01]', async () => {
     await expect(start({ tools: { web_search: { timeout: 5 } } })).rejects.toThrow(
       /tools\.web_search\.timeout: is a setting of bash and url_fetch alone/,
     )
   })
 
-  it('is whole where everything it needs is set up [MOR-01]', async () => {
+  it('is complete if everything it needs is configured [MOR-01]', async () => {
     const model = await languageModel()
     const { errorOf, call } = await start({ modules: all, services: model.settings })
     for (const [name, id] of Object.entries(NAMES)) {
@@ -122,7 +123,7 @@ describe('the default set', () => {
     }
   })
 
-  it('has plan_create with a language model, and telegram with a token, and not otherwise [MOR-02]', async () => {
+  it('has plan_create only with a language model, and telegram only with a token [MOR-02]', async () => {
     const none = await start({})
     expect(await none.categories()).not.toContain('telegram')
     expect(
@@ -144,7 +145,7 @@ describe('the default set', () => {
     expect(await off.found('make a plan')).not.toContain('plan.plan_create')
   })
 
-  it('says in agreed words which of it is switched off, and hides that from lists [MOR-03]', async () => {
+  it('says in fixed words which tools are disabled, and hides them from lists [MOR-03]', async () => {
     const model = await languageModel()
     const names = [...Object.keys(NAMES), 'plan_create']
     const { client } = await start({

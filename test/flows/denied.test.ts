@@ -2,12 +2,12 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 import { plain, waysTo } from '../security/ways.ts'
 
 const LATER = { watchers: true, scheduler: true }
 
-/** Every way there is to have a tool of a server run, by itself or by the tool that calls those of servers. */
+/** Every route to a server tool, directly or through a tool that calls server tools. */
 const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> => {
   const params = { server, tool, arguments: { text: 'canary' } }
   const name = 'mcp.call_tool'
@@ -19,7 +19,7 @@ const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> 
   ]
 }
 
-describe('a tool of a server that policy denies', () => {
+describe('a server tool that policy denies', () => {
   const scripted = { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs')] }
   const open = async (settings: object, server: object = {}, dir = temporaryFolder()) => {
     const fake = { ...scripted, start: 'eager', ...server }
@@ -28,7 +28,7 @@ describe('a tool of a server that policy denies', () => {
     return app
   }
 
-  it('is refused as an unknown name on every way, that of the module mcp among them', async () => {
+  it('is rejected as an unknown name on every route, including the mcp module', async () => {
     const never = await open({}, { deny: ['echo'] })
     for (const policy of [{ deny: ['mcp_fake.echo'] }, { hidden: ['mcp_fake.echo'] }]) {
       const real = await open({ policy })
@@ -37,7 +37,7 @@ describe('a tool of a server that policy denies', () => {
         for (const tool of ['echo', 'fake__echo', 'ECHO'])
           for (const server of ['fake', 'mcp_fake'])
             for (const call of waysToServers(server, tool)) {
-              const [answer, other] = [await denied.callTool(call), await unknown.callTool(call)].map(plain)
+              const [answer, other] = [await callTool(denied, call), await callTool(unknown, call)].map(plain)
               const what = `${JSON.stringify(policy)} ${call.name} ${server} ${tool}`
               expect(answer, what).toContain('E_NOT_FOUND')
               expect(answer, what).toBe(other)
@@ -46,7 +46,7 @@ describe('a tool of a server that policy denies', () => {
     }
   })
 
-  it('is in no list of the module mcp, and the others are', async () => {
+  it('is in no list of the mcp module, while the others are', async () => {
     const [denied, unknown] = [
       await connectTo(await open({ policy: { deny: ['mcp_fake.echo'] } })),
       await connectTo(await open({}, { deny: ['echo'] })),
@@ -59,7 +59,7 @@ describe('a tool of a server that policy denies', () => {
     expect(await names(denied)).toContain('fake__burst')
   })
 
-  it('is asked about, counted and written down as one that is called by itself', async () => {
+  it('needs approval, is counted and recorded like a direct call', async () => {
     const app = await open({ policy: { ask: ['mcp_fake.echo'] } })
     const client = await connectTo(app)
     const through = {
@@ -103,18 +103,18 @@ describe('a tool of a server that policy denies', () => {
     ])
   })
 
-  it('is read-only where everything is: no server is called through it', async () => {
+  it('cannot be called through a read-only tool', async () => {
     const client = await connectTo(await open({ policy: { maxEffect: 'read' } }))
-    const answer = (await client.callTool({
+    const answer = await callTool(client, {
       name: 'mcp__call_tool',
       arguments: { server: 'fake', tool: 'echo', arguments: { text: 'canary' } },
-    })) as Answer
-    expect(answer.structuredContent.error.code).toBe('E_NOT_FOUND')
+    })
+    expect(answer.error.data.code).toBe('E_NOT_FOUND')
   })
 })
 
 describe('a module that fails', () => {
-  it('tells a client a code, a short message and an id: no stack, path, address or environment', async () => {
+  it('reports a code, a short message and an id to clients: no stack, path, address or environment', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(

@@ -1,12 +1,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, servers, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 
-/** A client of the bundled modules behind the doors; `call` gives the structured answer, `result` the whole result. */
+/**
+ * A client of the bundled modules in discovery mode; `call` returns the structured answer, `result` the whole result.
+ */
 async function discovery(settings: Record<string, unknown> = {}) {
   const dir = temporaryFolder()
   writeFileSync(join(dir, 'file.txt'), 'file contents...')
@@ -17,8 +19,7 @@ async function discovery(settings: Record<string, unknown> = {}) {
     dir,
   )
   const client = await connectTo(started.app)
-  const result = (name: string, args: Record<string, unknown> = {}) =>
-    client.callTool({ name, arguments: args }) as Promise<Answer>
+  const result = (name: string, args: Record<string, unknown> = {}) => callTool(client, { name, arguments: args })
   const call = async (name: string, args: Record<string, unknown> = {}) => answerOf(await result(name, args))
   const names = async (): Promise<string[]> => (await client.listTools()).tools.map((tool) => tool.name)
   return { ...started, client, result, call, names, dir }
@@ -27,10 +28,10 @@ async function discovery(settings: Record<string, unknown> = {}) {
 const many = { id: 'many', summary: 'many', origin: 'module', state: 'ready' } as const
 const METAS = ['search_tools', 'get_tool', 'execute_tool', 'list_categories', 'browse_category']
 
-// Converters to zod 3, such as Mastra's, take `{ type: 'object' }` for an object without keys and drop what is in it.
+// Converters to zod 3, such as Mastra's, read `{ type: 'object' }` as an object without keys and drop its content.
 const OPEN = { type: 'object', properties: {}, additionalProperties: true }
 
-it('the arguments of the tool that a meta-tool runs may be anything', async () => {
+it('the arguments of a tool run by a meta-tool may be anything', async () => {
   const { app } = await startApp({
     exposure: { mode: 'discovery' },
     execution: { watchers: true, scheduler: true },
@@ -44,7 +45,7 @@ it('the arguments of the tool that a meta-tool runs may be anything', async () =
 })
 
 describe('exposure', () => {
-  it('lists five tools directly when they fit, under the names of the example [DIG-01]', async () => {
+  it('lists five tools directly if they fit, under the names of the example [DIG-01]', async () => {
     const { names } = await discovery({
       exposure: { contextWindow: 131_000, estimator: 'flat', primitives: false },
       modules: {
@@ -61,7 +62,7 @@ describe('exposure', () => {
     ])
   })
 
-  it('keeps the mode of a session when tools come, and decides anew for the next [DIG-04]', async () => {
+  it("keeps a session's mode when tools are added, and decides again for the next session [DIG-04]", async () => {
     const { app, client, names } = await discovery({
       exposure: { contextWindow: 24_000, estimator: 'flat', share: 0.2, primitives: false },
     })
@@ -89,7 +90,7 @@ describe('exposure', () => {
     expect(app.explainExposure(localCaller).mode).toBe('discovery')
   })
 
-  it('stands five tools in front of thirty at a small window, and hides the rest from the list [DIG-02]', async () => {
+  it('lists five meta-tools instead of thirty tools for a small window [DIG-02]', async () => {
     const { app, names } = await discovery({ exposure: { contextWindow: 8_192, estimator: 'flat', primitives: false } })
     app.catalog.set(many, { tools: Array.from({ length: 30 }, (_, n) => makeTool(`many.tool_${n}`)) })
     expect(await names()).toEqual(METAS)
@@ -106,8 +107,8 @@ describe('exposure', () => {
   })
 })
 
-describe('the walk from a wish to a result', () => {
-  it('goes list, browse, get, execute [DIG-16]', async () => {
+describe('the way from a request to a result', () => {
+  it('leads through list, browse, get and execute [DIG-16]', async () => {
     const { call } = await discovery()
     expect((await call('list_categories')).categories.map(({ id }: Answer) => id)).toEqual(['filesystem', 'hello'])
     const page = await call('browse_category', { category: 'filesystem', page: 1 })
@@ -121,7 +122,7 @@ describe('the walk from a wish to a result', () => {
 })
 
 describe('search_tools', () => {
-  it('puts the tool that was meant first, and holds to its limits [DIG-10]', async () => {
+  it('ranks the intended tool first, and respects its limits [DIG-10]', async () => {
     const { call, result } = await discovery()
     const found = await call('search_tools', { query: 'read a file' })
     expect(found.tools[0]).toMatchObject({ name: 'filesystem.read', risk_level: 'low' })
@@ -138,7 +139,7 @@ describe('search_tools', () => {
     expect((await call('search_tools', { query: 'lire un fichier' })).tools[0].name).toBe('filesystem.read')
   })
 
-  it('shows tools of every category and says so when nothing matches', async () => {
+  it('shows tools of every category and says so if nothing matches', async () => {
     const { result } = await discovery()
     const answer = await result('search_tools', { query: 'zyxwvut qqqq' })
     expect(answer.isError).toBeUndefined()
@@ -148,7 +149,7 @@ describe('search_tools', () => {
     expect(hint).toBe('No close match; these are the nearest. Try other words, or list_categories.')
   })
 
-  it('answers with nothing only a caller who sees no tool', async () => {
+  it('returns nothing only to a caller who sees no tool', async () => {
     const { call } = await discovery({ policy: { deny: ['*'] } })
     expect(await call('search_tools', { query: 'read a file' })).toEqual({
       tools: [],
@@ -159,7 +160,7 @@ describe('search_tools', () => {
   })
 
   it('never shows what constraints hide [DIG-21]', async () => {
-    const { call, result } = await discovery({
+    const { call } = await discovery({
       modules: { filesystem: { constraints: { allowed_actions: ['read', 'ls', 'find', 'grep'] } } },
     })
     expect(JSON.stringify(await call('search_tools', { query: 'write a file', max_results: 20 }))).not.toContain(
@@ -170,12 +171,12 @@ describe('search_tools', () => {
       ['get_tool', { name: 'filesystem.write' }],
       ['filesystem__write', { path: 'x', content: 'y' }],
     ] as const)
-      expect((await result(name, args)).structuredContent.error.code, name).toBe('E_NOT_FOUND')
+      expect((await call(name, args)).error.code, name).toBe('E_NOT_FOUND')
   })
 })
 
 describe('get_tool', () => {
-  it('gives schema, examples and side effects [DIG-11]', async () => {
+  it('returns schema, examples and side effects [DIG-11]', async () => {
     const { call, result } = await discovery()
     const tool = await call('get_tool', { name: 'filesystem.read' })
     expect(tool.parameters.properties.path.type).toBe('string')
@@ -188,7 +189,7 @@ describe('get_tool', () => {
 })
 
 describe('execute_tool', () => {
-  it('wraps a result, and names what is missing [DIG-12]', async () => {
+  it('wraps a result, and names missing parameters [DIG-12]', async () => {
     const { call, result, app } = await discovery()
     expect((await call('execute_tool', { name: 'filesystem.read', params: { path: 'file.txt' } })).data.content).toBe(
       'file contents...',
@@ -200,7 +201,7 @@ describe('execute_tool', () => {
     expect(app.surface.metaNames).toContain('execute_tool')
   })
 
-  it('helps with names that are nearly right, and resolves those that are clear [DIG-18]', async () => {
+  it('suggests similar names, and resolves unambiguous ones [DIG-18]', async () => {
     const { app, call, result } = await discovery()
     const wrong = await result('execute_tool', { name: 'filesystem.raed', params: { path: 'file.txt' } })
     expect(wrong.structuredContent.error.message).toContain("Did you mean 'filesystem.read'?")
@@ -212,24 +213,22 @@ describe('execute_tool', () => {
 })
 
 describe('a tool that is not listed', () => {
-  it('runs when called by its name, through the same gates [DIG-17]', async () => {
-    const { call, result } = await discovery({ policy: { deny: ['filesystem.write'] } })
+  it('runs when called by name, with the same checks [DIG-17]', async () => {
+    const { call } = await discovery({ policy: { deny: ['filesystem.write'] } })
     const through = await call('execute_tool', { name: 'filesystem.read', params: { path: 'file.txt' } })
     for (const name of ['filesystem.read', 'filesystem__read'])
       expect(await call(name, { path: 'file.txt' })).toEqual(through.data)
-    expect((await result('filesystem.write', { path: 'x', content: 'y' })).structuredContent.error.code).toBe(
-      'E_NOT_FOUND',
-    )
+    expect((await call('filesystem.write', { path: 'x', content: 'y' })).error.code).toBe('E_NOT_FOUND')
   })
 })
 
 describe('list_categories and browse_category', () => {
-  it('leave out what has no visible tool [DIG-13]', async () => {
+  it('omit categories without a visible tool [DIG-13]', async () => {
     const { call } = await discovery({ modules: { hello: { constraints: { blocked_actions: ['*'] } } } })
     expect(await call('list_categories')).toMatchObject({ categories: [{ id: 'filesystem' }], total_categories: 1 })
   })
 
-  it('page through all tools once [DIG-14]', async () => {
+  it('list every tool once over all pages [DIG-14]', async () => {
     const { call } = await discovery()
     const first = await call('browse_category', { category: 'filesystem', page_size: 2 })
     expect(first.total_pages).toBe(Math.ceil(first.total_tools / 2))
@@ -246,7 +245,7 @@ describe('list_categories and browse_category', () => {
 })
 
 describe('bad arguments', () => {
-  it('are refused with what to do next, and nothing runs', async () => {
+  it('are rejected with advice, and nothing runs', async () => {
     const { result } = await discovery()
     const cases: Array<[Record<string, unknown>, string, RegExp]> = [
       [{ path: 5 }, 'E_VALIDATION', /path/],
@@ -267,7 +266,7 @@ describe('bad arguments', () => {
 })
 
 describe('blocked actions', () => {
-  it('are gone from every list, and a name that does not exist is only warned about [DIG-22]', async () => {
+  it('are in no list, and an unknown action only causes a warning [DIG-22]', async () => {
     const { call, logged } = await discovery({
       modules: { filesystem: { constraints: { blocked_actions: ['write', 'drop_table'] } } },
     })
@@ -279,7 +278,7 @@ describe('blocked actions', () => {
 })
 
 describe('annotations', () => {
-  it('follow from the one word a tool says of itself', async () => {
+  it("follow from the tool's declared effect", async () => {
     const { client } = await discovery({ exposure: { mode: 'direct' } })
     const { tools } = await client.listTools()
     const hints = (name: string) => tools.find((tool) => tool.name === name)?.annotations
@@ -289,15 +288,16 @@ describe('annotations', () => {
 })
 
 describe('hello', () => {
-  it('greets, and says that it runs [DIG-90]', async () => {
+  it('greets, and says that it works [DIG-90]', async () => {
     const { call } = await discovery()
+    const { greeted } = await call('hello.status')
     expect((await call('hello.say_hello', { name: 'Ada' })).message).toBe('Hello, Ada!')
-    expect(await call('hello.status')).toMatchObject({ ok: true, greeted: 1 })
+    expect(await call('hello.status')).toMatchObject({ ok: true, greeted: greeted + 1 })
   })
 })
 
 describe('modules and servers', () => {
-  it('are one list to a client [TOM-01]', async () => {
+  it('form one list for a client [TOM-01]', async () => {
     const { app, names } = await discovery({ exposure: { mode: 'direct' }, mcpServers: { thinking: servers.thinking } })
     await app.settled(20_000)
     expect(await names()).toEqual(expect.arrayContaining(['hello__say_hello', 'thinking__sequentialthinking']))
@@ -305,7 +305,7 @@ describe('modules and servers', () => {
 })
 
 describe('set-up steps', () => {
-  it('run although the client may not call what they call [DIG-23]', async () => {
+  it('run even if the client may not call their tools [DIG-23]', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(
@@ -337,7 +337,7 @@ export default { name: 'store', description: 'Keeps tables.', tools: {
 })
 
 describe('scripts that register themselves', () => {
-  it('may return text, objects, errors, or throw [SBS-07, SBS-08]', async () => {
+  it('may return text, objects or errors, or throw [SBS-07, SBS-08]', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     const register = (name: string, body: string) =>
@@ -366,13 +366,5 @@ describe('scripts that register themselves', () => {
       expect(failed.isError).toBe(true)
       expect(failed.structuredContent.error.message).toContain(message)
     }
-  })
-})
-
-describe('bundled descriptions', () => {
-  it('say enough for a model that has nothing else to go by [SBS-13]', async () => {
-    const { app } = await discovery()
-    for (const { id, description } of app.catalog.snapshot().tools)
-      expect(description.length, id).toBeGreaterThanOrEqual(40)
   })
 })

@@ -7,7 +7,7 @@ const LONG = 'x'.repeat(400_000)
 const later = (label: string) => ({ when: 'in 1d', name: 'disk.wait', params: { ms: 1, why: LONG }, label })
 
 describe.skipIf(!canMount)('a state folder on a disk', () => {
-  it('that is full resets nothing, refuses clearly what must be kept, and goes on when there is space again', async () => {
+  it('that is full resets nothing, clearly rejects what must be stored, and recovers when there is space', async () => {
     const { connect } = await serveOnSmallDisk()
     const { raw, call } = await connect()
     await call('schedule_once', { when: 'in 1d', name: 'disk.wait', params: { ms: 1 }, label: 'before' })
@@ -19,8 +19,8 @@ describe.skipIf(!canMount)('a state folder on a disk', () => {
         error: {
           code: 'E_STATE_UNAVAILABLE',
           retryable: true,
-          message: 'What must survive a restart could not be written: the disk is full.',
-          hint: 'Free space where dirs.state is; it goes on by itself then.',
+          message: 'The state could not be written: the disk is full.',
+          hint: 'Free space on the disk of dirs.state. Pegboard then continues by itself.',
         },
       },
     }
@@ -59,7 +59,7 @@ describe.skipIf(!canMount)('a state folder on a disk', () => {
   }, 60_000)
 })
 
-/** What the state file has of its own to write in, is used up. */
+/** The reserved space of the state file is used up. */
 async function fillUp(raw: (name: string, args: object) => Promise<Answer>): Promise<void> {
   for (let n = 0; n < 400; n++) if ((await raw('schedule_once', later(`filling ${n}`)))['isError']) break
   for (let n = 0; n < 400; n++) {

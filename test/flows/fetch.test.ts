@@ -33,7 +33,7 @@ async function fetcher(services: object) {
 }
 
 describe('ctx.fetch', () => {
-  it('reaches public addresses alone, and the refusal names the setting', async () => {
+  it('reaches public addresses only, and a refusal names the setting', async () => {
     const call = await fetcher({})
     const refused = await call('any', 'GET')
     expect(refused.isError).toBe(true)
@@ -41,7 +41,7 @@ describe('ctx.fetch', () => {
     expect(JSON.stringify(refused)).toContain('services.fetch.allowPrivate decides.')
   })
 
-  it('reaches this machine where the operator allows it, and only reads for tools that only read', async () => {
+  it('reaches this machine if the operator allows it, and only with reading methods for read-only tools', async () => {
     const call = await fetcher({ fetch: { allowPrivate: true } })
     expect(answerOf(await call('any', 'POST'))).toEqual({ status: 200, text: 'POST' })
     expect(answerOf(await call('looks', 'GET'))).toEqual({ status: 200, text: 'GET' })

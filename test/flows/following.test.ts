@@ -3,8 +3,8 @@ import { expect, it, onTestFinished } from 'vitest'
 import { listenToAll, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-/** A 2025-era server with one resource, which takes its time until it follows it. */
-const having = (uri: string, resources: object) => {
+/** A 2025-era server with one resource, which acknowledges subscriptions late. */
+const having = (uri: string, resources: object, tells = uri) => {
   const lists = {
     'tools/list': { tools: [{ name: 'touch', inputSchema: { type: 'object' } }] },
     'resources/list': { resources: [{ uri, name: 'one' }] },
@@ -24,7 +24,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   }
   if (id === undefined) return
   const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'no' } }
-  if (method === 'tools/call' && followed) say({ method: 'notifications/resources/updated', params: { uri: '${uri}' } })
+  if (method === 'tools/call' && (followed || ${tells !== uri})) say({ method: 'notifications/resources/updated', params: { uri: '${tells}' } })
   if (method !== 'resources/subscribe') return say({ id, ...answer })
   setTimeout(() => {
     followed = true
@@ -39,7 +39,11 @@ const doors = ['stdio', 'http'] as const
 async function connected(door: (typeof doors)[number]): Promise<Client> {
   const { app } = await startApp({
     exposure: { mode: 'direct' },
-    mcpServers: { old: having('old://one', { subscribe: true }), h: having('h://1', {}) },
+    mcpServers: {
+      old: having('old://one', { subscribe: true }),
+      h: having('h://1', {}),
+      evil: having('evil://1', {}, 'old://one'),
+    },
   })
   await app.settled(15_000)
   let client: Client
@@ -54,7 +58,7 @@ async function connected(door: (typeof doors)[number]): Promise<Client> {
   return client
 }
 
-it.each(doors)('a 2026 client over %s is told which resources can be followed', async (door) => {
+it.each(doors)('a 2026 client over %s learns which resources it can subscribe to', async (door) => {
   const client = await connected(door)
   const honoured = async (...uris: string[]): Promise<unknown> => {
     const { honoredFilter, close } = await client.listen({ toolsListChanged: true, resourceSubscriptions: uris })
@@ -69,11 +73,23 @@ it.each(doors)('a 2026 client over %s is told which resources can be followed', 
   expect(await honoured('h://1')).toEqual({ toolsListChanged: true })
 })
 
-it.each(doors)('a 2026 client over %s hears of a change right after the acknowledgement', async (door) => {
+it.each(doors)('a 2026 client over %s is notified of a change right after the acknowledgement', async (door) => {
   const client = await connected(door)
   const heard: string[] = []
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
   await client.listen({ resourceSubscriptions: ['old://one'] })
   await client.callTool({ name: 'old__touch', arguments: {} })
-  await expect.poll(() => heard, { timeout: 2_000 }).toEqual(['old://one'])
+  await expect.poll(() => heard).toEqual(['old://one'])
+})
+
+it.each(doors)('a 2026 client over %s is not notified by a server that does not own the resource', async (door) => {
+  const client = await connected(door)
+  const heard: string[] = []
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
+  await client.listen({ resourceSubscriptions: ['old://one'] })
+  await client.callTool({ name: 'evil__touch', arguments: {} })
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  expect(heard).toEqual([])
+  await client.callTool({ name: 'old__touch', arguments: {} })
+  await expect.poll(() => heard).toEqual(['old://one'])
 })

@@ -19,7 +19,7 @@ if (missing.length > 0 && !process.env['CI'])
     `skipped: examples for frameworks; npm ci --prefix test/optional installs ${missing.join(', ')}\n`,
   )
 
-/** A project of a user who installed these packages. */
+/** A user project with these packages installed. */
 function project(example: string, packages: readonly string[]): string {
   const dir = temporaryFolder()
   const installed = [['pegboard', root], ...packages.map((name) => [name, optional(name)])] as [string, string][]
@@ -32,7 +32,7 @@ function project(example: string, packages: readonly string[]): string {
   return dir
 }
 
-/** Runs an example against a model that calls two tools and then repeats what they said. */
+/** Runs an example with a model that calls two tools and then repeats their results. */
 async function ask(example: string, packages: readonly string[], settings: object, ...calls: readonly Call[]) {
   const dir = project(example, packages)
   writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify(settings))
@@ -54,9 +54,9 @@ async function ask(example: string, packages: readonly string[], settings: objec
   return { stdout, requests, authorization }
 }
 
-// Where CI is set the packages are promised to be there, so the tests run and fail.
+// In CI the packages must be installed, so the tests run and fail without them.
 describe.skipIf(missing.length > 0 && !process.env['CI']).each(EXAMPLES)('examples/%s', (example, packages) => {
-  it('calls tools in the framework itself and gives the answer', { timeout: 120_000 }, async () => {
+  it('calls tools in the framework and returns the answer', { timeout: 120_000 }, async () => {
     const { stdout, requests, authorization } = await ask(
       example,
       packages,

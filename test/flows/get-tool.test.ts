@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { serve } from '../offered.ts'
 
-it('shows the title, icons, annotations and _meta of a tool of a server, and lets them stand for nothing else', async () => {
+it("shows title, icons, annotations and _meta of a server's tool, which cannot replace other members", async () => {
   const shown = {
     title: 'Add numbers',
     icons: [{ src: 'https://example.com/add.png', mimeType: 'image/png', sizes: ['48x48'] }],

@@ -1,13 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { systemPrompt } from '../../src/agent/prompt.ts'
-import { localCaller } from '../../src/core/context.ts'
-import { toldBy } from '../../src/server/instructions.ts'
+import { systemPrompt } from '../../src/agent/tools-prompt.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { instructionTexts } from '../../src/server/instructions.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-/** A module of one tool whose section is the body of a function of `view`. */
+/** A module with one tool. The text is the body of its `promptSection`, a function of `view`. */
 const moduleWith = (name: string, section: string): string => `
 export default {
   name: '${name}',
@@ -31,8 +31,8 @@ const says = (priority: number, text: string): string =>
   `return { priority: ${priority}, text: ${JSON.stringify(text)} }`
 const times = (text: string, part: string): number => text.split(part).length - 1
 
-describe('what a module says to the model', () => {
-  it.each(['legacy', 'modern'] as const)('is in the instructions once, in the order of priority (%s)', async (era) => {
+describe("a module's prompt section", () => {
+  it.each(['legacy', 'modern'] as const)('is in the instructions once, in order of priority (%s)', async (era) => {
     const { app } = await appWith(
       {
         a: says(1, 'Section of a.'),
@@ -58,7 +58,7 @@ describe('what a module says to the model', () => {
     expect(places[0]).toBe(0)
   })
 
-  it('is in the system prompt once, before what the user wants [DIG-40]', async () => {
+  it("is in the system prompt once, before the user's instructions [DIG-40]", async () => {
     const { app } = await appWith(
       { a: 'return { priority: 5, text: "database " + view.setup[0].value.name + " connected" }' },
       {
@@ -66,13 +66,13 @@ describe('what a module says to the model', () => {
       },
     )
     for (const mode of ['native', 'text'] as const) {
-      const prompt = systemPrompt({ ...toldBy(app.server, localCaller), mode, userPrompt: 'Do what I want.' })
+      const prompt = systemPrompt({ ...instructionTexts(app.server, localCaller), mode, userPrompt: 'Do what I want.' })
       expect(times(prompt, 'database default connected'), mode).toBe(1)
       expect(prompt.endsWith('\n\ndatabase default connected\n\nDo what I want.'), mode).toBe(true)
     }
   })
 
-  it('is made for the caller: nothing of a module it does not see, no name of a tool it does not have', async () => {
+  it('is made for the caller: it names no module and no tool that the caller does not see', async () => {
     const { app } = await appWith(
       {
         a: 'return { priority: 1, text: "Use " + view.nameOf("a.look") + ", or " + view.nameOf("b.look") }',
@@ -88,7 +88,7 @@ describe('what a module says to the model', () => {
     expect((await connectTo(app)).getInstructions()).not.toContain('Section of b')
   })
 
-  it('may tell what its set-up steps opened', async () => {
+  it('can use what set-up steps produced', async () => {
     const { app } = await appWith(
       {
         a: 'return { priority: 1, text: view.setup.map(({ action, value }) => action + " " + value.name).join("; ") }',
@@ -107,7 +107,7 @@ describe('what a module says to the model', () => {
     expect((await connectTo(app)).getInstructions()).toMatch(/\nopen default; open archive$/)
   })
 
-  it('is left out and logged once where it throws or is none, and the others stay', async () => {
+  it('is dropped and logged once if it throws or is invalid, and the others stay', async () => {
     const { app, logged } = await appWith({
       a: 'throw new Error("broken section")',
       b: 'return "just text"',
@@ -123,7 +123,7 @@ describe('what a module says to the model', () => {
     ])
   })
 
-  it('is cut where it would be too long for clients, the last of it first', async () => {
+  it('is cut if the instructions get too long, last section first', async () => {
     const { app } = await appWith(
       {
         a: says(10, `High. ${'high '.repeat(100)}`),

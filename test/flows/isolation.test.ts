@@ -2,15 +2,16 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { App } from '../../src/app.ts'
-import { localCaller } from '../../src/core/context.ts'
-import type { UpstreamListener } from '../../src/server/host.ts'
+import type { App } from '../../src/app/app.ts'
+import { answersFor } from '../../src/catalog/resource-owner.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import type { UpstreamListener } from '../../src/server/server-host.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { scripted } from '../upstream/host.ts'
 
-/** Everything that one profile has is called after its color; what is not there is called after this, as long. */
+/** Everything of a profile is named after its color; missing things have this name of the same length. */
 const COLORS = { red: 'crimson', blue: 'azurite' } as const
 const NOTHING = 'zzzzzzz'
 
@@ -64,7 +65,7 @@ function contentsOf(color: string, asked: string[] = [], more = '') {
   }
 }
 
-/** Two profiles with a module, a broken file and servers of their own kind each, behind one connection or two. */
+/** Two profiles, each with its own module, broken file and servers, on one connection or two. */
 async function both(mode: string) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
@@ -101,7 +102,7 @@ const calls = (name: string, args: (color: string) => Record<string, unknown>): 
   (client, color, meta) => client.callTool({ name: name.replaceAll('COLOR', color), arguments: args(color), ...meta }),
 ]
 
-/** What names nothing of anybody, and must say nothing of others. */
+/** Requests that name nothing of any profile, and must not reveal others. */
 const OPEN: readonly Ask[] = [
   ['tools/list', (client, _color, meta) => client.listTools(meta)],
   ['resources/list', (client, _color, meta) => client.listResources(meta)],
@@ -120,7 +121,10 @@ const OPEN: readonly Ask[] = [
   calls('mcp__list_servers', () => ({})),
 ]
 
-/** What names something of the other profile; `color` is written as it is, wrongly, and as something that is not there. */
+/**
+ * Requests that name things of the other profile; `color` is a correct name, a wrong name, and the name of a missing
+ * thing.
+ */
 const NAMING: readonly Ask[] = [
   calls('browse_category', (color) => ({ category: `${color}_mod` })),
   calls('browse_category', (color) => ({ category: `mcp_${color}_ready` })),
@@ -174,52 +178,55 @@ const PAIRS = [
   ['blue', COLORS.blue, COLORS.red],
 ] as const
 
-describe.each(['direct', 'compact', 'discovery'] as const)('in %s mode, nothing of another profile is told', (mode) => {
-  it.each(['legacy', 'modern'] as const)('in any answer to a %s client', async (era) => {
-    const { app, asked } = await both(mode)
-    const together = await connectTo(app, era)
-    onTestFinished(() => together.close())
-    for (const [profile, own, other] of PAIRS) {
-      const alone = await connectTo(app, era, {}, profile)
-      onTestFinished(() => alone.close())
-      const here: readonly (readonly [Client, Meta])[] = [
-        [alone, {}],
-        [together, { _meta: { profile } }],
-      ]
-      const texts: string[] = []
-      for (const [client, meta] of here) {
-        for (const ask of OPEN) {
-          // On one connection, the instructions are those of the connection.
-          if (ask[0] === 'instructions' && client === together) continue
-          const text = await answer(ask, client, other, meta)
-          texts.push(text)
-          expect(text.toLowerCase(), `${ask[0]} of ${profile}`).not.toContain(other.slice(0, 6))
+describe.each(['direct', 'compact', 'discovery'] as const)(
+  'in %s mode, nothing of another profile is revealed',
+  (mode) => {
+    it.each(['legacy', 'modern'] as const)('in any answer to a %s client', async (era) => {
+      const { app, asked } = await both(mode)
+      const together = await connectTo(app, era)
+      onTestFinished(() => together.close())
+      for (const [profile, own, other] of PAIRS) {
+        const alone = await connectTo(app, era, {}, profile)
+        onTestFinished(() => alone.close())
+        const here: readonly (readonly [Client, Meta])[] = [
+          [alone, {}],
+          [together, { _meta: { profile } }],
+        ]
+        const texts: string[] = []
+        for (const [client, meta] of here) {
+          for (const ask of OPEN) {
+            // On one connection, the instructions are those of the connection.
+            if (ask[0] === 'instructions' && client === together) continue
+            const text = await answer(ask, client, other, meta)
+            texts.push(text)
+            expect(text.toLowerCase(), `${ask[0]} of ${profile}`).not.toContain(other.slice(0, 6))
+          }
+          for (const ask of NAMING) {
+            const text = await answer(ask, client, other, meta)
+            const nothing = await answer(ask, client, NOTHING, meta)
+            expect(text.replaceAll(other, NOTHING), `${ask[0]} of ${profile}`).toBe(nothing)
+            const misspelt = `${other.slice(0, 3)}${other.slice(4)}`
+            const near = await answer(ask, client, misspelt, meta)
+            expect(near.replaceAll(misspelt, ''), `${ask[0]} of ${profile}`).not.toContain(other)
+          }
         }
-        for (const ask of NAMING) {
-          const text = await answer(ask, client, other, meta)
-          const nothing = await answer(ask, client, NOTHING, meta)
-          expect(text.replaceAll(other, NOTHING), `${ask[0]} of ${profile}`).toBe(nothing)
-          const misspelt = `${other.slice(0, 3)}${other.slice(4)}`
-          const near = await answer(ask, client, misspelt, meta)
-          expect(near.replaceAll(misspelt, ''), `${ask[0]} of ${profile}`).not.toContain(other)
-        }
+        // A word that only the other profile has counts as unknown, and does not change scores.
+        const caller = { ...localCaller, profile }
+        const found = async (word: string) =>
+          await app.search(`${word} paint`, caller, 20, { lanes: 'lexical', explain: true })
+        expect(await found(other)).toEqual(await found(NOTHING))
+        for (const word of [other, `${other.slice(0, 3)}${other.slice(4)}`])
+          for (const { id, matched } of (await app.search(`${word} brush`, caller, 20, { explain: true })).hits)
+            expect(`${id} ${matched.join(' ')}`).not.toContain(other)
+        // The same requests do show the profile's own things.
+        expect(texts.join('\n')).toContain(`${own}_mod`)
       }
-      // A word that only the others have is as good as unknown, to its score as well.
-      const caller = { ...localCaller, profile }
-      const found = async (word: string) =>
-        await app.search(`${word} paint`, caller, 20, { lanes: 'lexical', explain: true })
-      expect(await found(other)).toEqual(await found(NOTHING))
-      for (const word of [other, `${other.slice(0, 3)}${other.slice(4)}`])
-        for (const { id, matched } of (await app.search(`${word} brush`, caller, 20, { explain: true })).hits)
-          expect(`${id} ${matched.join(' ')}`).not.toContain(other)
-      // The same walk does show what is its own.
-      expect(texts.join('\n')).toContain(`${own}_mod`)
-    }
-    expect(asked).toEqual([])
-  })
-})
+      expect(asked).toEqual([])
+    })
+  },
+)
 
-/** The app with a way to say what upstreams would. */
+/** The app, with a function that plays messages of upstream servers. */
 function overheard(app: App): { readonly app: App; readonly listeners: Set<UpstreamListener> } {
   const listeners = new Set<UpstreamListener>()
   const onUpstream = (listener: UpstreamListener) => {
@@ -240,9 +247,9 @@ async function hearing(app: App, era: Era, profile: string) {
 
 const settle = () => new Promise((resolve) => setTimeout(resolve, 300))
 
-describe('what happens in one profile', () => {
+describe('events of one profile', () => {
   it.each(['legacy', 'modern'] as const)(
-    'in the background is not told to a %s client of another, not even on one connection',
+    'in the background are not sent to a %s client of another, even on one connection',
     async (era) => {
       const { app } = await both('direct')
       const client = await connectTo(app, era)
@@ -266,7 +273,7 @@ describe('what happens in one profile', () => {
     },
   )
 
-  it('is told to its own clients only: log messages, updates of resources, changes of lists', async () => {
+  it('go to its own clients only: log messages, resource updates, list changes', async () => {
     const { app: plain } = await both('direct')
     const { app, listeners } = overheard(plain)
     const red = await hearing(app, 'legacy', 'red')
@@ -279,9 +286,9 @@ describe('what happens in one profile', () => {
     red.heard.length = blue.heard.length = 0
     for (const { log, resourceUpdated } of listeners) {
       log?.({ level: 'error', data: 'crimson burns' }, 'mcp_crimson_ready')
-      resourceUpdated?.('mcp_crimson_ready', 'crimson://doc')
-      // A server may speak of what is another's.
-      resourceUpdated?.('mcp_crimson_ready', 'azurite://doc')
+      resourceUpdated?.('crimson://doc', answersFor('mcp_crimson_ready', 'crimson://doc'))
+      // A server may mention resources of another server.
+      resourceUpdated?.('azurite://doc', answersFor('mcp_crimson_ready', 'azurite://doc'))
       log?.({ level: 'error', data: 'for everybody' })
     }
     plain.catalog.set(serverOf('crimson'), contentsOf('crimson', [], '2'))
@@ -297,7 +304,7 @@ describe('what happens in one profile', () => {
     ])
   })
 
-  it('is no task of another, whoever has it', async () => {
+  it('create no task visible to another, even with its id', async () => {
     const { app } = await both('direct')
     const { resumes, tasks } = app.server
     const name = resumes.nameTask('local\nred', 'mcp_crimson_ready', 'one')

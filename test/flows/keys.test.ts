@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { evil, statusOf } from '../scene.ts'
@@ -9,8 +9,8 @@ import { until } from '../upstream/host.ts'
 
 const SRC = join(import.meta.dirname, '../../src')
 
-describe('a server that the file has under `servers`', () => {
-  it('is named by that key in what is said of its settings while it runs', async () => {
+describe('a server under `servers` in the configuration', () => {
+  it('is named by that key in messages about its settings', async () => {
     const { app } = await startApp({
       exposure: { mode: 'direct' },
       servers: {
@@ -20,7 +20,7 @@ describe('a server that the file has under `servers`', () => {
         off: { ...evil(), disabled: true },
       },
     })
-    await until(() => statusOf(app, 'slow')?.state === 'ready', 10_000)
+    await until(() => statusOf(app, 'slow')?.state === 'ready')
     await until(() => statusOf(app, 'lost')?.state === 'failing' && statusOf(app, 'bare')?.state === 'failing')
     const client = await connectTo(app)
     const failed = async (name: string, args: object): Promise<Answer> =>
@@ -40,13 +40,13 @@ describe('a server that the file has under `servers`', () => {
   })
 })
 
-it('where a server stands is written down nowhere but where it is read', () => {
+it('gets its path in the configuration from the one place that reads it', () => {
   const written = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
     (file) => file.endsWith('.ts') && /`[^`]*mcpServers\.\$\{/.test(readFileSync(join(SRC, file), 'utf8')),
   )
   expect(written.map((file) => file.replaceAll('\\', '/')).sort()).toEqual([
-    'config/profiles.ts',
-    'config/servers.ts',
-    'upstream/settings.ts',
+    'config/profile-settings.ts',
+    'config/read-servers.ts',
+    'upstream/upstream-settings.ts',
   ])
 })

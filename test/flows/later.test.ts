@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../src/config/load.ts'
+import { readConfig } from '../../src/config/load-config.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 
 const MODULE = `export default { name: 'tick', description: 'Counts.', tools: {
   count: { description: 'One more each time it is called.', effect: 'read', run: () => { globalThis.ticks = (globalThis.ticks ?? 0) + 1; return globalThis.ticks } },
@@ -16,8 +16,7 @@ async function rig(execution: object, dir = temporaryFolder(), more: object = {}
   const started = await startApp({ exposure: { mode: 'discovery' }, execution, ...more }, dir)
   await started.app.work()
   const client = await connectTo(started.app)
-  const result = (name: string, args: Record<string, unknown> = {}) =>
-    client.callTool({ name, arguments: args }) as Promise<Answer>
+  const result = (name: string, args: Record<string, unknown> = {}) => callTool(client, { name, arguments: args })
   const call = async (name: string, args: Record<string, unknown> = {}) => answerOf(await result(name, args))
   const said = async (name: string, args: Record<string, unknown> = {}) => (await result(name, args)).content[0]?.text
   const names = async () => (await client.listTools()).tools.map(({ name }) => name)
@@ -25,10 +24,12 @@ async function rig(execution: object, dir = temporaryFolder(), more: object = {}
 }
 
 describe('watchers', () => {
-  it('are there only where the operator wants them [DIG-64]', async () => {
+  it('exist only if the operator enables them [DIG-64]', async () => {
     const off = await rig({})
     expect((await off.names()).filter((name) => name.startsWith('watch_'))).toEqual([])
-    expect(await off.said('watch_start', { name: 'tick.count' })).toContain("Tool 'watch_start' not found.")
+    expect((await off.call('watch_start', { name: 'tick.count' })).error.message).toContain(
+      "Tool 'watch_start' not found.",
+    )
     const on = await rig({ watchers: true }, undefined, { exposure: { mode: 'direct' } })
     expect((await on.names()).filter((name) => name.startsWith('watch_'))).toEqual([
       'watch_start',
@@ -42,7 +43,7 @@ describe('watchers', () => {
     expect((await on.names()).filter((name) => name.startsWith('schedule_'))).toEqual([])
   })
 
-  it('refuse at the start what could never work', async () => {
+  it('reject at creation what could never work', async () => {
     const { said } = await rig({ watchers: true })
     const start = (more: object) => said('watch_start', { name: 'tick.count', ...more })
     expect(await start({ interval: 4 })).toContain('interval: a whole number from 5 to 3600')
@@ -56,7 +57,7 @@ describe('watchers', () => {
     expect(await said('watch_status', { watcher_id: 'x' })).toContain("Watcher 'x' not found.")
   })
 
-  it('have a life: start, pause, resume, history, stop', async () => {
+  it('can be started, paused, resumed, inspected and stopped', async () => {
     const { call, said } = await rig({ watchers: true })
     const { watcher_id, status } = await call('watch_start', { name: 'tick.count', interval: 5, label: 'mine' })
     expect(status).toBe('running')
@@ -74,13 +75,13 @@ describe('watchers', () => {
 })
 
 describe('schedules', () => {
-  it('need watchers too, and say so [DIG-69]', async () => {
+  it('need watchers to be enabled, and say so [DIG-69]', async () => {
     const { names, logged } = await rig({ scheduler: true })
     expect((await names()).filter((name) => /schedule|watch|remind/.test(name))).toEqual([])
     expect(logged.join()).toContain('execution.scheduler needs execution.watchers')
   })
 
-  it('take both ways of saying what is to be run', async () => {
+  it('accept both ways of naming the tool', async () => {
     const { call, said } = await rig({ watchers: true, scheduler: true })
     const once = await call('schedule_once', { when: 'in 1h', name: 'tick.need', params: { n: 1 }, label: 'a' })
     const older = await call('schedule_once', { when: 'in 1h', action: 'tick__need', args: { n: 2 }, name: 'b' })
@@ -104,7 +105,7 @@ describe('schedules', () => {
     expect(await said('schedule_status', { job_id: 'x' })).toContain("Job 'x' not found.")
   })
 
-  it('are done after a restart too', async () => {
+  it('run after a restart', async () => {
     const dir = temporaryFolder()
     const execution = { watchers: true, scheduler: true }
     const first = await rig(execution, dir)
@@ -122,10 +123,10 @@ describe('schedules', () => {
   })
 })
 
-describe('a tool that is guarded', () => {
+describe('a tool that needs approval', () => {
   const both = { watchers: true, scheduler: true }
 
-  it('is refused to watchers and schedules where each call needs a yes, naming the setting', async () => {
+  it('is rejected for watchers and schedules if every call needs approval, with the name of the setting', async () => {
     const { said, call } = await rig(both, temporaryFolder(), { policy: { ask: ['tick.count'] } })
     for (const [name, more] of [
       ['watch_start', {}],
@@ -133,13 +134,13 @@ describe('a tool that is guarded', () => {
       ['schedule_cron', { cron: '* * * * *' }],
     ] as const) {
       const text = await said(name, { name: 'tick.count', ...more })
-      expect(text).toContain('tick.count runs only when a person says yes to each call')
-      expect(text).toContain('policy.ask decides')
+      expect(text).toContain('tick.count needs approval for each call')
+      expect(text).toContain('see policy.ask')
     }
     expect([(await call('watch_list')).total, (await call('schedule_list')).total]).toEqual([0, 0])
   })
 
-  it('is refused at its time when the configuration was changed meanwhile [DIG-76]', async () => {
+  it('is rejected at run time if the configuration changed meanwhile [DIG-76]', async () => {
     const { call, app, result, dir } = await rig(both)
     const ticks = () => (globalThis as { ticks?: number }).ticks ?? 0
     await call('schedule_once', { when: 'in 2s', name: 'tick.count', label: 'denied' })
@@ -159,12 +160,12 @@ describe('a tool that is guarded', () => {
   })
 })
 
-describe('the same call again and again', () => {
+describe('a repeated identical call', () => {
   const TOOLS = `export default { name: 'same', description: 'Does the same.', tools: {
     once: { description: 'Says the same each time it is called.', effect: 'read', input: { type: 'object', properties: { n: { type: 'integer' } } }, run: () => 'same' },
     poll: { description: 'Is there to be called again and again.', effect: 'read', allowRepeat: true, run: () => 'same' } } }`
 
-  it('has a warning beside its result where the operator wants that, unless its tool is used that way [CTX-32]', async () => {
+  it('gets a warning beside its result if enabled, unless its tool is meant for that [CTX-32]', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(join(dir, 'modules', 'same.js'), TOOLS)
@@ -175,7 +176,7 @@ describe('the same call again and again', () => {
     expect(await texts('same.once', { n: 2 })).toEqual(['same'])
     expect(await texts('same__once', { n: 1 })).toEqual([
       'same',
-      'Warning: same.once was called 3 times with the same arguments. Use what it gave, or try something else.',
+      'Warning: same.once was called 3 times with the same arguments. Use the earlier results, or try something else.',
     ])
     for (let n = 0; n < 4; n++) expect(await texts('same.poll')).toEqual(['same'])
     const other = await connectTo(app)
@@ -183,7 +184,7 @@ describe('the same call again and again', () => {
     expect(content).toHaveLength(1)
   })
 
-  it('has none by default', async () => {
+  it('gets none by default', async () => {
     const { result } = await rig({})
     for (let n = 0; n < 5; n++) expect((await result('tick.need', { n: 1 })).content).toHaveLength(1)
   })

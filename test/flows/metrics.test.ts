@@ -3,9 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen.ts'
+import { listenHttp } from '../../src/server/listen-http.ts'
 import { startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 
 const shop = `export default {
   name: 'shop', description: 'Sells.',
@@ -79,14 +79,14 @@ function parsed(text: string): Map<string, number> {
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
 describe('GET /metrics', () => {
-  it('tells what runs and ran, in the text that Prometheus reads', async () => {
+  it('reports current and past activity in the Prometheus format', async () => {
     const { app, get } = await served({
       telemetry: { prometheus: true },
       execution: { watchers: true, scheduler: true },
     })
     const client = await connectTo(app)
     for (const name of ['shop__buy', 'shop__buy', 'shop__fail', 'nothing'])
-      await client.callTool({ name, arguments: {} })
+      await callTool(client, { name, arguments: {} })
     await client.callTool({ name: 'search_tools', arguments: { query: 'buy' } })
     const { status, type, text } = await get('/metrics', OPERATOR)
     await client.close()
@@ -120,7 +120,7 @@ describe('GET /metrics', () => {
     if (hasPromtool) execFileSync('promtool', ['check', 'metrics'], { input: text })
   })
 
-  it('counts a server behind, a schedule and a request without a token', async () => {
+  it('counts an upstream server, a schedule and a request without a token', async () => {
     const everything = join(import.meta.dirname, '..', 'fixtures', 'upstreams', 'modern.mjs')
     const { app, get } = await served({
       telemetry: { prometheus: true },
@@ -147,7 +147,7 @@ describe('GET /metrics', () => {
     ).toBe(1)
   })
 
-  it('is for the operator and for whoever has the role, and for no profile', async () => {
+  it('is for the operator and callers with the role, and for no profile', async () => {
     const { get } = await served({ telemetry: { prometheus: true } })
     const statuses = async (path: string) =>
       Promise.all([undefined, CLIENT, READER, OPERATOR].map(async (token) => (await get(path, token)).status))
@@ -155,7 +155,7 @@ describe('GET /metrics', () => {
     expect(await statuses('/metrics/default')).toEqual([404, 404, 404, 404])
   })
 
-  it('is not there unless it is wanted, and tells those it would be for which setting that is', async () => {
+  it('is disabled by default, and names the setting to those it would be for', async () => {
     const { get } = await served({})
     const nothing = await get('/nothing', OPERATOR)
     expect(nothing.status).toBe(404)

@@ -1,8 +1,10 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
-import { type Answer, answerOf, startApp } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
+import { callTool, connectTo } from '../client.ts'
 
 const named = (...tools: string[]) => ({
   command: process.execPath,
@@ -39,8 +41,8 @@ const run = async (client: Awaited<ReturnType<typeof connectTo>>, name: string):
   return (result.content as { text: string }[])[0]?.text
 }
 
-describe('what the operator says of a tool', () => {
-  it('changes its name, its description and what else it answers to', async () => {
+describe('tool overrides', () => {
+  it('change name, description and aliases', async () => {
     const app = await ready(CONFIG)
     const client = await connectTo(app, 'legacy')
     const { tools } = await client.listTools()
@@ -51,26 +53,26 @@ describe('what the operator says of a tool', () => {
       expect(await run(client, name), name).toBe('issues_find')
     const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'tickets' } }))
     expect(found.tools[0].name).toBe('mcp_hub.find_issues')
-    // Listed once, under the name it has.
+    // Listed once, under its new name.
     expect(tools.filter((tool) => tool.name.includes('tickets'))).toEqual([])
     await client.close()
   })
 
-  it('never takes a name away from a tool that is really called so', async () => {
+  it('never take a name from the tool that really has it', async () => {
     const app = await ready(CONFIG)
     const client = await connectTo(app, 'legacy')
     expect(await run(client, 'other')).toBe('other')
     await client.close()
   })
 
-  it('hides the tool it replaces while it is there', async () => {
+  it('hide the replaced tool while the replacement exists', async () => {
     const app = await ready(CONFIG)
     const view = app.view(localCaller)
     expect(view.byId.has('mcp_plain.speak')).toBe(false)
     expect(view.hidden.get('mcp_plain.speak')?.reason).toBe('replaced by mcp_hub.say')
   })
 
-  it('and has no effect is reported', async () => {
+  it('without effect are reported', async () => {
     const app = await ready(CONFIG)
     expect(app.nameProblems()).toEqual([
       'mcpServers.hub.tools.issues_find.alias "other" is not used: it is the name of mcp_plain.other.',
@@ -80,7 +82,7 @@ describe('what the operator says of a tool', () => {
   })
 })
 
-it('one alias of two tools means neither, and both are reported', async () => {
+it('with the same alias for two tools resolve to neither, and both are reported', async () => {
   const app = await ready({
     exposure: { mode: 'direct' },
     mcpServers: {
@@ -89,16 +91,18 @@ it('one alias of two tools means neither, and both are reported', async () => {
     },
   })
   expect(app.nameProblems()).toEqual([
-    'mcpServers.a.tools.one.alias "tick" means neither tool: mcp_b.two has it, too.',
-    'mcpServers.b.tools.two.alias "Tick" means neither tool: mcp_a.one has it, too.',
+    'mcpServers.a.tools.one.alias "tick" is ignored for both tools, because mcp_b.two has it too.',
+    'mcpServers.b.tools.two.alias "Tick" is ignored for both tools, because mcp_a.one has it too.',
   ])
   const client = await connectTo(app, 'legacy')
-  expect(await run(client, 'tick')).toContain("'tick' could be mcp_a.one or mcp_b.two")
+  expect((await callTool(client, { name: 'tick', arguments: {} })).error.message).toContain(
+    "'tick' could be mcp_a.one or mcp_b.two",
+  )
   expect(await run(client, 'a.tick')).toBe('one')
   await client.close()
 })
 
-it('an alias that is the name of a built-in tool is not used, and reported', async () => {
+it('with an alias of a meta-tool are not used, and reported', async () => {
   const app = await ready({
     exposure: { mode: 'direct' },
     mcpServers: { a: { ...named('one'), tools: { one: { alias: ['execute_tool', 'Search_Tools', 'tick'] } } } },
@@ -112,7 +116,7 @@ it('an alias that is the name of a built-in tool is not used, and reported', asy
   await client.close()
 })
 
-it('a renamed tool stays denied under the name its server gave it', async () => {
+it('keep a renamed tool denied under its original name', async () => {
   const app = await ready({ ...CONFIG, policy: { deny: ['mcp_hub.issues_find'] } })
   expect(app.view(localCaller).resolve('gh__find_issues').kind).toBe('unknown')
 })
@@ -122,7 +126,7 @@ describe('a server with the name of a bundled module', () => {
   const warning =
     'mcpServers.filesystem has the name of the bundled module filesystem, whose tools are now called pegboard.filesystem.<tool> (pegboard_filesystem__<tool> for clients). Rename the server, or set modules.filesystem.enabled to false.'
 
-  it('has its plain names, and the module goes on under another', async () => {
+  it('gets the plain names, and the module keeps working under another name', async () => {
     const app = await ready(both)
     const client = await connectTo(app, 'legacy')
     const names = (await client.listTools()).tools.map(({ name }) => name)
@@ -155,9 +159,38 @@ describe('a server with the name of a bundled module', () => {
     expect(kinds).toEqual(['unknown', 'unknown', 'unknown', 'found'])
   })
 
-  it('changes nothing while it is switched off', async () => {
+  it('changes nothing while it is disabled', async () => {
     const app = await ready({ mcpServers: { filesystem: { ...named('read_file'), enabled: false } } })
     expect(app.view(localCaller).byId.has('filesystem.read')).toBe(true)
     expect(app.nameProblems()).toEqual([])
+  })
+})
+
+describe("a server with the name of a module in the operator's own folder", () => {
+  it('shares the rules about this name, and Pegboard reports it', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'modules'))
+    const tool = (name: string) =>
+      `${name}: { description: 'Does it.', effect: 'read', input: { type: 'object' }, run: () => '${name}' }`
+    writeFileSync(
+      join(dir, 'modules', 'dice.mjs'),
+      `export default { name: 'dice', description: 'Dice.', tools: { ${['roll', 'drop'].map(tool).join(', ')} } }`,
+    )
+    const { app } = await startApp(
+      {
+        modulesDir: 'modules',
+        mcpServers: { dice: named('drop', 'spin') },
+        modules: { dice: { constraints: { blocked_actions: ['drop'] } } },
+      },
+      dir,
+    )
+    await app.settled(20_000)
+    expect([...app.view(localCaller).byId.keys()].filter((id) => id.includes('dice')).sort()).toEqual([
+      'dice.roll',
+      'mcp_dice.spin',
+    ])
+    expect(app.nameProblems()).toContain(
+      'The module dice and mcp_dice have the same name: rules for dice apply to both. Write mcp_dice in rules for it alone.',
+    )
   })
 })

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-/** Modules of one tool each; `notices` is the body of a function of `view`. */
+/** Modules with one tool each; `notices` is the body of a function of `view`. */
 async function appWith(notices: Readonly<Record<string, string>>, settings: Record<string, unknown> = {}) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
@@ -23,22 +23,22 @@ async function appWith(notices: Readonly<Record<string, string>>, settings: Reco
 const noticesIn = (result: unknown): string[] =>
   (result as Answer).content.map(({ text }: Answer) => text).filter((text: string) => text.startsWith('[NOTICE] '))
 
-describe('what a module has to tell beside results', () => {
-  it.each(['legacy', 'modern'] as const)('comes with whatever is called next, by whichever way (%s)', async (era) => {
+describe("a module's notices", () => {
+  it.each(['legacy', 'modern'] as const)('arrive with the next call, on every route (%s)', async (era) => {
     const { app } = await appWith({ a: "return times++ < 2 ? ['You have mail, ' + view.origin.userName + '.'] : []" })
     const client = await connectTo(app, era)
     const call = async (name: string, args: Record<string, unknown>, user_name: string) =>
       await client.callTool({ name, arguments: args, _meta: { toolctx: { user_name } } } as never)
     const direct = await call('hello__status', {}, 'Ada')
     expect(noticesIn(direct)).toEqual(['[NOTICE] You have mail, Ada.'])
-    // The result itself is what it was.
+    // The result itself is unchanged.
     expect((direct as Answer).structuredContent).not.toHaveProperty('notices')
     const through = await call('execute_tool', { name: 'hello.status', params: {} }, 'Bob')
     expect(noticesIn(through)).toEqual(['[NOTICE] You have mail, Bob.'])
     expect(noticesIn(await call('hello__status', {}, 'Ada'))).toEqual([])
   })
 
-  it('is asked of modules the caller sees, and of no other', async () => {
+  it('come only from modules that the caller sees', async () => {
     const { app } = await appWith(
       { on: "return ['from on']", off: "return ['from off']", denied: "return ['from denied']" },
       { modules: { off: { config: { off: true } } }, policy: { deny: ['denied.*'] } },
@@ -47,7 +47,7 @@ describe('what a module has to tell beside results', () => {
     expect(noticesIn(await client.callTool({ name: 'hello__status', arguments: {} }))).toEqual(['[NOTICE] from on'])
   })
 
-  it('is left out, and logged, where it fails, answers with something else, or takes too long', async () => {
+  it('are dropped and logged if their function fails, is invalid, or takes too long', async () => {
     const { app, logged } = await appWith({
       broken: "throw new Error('no')",
       odd: 'return [1]',
@@ -59,7 +59,7 @@ describe('what a module has to tell beside results', () => {
     expect(notices.map((text) => text.length)).toEqual(['[NOTICE] from good'.length, '[NOTICE] '.length + 2_000])
     const why = logged
       .map((line) => JSON.parse(line) as Answer)
-      .filter(({ message }) => message === 'the notices of a module were left out')
+      .filter(({ message }) => message === 'skipped the notices of a module')
     expect(why.map(({ module, error }) => [module, error]).sort()).toEqual([
       ['broken', 'no'],
       ['odd', 'notices returns a list of texts'],
@@ -67,7 +67,7 @@ describe('what a module has to tell beside results', () => {
     ])
   })
 
-  it('must be a function', async () => {
+  it('must be given as a function', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { fixture, type Mock, serveDocument } from '../openapi/mock.ts'
@@ -31,7 +31,7 @@ type Client = Awaited<ReturnType<typeof start>>['client']
 const tool = async (client: Client, name: string, params: object): Promise<Answer> =>
   client.callTool({ name: 'execute_tool', arguments: { name, params } })
 
-/** Finds a tool by what it does, reads its schema and runs it. */
+/** Finds a tool by its purpose, reads its schema and runs it. */
 async function find(client: Client, query: string, name: string): Promise<Answer> {
   const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }))
   expect(found.tools.map((one: { name: string }) => one.name)).toContain(name)
@@ -39,7 +39,7 @@ async function find(client: Client, query: string, name: string): Promise<Answer
 }
 
 describe('the API of GitHub (3.0, JSON, bearer token)', () => {
-  it('is found, read and called', async () => {
+  it('has operations that are found, read and called', async () => {
     const { client, app } = await start({
       github: api('github', { auth: { type: 'bearer', token: 'ghp_secret1234' } }),
     })
@@ -66,7 +66,7 @@ describe('the API of GitHub (3.0, JSON, bearer token)', () => {
     await client.close()
   })
 
-  it('answers text, nothing, and errors as what they are', async () => {
+  it('returns text, empty responses and errors as they are', async () => {
     const { client } = await start({ github: api('github') })
     const zen = await tool(client, 'api_github.meta_get-zen', {})
     expect(zen.content).toEqual([{ type: 'text', text: 'Responsive is better than fast' }])
@@ -85,7 +85,7 @@ describe('the API of Twilio (3.0, forms, basic authentication)', () => {
   const auth = { type: 'basic', username: 'AC0123', password: 'not-a-real-token' }
   const service = 'ISaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
 
-  it('takes forms with lists', async () => {
+  it('accepts forms with lists', async () => {
     const { client } = await start({ twilio: api('twilio', { auth }) })
     const read = await find(client, 'send a notification to identities', 'api_twilio.CreateNotification')
     expect(read.parameters.required).toEqual(['ServiceSid'])
@@ -100,7 +100,7 @@ describe('the API of Twilio (3.0, forms, basic authentication)', () => {
     await client.close()
   })
 
-  it('is refused without credentials, and nothing of them is ever told', async () => {
+  it('is rejected without credentials, which are never revealed', async () => {
     const { client } = await start({ twilio: api('twilio') })
     const refused = await tool(client, 'api_twilio.ListService', {})
     expect(refused.isError).toBe(true)
@@ -111,7 +111,7 @@ describe('the API of Twilio (3.0, forms, basic authentication)', () => {
 })
 
 describe('the API of Adyen (3.1, YAML, key in a header or basic)', () => {
-  it('is called with a profile for one of its schemes', async () => {
+  it('is called with credentials for one of its schemes', async () => {
     const { client } = await start({
       adyen: api('adyen', { auth: { ApiKeyAuth: { type: 'apiKey', value: 'AQE-secret-key' } } }),
     })
@@ -171,7 +171,7 @@ describe('an operation that replaces a tool', () => {
     await client.close()
   })
 
-  it('does so while it is there alone', async () => {
+  it('replaces it only while it exists', async () => {
     const { client } = await begin({ deny: ['meta/get-zen'] })
     const names = await listed(client)
     expect(names).toContain('wise__zen')

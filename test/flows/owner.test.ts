@@ -14,7 +14,7 @@ export default { name: 'note', description: 'Notes.', tools: { write: {
 const ANN = 'a-token-that-ann-has'
 const BOB = 'a-token-that-bob-has'
 
-it('what was planned with a token runs with the roles that it has after a restart, and not when it is gone', async () => {
+it("work planned with a token runs with the token's current roles after a restart, and not at all if it is gone", async () => {
   const settings = (tokens: object[]) => ({
     exposure: { mode: 'direct' },
     execution: { watchers: true, scheduler: true },
@@ -53,19 +53,19 @@ it('what was planned with a token runs with the roles that it has after a restar
   await plan(await first.connect(ANN), 'one')
   await first.stop()
   const second = await serve([ann('reader')])
-  await expect.poll(notes, { timeout: 15_000 }).toBe('ann reader\n')
+  await expect.poll(notes).toBe('ann reader\n')
   await plan(await second.connect(ANN), 'two')
   await second.stop()
 
   const third = await serve([])
   await expect(third.connect(ANN)).rejects.toThrow()
   await plan(await third.connect(BOB), 'mine')
-  await expect.poll(notes, { timeout: 15_000 }).toBe('ann reader\nbob \n')
+  await expect.poll(notes).toBe('ann reader\nbob \n')
   await third.stop()
 
   const last = await serve([ann('reader')])
   const told = JSON.stringify(await (await last.connect(ANN)).callTool({ name: 'schedule_list', arguments: {} }))
   expect(told).toContain('[NOTICE] Scheduled job two (note.write)')
-  expect(told).toContain('E_OWNER_GONE: Nothing is done for \\"ann\\" now: it has no token any more.')
+  expect(told).toContain('E_OWNER_GONE: Pegboard does nothing for \\"ann\\" now: it has no token any more.')
   expect(notes()).toBe('ann reader\nbob \n')
 }, 90_000)

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { App } from '../../src/app.ts'
-import { readConfig } from '../../src/config/load.ts'
+import type { App } from '../../src/app/app.ts'
+import { readConfig } from '../../src/config/load-config.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen.ts'
-import { httpOptions } from '../../src/server/options.ts'
+import { listenHttp } from '../../src/server/listen-http.ts'
+import { httpOptions } from '../../src/server/server-options.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { connectTo, type Era } from '../client.ts'
+import { callTool, connectTo, type Era } from '../client.ts'
 import { ask, initialize, modern, open, readUntil } from '../server/echo.ts'
 import { scripted } from '../upstream/host.ts'
 
@@ -17,7 +17,7 @@ const TOKEN = 'the-token-of-the-operator'
 const ANN = 'ann-has-this-token-for-work'
 const BOB = 'bob-has-this-token-for-home'
 
-/** Says what a tool is told of who asks; takes any argument. */
+/** Returns the caller that a tool sees; accepts any argument. */
 const WHO = `export default {
   name: 'who',
   description: 'Tells who asks.',
@@ -89,7 +89,7 @@ const HELLO = ['hello__say_hello', 'hello__greet_many', 'hello__status']
 const TWO = { profiles: { work: { use: ['who'] }, home: { use: ['hello'] } } }
 
 describe('the profile of a client', () => {
-  it('is that of the command line over stdio, and of HTTP where the address names none', async () => {
+  it('is that of the command line over stdio, and over HTTP if the address names none', async () => {
     const { app } = await gateway(TWO)
     const client = await connectTo(app, 'legacy', {}, 'work')
     expect(await names(client)).toEqual(['who__asks'])
@@ -97,7 +97,7 @@ describe('the profile of a client', () => {
     expect(await names(await httpClient(url, '/mcp', TOKEN, 'legacy'))).toEqual(HELLO)
   })
 
-  it.each(['legacy', 'modern'] as const)('is named by the address, of %s clients', async (era) => {
+  it.each(['legacy', 'modern'] as const)('is named in the address, for %s clients', async (era) => {
     const { app } = await gateway(TWO)
     const url = await overHttp(app)
     expect(await names(await httpClient(url, '/mcp/work', TOKEN, era))).toEqual(['who__asks'])
@@ -105,7 +105,7 @@ describe('the profile of a client', () => {
     expect(await names(await httpClient(url, '/mcp', TOKEN, era))).toContain('who__asks')
   })
 
-  it('that is not there is not found, and nobody without a token learns which are', async () => {
+  it('that does not exist is not found, and clients without a token cannot tell which exist', async () => {
     const { app } = await gateway(TWO)
     const url = await overHttp(app)
     const post = (path: string, token?: string) =>
@@ -139,7 +139,7 @@ describe('the profile of a client', () => {
     expect((await asks(await httpClient(url, '/mcp/work', BOB, 'modern'))).principal).toBe('bob')
   })
 
-  it('goes along with a session, which no other profile or principal can use', async () => {
+  it('stays with a session, which no other profile or principal can use', async () => {
     const { app } = await gateway(TWO)
     const url = await overHttp(app)
     const { headers } = await ask(url, { path: '/mcp/work', headers: bearer(BOB), body: initialize })
@@ -151,11 +151,11 @@ describe('the profile of a client', () => {
     expect([await status('/mcp/home', BOB), await status('/mcp', BOB), await status('/mcp/work', TOKEN)]).toEqual([
       404, 404, 404,
     ])
-    // The same profile, but by a token that gives other rights.
+    // The same profile, with a token that has other rights.
     expect(await status('/mcp/work', ANN)).toBe(404)
   })
 
-  it('is named by the address of the older transport too', async () => {
+  it('is named in the address of the older transport too', async () => {
     const { app } = await gateway(TWO)
     const url = await overHttp(app)
     const stream = await open(url, { method: 'GET', path: '/sse/work', headers: bearer(BOB) })
@@ -175,7 +175,7 @@ describe('the profile of a client', () => {
   })
 
   it.each(['legacy', 'modern'] as const)(
-    'can differ from request to request where %s clients are believed, by guild too',
+    'can change with each request of trusted %s clients, also by guild',
     async (era) => {
       const { app } = await gateway({ ...TWO, server: { trustMeta: 'all' } })
       const client = await connectTo(app, era)
@@ -189,7 +189,7 @@ describe('the profile of a client', () => {
       })
       expect((await asks(client, { guild_id: 'a guild of no profile' })).origin.guildId).toBe('a guild of no profile')
       expect((await asks(client)).origin.guildId).toBe('')
-      const refused = await client.callTool({ name: 'who__asks', arguments: {}, _meta: { profile: 'home' } })
+      const refused = await callTool(client, { name: 'who__asks', arguments: {}, _meta: { profile: 'home' } })
       expect(JSON.stringify(refused)).toContain('E_NOT_FOUND')
       const url = await overHttp(app)
       const remote = await httpClient(url, '/mcp', TOKEN, era)
@@ -199,9 +199,9 @@ describe('the profile of a client', () => {
   )
 })
 
-describe('where a request comes from', () => {
+describe('the origin of a request', () => {
   it.each(['legacy', 'modern'] as const)(
-    'is what it says, else what its profile says, else mcp, for %s clients [CTX-04]',
+    'is that of the request, then of the profile, then mcp, for %s clients [CTX-04]',
     async (era) => {
       const { app } = await gateway({ profiles: { chat: { platform: 'discord' } } })
       const chat = await connectTo(app, era, {}, 'chat')
@@ -211,7 +211,7 @@ describe('where a request comes from', () => {
     },
   )
 
-  it.each(['legacy', 'modern'] as const)('is told with room, message and user by %s clients', async (era) => {
+  it.each(['legacy', 'modern'] as const)('includes channel, message and user for %s clients', async (era) => {
     const { app } = await gateway()
     const client = await connectTo(app, era)
     const said = {
@@ -236,7 +236,7 @@ describe('where a request comes from', () => {
   })
 
   it.each(['legacy', 'modern'] as const)(
-    'cannot take another name than that of its token, from %s clients [CTX-06]',
+    'cannot override the name of its token, for %s clients [CTX-06]',
     async (era) => {
       const { app } = await gateway({ ...TWO, server: { trustMeta: 'all' } })
       const url = await overHttp(app)
@@ -248,7 +248,7 @@ describe('where a request comes from', () => {
     },
   )
 
-  it.each(['legacy', 'modern'] as const)('is nothing that arguments could say, from %s clients', async (era) => {
+  it.each(['legacy', 'modern'] as const)('cannot be set by arguments, for %s clients', async (era) => {
     const { app } = await gateway({ ...TWO, server: { trustMeta: 'all' } })
     const client = await connectTo(app, era)
     const forged = {
@@ -273,7 +273,7 @@ describe('where a request comes from', () => {
     expect(JSON.stringify(through.data?.origin ?? through)).not.toContain('root')
   })
 
-  it.each(['legacy', 'modern'] as const)('is not told to servers, by %s clients', async (era) => {
+  it.each(['legacy', 'modern'] as const)('is not passed on to servers, for %s clients', async (era) => {
     const { app } = await gateway({ mcpServers: { s: scripted() } })
     await app.settled(20_000)
     const client = await connectTo(app, era)
@@ -295,8 +295,8 @@ const WEB = { modules: { web: { config: { access: 'read' } } } }
 const READS = ['web__web_search', 'web__fetch_url', 'web__extract']
 const WITHOUT_READER = ['web__web_search', 'web__extract']
 
-describe('a change of the configuration', () => {
-  it('turns a flag on while clients are there, who are told [TOM-05]', async () => {
+describe('a configuration change', () => {
+  it('enables a flag for connected clients, which are notified', async () => {
     const settings = (on: boolean) => ({
       exposure: { mode: 'direct', primitives: false },
       profiles: { chat: { flags: { user_blocking_enabled: on }, use: ['people'] } },
@@ -327,13 +327,13 @@ describe('a change of the configuration', () => {
     await vi.waitFor(() => expect(heard).toEqual(['notifications/tools/list_changed']), { timeout: 15_000 })
     expect(await names(old)).toEqual(['people__block_user'])
     expect(await call()).toContain('blocked')
-    // Who sees no difference hears of none.
+    // Clients whose list is unchanged get no notification.
     expect(told).not.toContain('list_changed')
     stream.destroy()
     other.destroy()
   })
 
-  it('that takes a profile away leaves its clients with nothing', async () => {
+  it('that removes a profile leaves its clients with nothing', async () => {
     const { app, dir } = await gateway(TWO)
     const client = await connectTo(app, 'legacy', {}, 'work')
     const url = await overHttp(app)
@@ -343,14 +343,14 @@ describe('a change of the configuration', () => {
     })
     await app.reload(config)
     expect(await names(client)).toEqual([])
-    expect(JSON.stringify(await client.callTool({ name: 'who__asks', arguments: {} }))).toContain(
-      'There are no tools now. Whoever runs Pegboard decides what this client may use.',
+    expect(JSON.stringify(await callTool(client, { name: 'who__asks', arguments: {} }))).toContain(
+      'There are no tools now. The operator of Pegboard decides what this client can use.',
     )
     expect((await ask(url, { path: '/mcp/work', headers: bearer(BOB), body: initialize })).status).toBe(404)
   })
 })
 
-describe('a server that a profile has of its own', () => {
+describe("a profile's own server", () => {
   const listed = (file: string, ...tools: string[]) => {
     writeFileSync(file, JSON.stringify({ tools: tools.map((name) => ({ name, description: `Does ${name}.` })) }))
     return {
@@ -361,7 +361,7 @@ describe('a server that a profile has of its own', () => {
     }
   }
 
-  it('stands in for the bundled tool, in its profile alone and while it has tools, of two guilds on one connection too [TOM-34] [CTX-07]', async () => {
+  it('replaces the bundled tool in its profile while it has tools, for two guilds on one connection too [TOM-34] [TOM-36] [CTX-07]', async () => {
     const file = join(temporaryFolder(), 'tools.json')
     const { app } = await gateway({
       ...WEB,
@@ -369,10 +369,11 @@ describe('a server that a profile has of its own', () => {
       profiles: {
         a: { use: ['web'], mcpServers: { far: { ...listed(file, 'scrape'), type: 'url_fetcher' } } },
         b: { use: ['web'] },
+        c: { use: ['hello'] },
       },
     })
     const searches = async (client: Client) =>
-      /use (\S+)\. What/.exec(
+      /use (\S+)\. The text/.exec(
         (await client.listTools()).tools.find(({ name }) => name === 'web__web_search')?.description ?? '',
       )?.[1]
     await app.settled(20_000)
@@ -380,6 +381,14 @@ describe('a server that a profile has of its own', () => {
     expect(await names(a)).toEqual(['far__scrape', ...WITHOUT_READER])
     expect(a.getInstructions()).toContain('Read with far__scrape.')
     expect(b.getInstructions()).toContain('Read with web__fetch_url.')
+    const c = await connectTo(app, 'legacy', {}, 'c')
+    expect(c.getInstructions()).toContain('Read with a tool that reads web pages, if you have one.')
+    const prompted = async (client: Client) =>
+      (
+        (await client.getPrompt({ name: 'system_prompt', arguments: { user_prompt: 'Use {url_fetch_tool}.' } }))
+          .messages[0] as Answer
+      ).content.text
+    expect(await prompted(a)).toContain('far__scrape')
     expect(await names(b)).toEqual(READS)
     expect([await searches(a), await searches(b)]).toEqual(['far__scrape', 'web__fetch_url'])
     for (const era of ['legacy', 'modern'] as const) {
@@ -392,7 +401,7 @@ describe('a server that a profile has of its own', () => {
     expect(await searches(a)).toBe('web__fetch_url')
   })
 
-  it('has a tool that is called like another left out, with a warning [TOM-33]', async () => {
+  it('has a tool dropped, with a warning, if another one has its name [TOM-33]', async () => {
     const file = join(temporaryFolder(), 'tools.json')
     const { app, logged } = await gateway({
       ...WEB,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
-import { getOwnPrompt } from '../../src/server/prompts.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { getOwnPrompt } from '../../src/server/own-prompts.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 
 const execution = { watchers: true, scheduler: true }
 
@@ -11,8 +11,7 @@ async function rig(dir = temporaryFolder(), env: Record<string, string> = {}, mo
     env: { ...process.env, ...env },
   })
   const client = await connectTo(app)
-  const result = (name: string, args: Record<string, unknown> = {}) =>
-    client.callTool({ name, arguments: args }) as Promise<Answer>
+  const result = (name: string, args: Record<string, unknown> = {}) => callTool(client, { name, arguments: args })
   const call = async (name: string, args: Record<string, unknown> = {}) => answerOf(await result(name, args))
   const prompt = async (from = client): Promise<string> =>
     ((await from.getPrompt({ name: 'system_prompt' })).messages[0] as Answer).content.text
@@ -20,7 +19,7 @@ async function rig(dir = temporaryFolder(), env: Record<string, string> = {}, mo
 }
 
 describe('remember', () => {
-  it('keeps a fact for later sessions, first in the system prompt, over a restart [DIG-74]', async () => {
+  it('stores a fact for later sessions, first in the system prompt, also after a restart [DIG-74]', async () => {
     const dir = temporaryFolder()
     const first = await rig(dir)
     expect(await first.prompt()).not.toContain('Remembered')
@@ -42,7 +41,7 @@ describe('remember', () => {
       )
   })
 
-  it('takes out the values of variables that are secrets by their names, before anything is kept', async () => {
+  it('removes values of secret variables before storing [DIG-74]', async () => {
     const { call } = await rig(temporaryFolder(), {
       SOME_API_KEY: 'hunter2-hunter2',
       MY_DB_PASSWORD: 'correct-horse',
@@ -57,7 +56,7 @@ describe('remember', () => {
     ])
   })
 
-  it('has fifty of each caller, the oldest makes room, none twice', async () => {
+  it('keeps fifty facts per caller, without duplicates; the oldest makes room', async () => {
     const { call } = await rig()
     for (let n = 0; n < 51; n++) await call('remember', { content: `fact ${n}` })
     await call('remember', { content: 'fact 50' })
@@ -65,7 +64,7 @@ describe('remember', () => {
     expect([total, facts[0].content, facts[49].content]).toEqual([50, 'fact 1', 'fact 50'])
   })
 
-  it("is forgotten on demand, and is nobody else's", async () => {
+  it('forgets on request, and keeps facts private to their owner', async () => {
     const { app, call, result, prompt } = await rig(temporaryFolder(), {}, { profiles: { other: {} } })
     const { remembered } = await call('remember', { content: 'mine' })
     const eve = { ...localCaller, principal: 'eve' }
@@ -88,9 +87,9 @@ describe('remember', () => {
     )
   })
 
-  it('is there with the scheduler alone', async () => {
-    const { result, client } = await rig(temporaryFolder(), {}, { execution: { watchers: true } })
-    expect((await result('remember', { content: 'x' })).content[0]?.text).toContain("Tool 'remember' not found.")
+  it('is available with the scheduler only', async () => {
+    const { call, client } = await rig(temporaryFolder(), {}, { execution: { watchers: true } })
+    expect((await call('remember', { content: 'x' })).error.message).toContain("Tool 'remember' not found.")
     expect((await client.listTools()).tools.map(({ name }) => name)).not.toContain('forget')
   })
 })

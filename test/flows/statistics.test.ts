@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
-import { readOwn } from '../../src/server/own.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { readOwnResource } from '../../src/server/own-resources.ts'
 import { type Answer, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-describe('the statistics of tools', () => {
-  it('go on where they were after a restart', async () => {
+describe('tool statistics', () => {
+  it('continue after a restart', async () => {
     const { app, dir } = await startApp({})
     await app.work()
     const client = await connectTo(app)
@@ -13,11 +13,11 @@ describe('the statistics of tools', () => {
     await app.stop()
     const { app: again } = await startApp({}, dir)
     await again.work()
-    const read = (await readOwn(again.server, localCaller, 'stats://tools')) as Answer
+    const read = (await readOwnResource(again.server, localCaller, 'stats://tools')) as Answer
     expect(JSON.parse(read.contents[0].text)).toMatchObject({ tools: [{ name: 'hello.say_hello', calls: 1 }] })
   })
 
-  it('count what this principal ran, of tools it sees [TOM-10]', async () => {
+  it("count this principal's calls of tools it sees [TOM-10]", async () => {
     const { app } = await startApp({
       exposure: { mode: 'discovery' },
       profiles: { narrow: { policy: { deny: ['hello.say_hello'] } } },
@@ -39,7 +39,7 @@ describe('the statistics of tools', () => {
       total_calls: 3,
     })
     const of = async (change: object) => {
-      const read = (await readOwn(app.server, { ...localCaller, ...change }, 'stats://tools')) as Answer
+      const read = (await readOwnResource(app.server, { ...localCaller, ...change }, 'stats://tools')) as Answer
       return JSON.parse(read.contents[0].text)
     }
     expect(await of({ principal: 'ada' })).toEqual({ tools: [], total_calls: 0 })

@@ -1,4 +1,4 @@
-/** What drop-ins of these tests get for `pegboard`: the authoring surface without the server behind it. */
+/** The `pegboard` package for drop-ins of these tests: the authoring API without the server. */
 export { z } from 'zod'
 export { ToolError } from '../../src/core/errors.ts'
 export { defineModule } from '../../src/core/module.ts'

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
-import type { CallContext } from '../../src/core/context.ts'
+import type { CallContext } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
-import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/load.ts'
+import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/module-loader.ts'
 import { testContext } from '../context.ts'
 
-/** A folder outside the repository, gone after the test. */
+/** A folder outside the repository, removed after the test. */
 export async function tempDir(files: Readonly<Record<string, string>> = {}): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'pegboard-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
@@ -34,7 +34,7 @@ export interface Bench {
   run(id: string, input?: unknown, ctx?: Partial<CallContext>): Promise<unknown>
 }
 
-/** A real loader over a folder of files and a real catalogue; everything is stopped when the test ends. */
+/** A real loader over a folder of files and a real catalogue; stopped when the test ends. */
 export async function bench(
   files: Readonly<Record<string, string>>,
   options: Partial<LoaderOptions> = {},
@@ -58,7 +58,7 @@ export async function bench(
     catalog,
     log: createLog((line) => warnings.push(JSON.parse(line)), 'warn'),
     bundledDirs: [],
-    // A first look at a module from its source takes long on a busy machine.
+    // A first connection to a module from its source takes long on a busy machine.
     importTimeoutMs: 60_000,
     modulesDir: dir,
     autoload: true,
@@ -72,7 +72,7 @@ export async function bench(
   return { dir, loader, catalog, warnings, tool, run }
 }
 
-/** Waits for something that a file event brings about. */
+/** Waits for the effect of a file event. */
 export async function until(check: () => boolean, ms = 30_000): Promise<void> {
   const end = Date.now() + ms
   while (!check()) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readCall } from '../../src/meta/execute_tool.ts'
 
-describe('execute_tool understands', () => {
+describe('execute_tool', () => {
   const meant = { name: 'filesystem.read', params: { path: 'a.txt' } }
   const ways: Record<string, Record<string, unknown>> = {
     'the documented call': { name: 'filesystem.read', params: { path: 'a.txt' } },
@@ -14,13 +14,13 @@ describe('execute_tool understands', () => {
   }
   for (const [way, raw] of Object.entries(ways)) it(way, () => expect(readCall(raw)).toEqual(meant))
 
-  it('a call without arguments', () => {
+  it('accepts a call without arguments', () => {
     expect(readCall({ name: 'hello.status' })).toEqual({ name: 'hello.status', params: {} })
     expect(readCall({ name: 'hello.status', params: null })).toEqual({ name: 'hello.status', params: {} })
     expect(readCall({ name: 'hello.status', params: '' })).toEqual({ name: 'hello.status', params: {} })
   })
 
-  it('that something is wrong, and says what', () => {
+  it('says what is wrong with a call', () => {
     expect(() => readCall({})).toThrow('name: the name of a tool is required')
     expect(() => readCall({ name: 'x', params: '{oops' })).toThrow('the arguments are a string that is not JSON')
     expect(() => readCall({ name: 'x', params: [1] })).toThrow('params: an object of arguments is required')

@@ -1,11 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 
-it('the five tools take at most 300 tokens, with ten categories behind them, and all that are listed 900', async () => {
+it('the five meta-tools take at most 300 tokens, with ten categories, and all listed ones 900', async () => {
   const { app } = await startApp({ exposure: { mode: 'discovery' } })
   for (let n = 0; n < 10; n++) {
     const tools = Array.from({ length: 20 }, (_, at) => makeTool(`mcp_payments${n}.t${at}`, { origin: 'upstream' }))
@@ -40,7 +42,7 @@ describe('with watchers, the scheduler and an 8k window', () => {
     return { app, client, call }
   }
 
-  it('discovery lists at most 900 tokens and no tool that watches or schedules', async () => {
+  it('discovery lists at most 900 tokens and no watch or schedule tool', async () => {
     const { client } = await start()
     const { tools } = await client.listTools()
     expect(tools.map(({ name }) => name).filter((name) => /^(watch|schedule)_|^remind$/.test(name))).toEqual([])
@@ -48,7 +50,7 @@ describe('with watchers, the scheduler and an 8k window', () => {
     expect(countTokens(JSON.stringify(shown))).toBeLessThanOrEqual(900)
   })
 
-  it('those are found by search and described by get_tool', async () => {
+  it('search finds those tools, and get_tool describes them', async () => {
     const { call } = await start()
     for (const [query, name] of [
       ['remind me later', 'remind'],
@@ -64,7 +66,7 @@ describe('with watchers, the scheduler and an 8k window', () => {
     })
   })
 
-  it('those are called by their names, directly and with execute_tool', async () => {
+  it('those tools can be called by name, directly and with execute_tool', async () => {
     const { call } = await start()
     const job = { when: 'in 1h', name: 'hello.say_hello', params: { name: 'Ada' } }
     expect(await call('schedule_once', job)).toMatchObject({ job_id: expect.any(String) })
@@ -75,7 +77,7 @@ describe('with watchers, the scheduler and an 8k window', () => {
     expect(await call('schedule_list', {})).toMatchObject({ total: 2 })
   })
 
-  it('where they are off, search knows nothing of them', async () => {
+  it('search does not find them if they are disabled', async () => {
     const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
     const client = await connectTo(app)
     const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query: 'watch_start' } }))
@@ -83,7 +85,7 @@ describe('with watchers, the scheduler and an 8k window', () => {
   })
 })
 
-describe('several needs, one a line', () => {
+describe('several needs, one per line', () => {
   const start = async () => {
     const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
     const client = await connectTo(app)
@@ -91,7 +93,7 @@ describe('several needs, one a line', () => {
       answerOf(await client.callTool({ name: 'search_tools', arguments: args }))
   }
 
-  it('are eight at most, however short', async () => {
+  it('are limited to eight, however short', async () => {
     const search = await start()
     const lines = ['read', 'write', 'list', 'find', 'move', 'copy', 'delete', 'create', 'search']
     const message = 'Invalid params for search_tools: query: at most 8 lines (9 given).'
@@ -100,11 +102,93 @@ describe('several needs, one a line', () => {
     expect((await search({ query: `\n${lines.slice(0, 8).join('\n\n')}\n` })).count).toBeGreaterThan(0)
   })
 
-  it('each get a tool, however few are asked for', async () => {
+  it('get one tool each, whatever the limit', async () => {
     const search = await start()
     const query = 'read a file\nfind files by name\nsearch the text of files'
     const { tools, count } = await search({ query, max_results: 1 })
     const names = tools.map(({ name }: { readonly name: string }) => name)
     expect([count, names]).toEqual([3, ['filesystem.read', 'filesystem.find', 'filesystem.grep']])
   })
+
+  it('label each tool with the line that it answers, and weak tools', async () => {
+    const search = await start()
+    const { tools } = await search({ query: 'read a file\nzyxwvut qqqq', max_results: 1 })
+    expect(tools[0]).toMatchObject({ name: 'filesystem.read', need: 1 })
+    expect(tools[0]).not.toHaveProperty('confidence')
+    for (const weak of tools.slice(1)) expect(weak).toMatchObject({ need: 2, confidence: 'low' })
+    const [only] = (await search({ query: 'read a file', max_results: 1 })).tools
+    expect(only).not.toHaveProperty('need')
+  })
+
+  it('show every required parameter, and leave out optional ones first', async () => {
+    const search = await start()
+    const { tools } = await search({ query: 'filesystem.write' })
+    expect(tools[0].params_summary).toMatch(/^path: str, content: str/)
+  })
+})
+
+it('never offers a destructive tool without the tool that changes the same thing', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+  const tools = [
+    makeTool('mcp_tracker.delete_issue', {
+      origin: 'upstream',
+      effect: 'destructive',
+      description: 'Delete an issue.',
+    }),
+    makeTool('mcp_tracker.update_issue', { origin: 'upstream', effect: 'write', description: 'Change its state.' }),
+  ]
+  app.catalog.set({ id: 'mcp_tracker', summary: 'issues', origin: 'upstream', state: 'ready' }, { tools })
+  const client = await connectTo(app)
+  const namesFor = async (query: string): Promise<string[]> => {
+    const found = answerOf(await client.callTool({ name: 'search_tools', arguments: { query, max_results: 1 } }))
+    return found.tools.map(({ name }: { readonly name: string }) => name)
+  }
+  expect(await namesFor('close an issue')).toEqual(['mcp_tracker.update_issue', 'mcp_tracker.delete_issue'])
+  expect(await namesFor('remove an issue')).toEqual(['mcp_tracker.delete_issue', 'mcp_tracker.update_issue'])
+})
+
+it('names the tools that are often used before and after the best one', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+  const { tools } = JSON.parse(
+    readFileSync(join(import.meta.dirname, '../../training/atlas/definitions/git.json'), 'utf8'),
+  )
+  const known = tools.map(({ name, description }: { readonly name: string; readonly description: string }) =>
+    makeTool(`mcp_git.${name}`, { origin: 'upstream', effect: name === 'git_log' ? 'read' : 'write', description }),
+  )
+  app.catalog.set({ id: 'mcp_git', summary: 'git', origin: 'upstream', state: 'ready' }, { tools: known })
+  const client = await connectTo(app)
+  const search = async (query: string) =>
+    answerOf(await client.callTool({ name: 'search_tools', arguments: { query, max_results: 1 } }))
+  expect(await search('git_commit')).toMatchObject({
+    tools: [{ name: 'mcp_git.git_commit' }],
+    used_with: 'before: mcp_git.git_add; after: mcp_git.git_push, mcp_git.git_status',
+  })
+  expect(await search('git_commit\ngit_tag')).not.toHaveProperty('used_with')
+})
+
+it('shows the optional parameters that a request names before others', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+  const optional = Object.fromEntries(
+    ['title', 'labels', 'due_date', 'weight'].map((name) => [name, { type: 'string' }]),
+  )
+  const schema = {
+    type: 'object',
+    properties: {
+      project_id: { type: 'string' },
+      issue_iid: { type: 'string' },
+      ...optional,
+      state_event: { enum: ['close', 'reopen'] },
+    },
+    required: ['project_id', 'issue_iid'],
+  }
+  const tool = makeTool('mcp_tracker.update_issue', { origin: 'upstream', effect: 'write', schema })
+  app.catalog.set({ id: 'mcp_tracker', summary: 'issues', origin: 'upstream', state: 'ready' }, { tools: [tool] })
+  const client = await connectTo(app)
+  const summaryFor = async (query: string): Promise<string> =>
+    answerOf(await client.callTool({ name: 'search_tools', arguments: { query, max_results: 1 } })).tools[0]
+      .params_summary
+  const required = 'project_id: str, issue_iid: str'
+  expect(await summaryFor('close issue 12')).toBe(`${required}, state_event?: "close"|"reopen", …`)
+  expect(await summaryFor('change the due date of an issue')).toBe(`${required}, due_date?: str, …`)
+  expect(await summaryFor('update issue')).toBe(`${required}, title?: str, …`)
 })

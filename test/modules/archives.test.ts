@@ -2,14 +2,14 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import archives from '../../modules/archives/index.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 
 keepsTheContract(archives)
 
-/** The module, on; `ask` gives what it answers. */
+/** The enabled module; `ask` returns its answer. */
 async function open(config: Record<string, unknown> = {}, dir = temporaryFolder()) {
   const { app } = await startApp({ modules: { archives: { config: { enabled: true, ...config } } } }, dir)
   const ask = async (input: unknown): Promise<Answer> =>
@@ -22,14 +22,14 @@ const index = JSON.parse(
 ) as Answer
 
 describe('external_archives', () => {
-  it('is not there until it is enabled, and says by which setting', async () => {
+  it('is disabled by default, and names the setting', async () => {
     const { app } = await startApp({})
     expect(app.view(localCaller).hidden.get('archives.external_archives')?.reason).toBe(
       'set modules.archives.config.enabled to true',
     )
   })
 
-  it('finds pages by whole words of their tags and summaries, and leaves out what every question has [SBS-40]', async () => {
+  it('finds pages by whole words of tags and summaries, and ignores common words [SBS-40]', async () => {
     const { ask } = await open()
     const fidonet = await ask({ query: 'fidonet history' })
     expect(fidonet.hits[0]).toEqual({
@@ -43,7 +43,7 @@ describe('external_archives', () => {
         query,
         count: 0,
         hits: [],
-        note: 'Nothing in the query says what is looked for. Name a person, program, game, network or event.',
+        note: 'The query has no specific word. Name a person, program, game, network or event.',
       })
     expect(await ask({ query: 'pizza recipes' })).toMatchObject({ count: 0, hits: [], note: expect.any(String) })
     const refused = 'external_archives needs a "query" arg with a few words of what is looked for'
@@ -51,7 +51,7 @@ describe('external_archives', () => {
     await expect(ask({ query: ' ' })).rejects.toMatchObject({ code: 'E_VALIDATION', message: refused })
   })
 
-  it('weighs tags before summaries, and several words before one [SBS-40]', async () => {
+  it('ranks tags above summaries, and several words above one [SBS-40]', async () => {
     const dir = temporaryFolder()
     const entry = (id: string, tags: string[], summary: string) => ({
       id,
@@ -76,11 +76,11 @@ describe('external_archives', () => {
     const { ask } = await open({ index_file }, dir)
     const found = async (query: string, limit?: number) =>
       (await ask({ query, limit })).hits.map(({ url }: { url: string }) => url.slice(8, -9))
-    // One word: only entries that have it as a tag, and never as a part of another word.
+    // One word: only entries with it as a tag, never as a part of another word.
     expect(await found('line')).toEqual(['line', 'both'])
     expect(await found('office')).toEqual(['said'])
     expect(await found('lin')).toEqual([])
-    // Several: two of them, or one that is a whole tag.
+    // Several words find an entry if two of them match, or if one of them is a whole tag.
     expect(await found('line telephone')).toEqual(['line', 'said'])
     expect(await found('line telephone', 1)).toEqual(['line'])
     expect(await found('noise office')).toEqual([])
@@ -89,13 +89,13 @@ describe('external_archives', () => {
     await expect(ask({ query: 'x', limit: 11 })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
-  it('sends questions about running the software of the host to its manual [SBS-41]', async () => {
+  it("refers questions about running the host's software to its manual [SBS-41]", async () => {
     const { ask } = await open()
     expect(await ask({ query: 'synchronet mqtt config' })).toEqual({
       query: 'synchronet mqtt config',
       count: 0,
       hits: [],
-      note: 'This is a question about how to run the software of this board: see https://wiki.synchro.net/',
+      note: 'This question is about running the software of this board: see https://wiki.synchro.net/',
     })
     expect((await ask({ query: 'synchronet rob swindell' })).hits[0].summary).toMatch(/^Synchronet by Rob Swindell/)
     const other = await open({ redirect: { names: ['Mystic'], terms: ['MPL'], wiki: 'https://wiki.example/' } })
@@ -106,7 +106,7 @@ describe('external_archives', () => {
     expect((await other.ask({ query: 'synchronet mqtt config' })).count).toBe(1)
   })
 
-  it('has an index of its own, whose pages are all on the sites it names [SBS-42]', async () => {
+  it('has its own index, whose pages are all on the named sites [SBS-42]', async () => {
     const { entries, sources } = index
     expect(entries.length).toBeGreaterThanOrEqual(40)
     expect(new Set(entries.map(({ id }: Answer) => id)).size).toBe(entries.length)
@@ -127,7 +127,7 @@ describe('external_archives', () => {
     ['is missing', undefined],
     ['is no JSON', '{'],
     ['is no index', '{"entries": 1}'],
-  ])('says so when the index %s [SBS-42]', async (_what, text) => {
+  ])('reports an index that %s [SBS-42]', async (_what, text) => {
     const dir = temporaryFolder()
     const index_file = join(dir, 'index.json')
     if (text !== undefined) writeFileSync(index_file, text)
@@ -139,7 +139,7 @@ describe('external_archives', () => {
     })
   })
 
-  it('reads an index that was changed again, and leaves out what is no page', async () => {
+  it('reads a changed index again, and skips invalid entries', async () => {
     const dir = temporaryFolder()
     const index_file = join(dir, 'index.json')
     const { ask } = await open({ index_file }, dir)
@@ -163,8 +163,8 @@ describe('external_archives', () => {
   })
 })
 
-describe('a client with a question about the past', () => {
-  it('finds the tool among others, asks it, and gets pages to cite', async () => {
+describe('a client with a question about history', () => {
+  it('finds the tool among others, calls it, and gets pages to cite', async () => {
     const { app } = await startApp({
       exposure: { mode: 'discovery' },
       modules: { archives: { config: { enabled: true } }, filesystem: { config: { roots: ['{{workspace}}'] } } },

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import bbs from '../../modules/bbs/index.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
@@ -122,7 +122,7 @@ const board = {
 const hosted = (user?: Json) => open({ host_file: 'host.json', ...(user ? { user } : {}) }, { 'host.json': board })
 
 describe('this_bbs', () => {
-  it('is not there until it is configured, and says by what', async () => {
+  it('is unavailable until configured, and names the setting', async () => {
     const { app } = await startApp({})
     const { hidden } = app.view(localCaller)
     const setting = 'modules.bbs.config'
@@ -138,7 +138,7 @@ describe('this_bbs', () => {
     expect(other.app.view(localCaller).hidden.get('bbs.bbs_directory')?.reason).toBe(`set ${setting}.directory_file`)
   })
 
-  it('answers every kind, and says which there are for another [SBS-20]', async () => {
+  it('answers every kind, and lists the kinds for an unknown one [SBS-20]', async () => {
     const { here } = await hosted()
     expect((await here({ kind: 'groups' })).count).toBe(2)
     for (const input of [
@@ -155,15 +155,15 @@ describe('this_bbs', () => {
     expect((await here({})).kind).toBe('groups')
     await expect(here({ kind: 'users' })).rejects.toMatchObject({
       code: 'E_VALIDATION',
-      message: 'There is no kind "users".',
+      message: 'Unknown kind: "users".',
       hint: expect.stringContaining('groups, subs, libs, dirs, door_sections, doors, recent_messages, stats'),
     })
-    // The limit is brought into bounds, not refused.
+    // A limit outside its bounds is adjusted, not rejected.
     expect((await here({ kind: 'dirs', lib: 'util', limit: 0 })).shown).toBe(1)
     expect((await here({ kind: 'dirs', lib: 'util', limit: 999 })).shown).toBe(2)
   })
 
-  it('shows clients which kinds there are, and that one is needed [SBS-20]', async () => {
+  it('shows clients the kinds, and that one is required [SBS-20]', async () => {
     const { app } = await hosted()
     const { tools } = await (await connectTo(app)).listTools()
     const { inputSchema } = tools.find(({ name }) => name === 'bbs__this_bbs') as Answer
@@ -172,7 +172,7 @@ describe('this_bbs', () => {
     expect(inputSchema.properties.limit).toMatchObject({ type: 'integer', minimum: 1, maximum: 50, default: 20 })
   })
 
-  it('shows and counts what this user may see, and no parent of nothing [SBS-21]', async () => {
+  it('shows and counts what this user may see, without empty parents [SBS-21]', async () => {
     const guest = await hosted()
     const member = await hosted({ level: 50, flags: ['S'] })
     expect((await guest.here({ kind: 'groups' })).groups).toEqual([
@@ -195,7 +195,7 @@ describe('this_bbs', () => {
     expect((await member.here({ kind: 'recent_messages', sub: 'Sysops' })).total).toBe(1)
   })
 
-  it('sees users as the profile says [SBS-21]', async () => {
+  it('uses the user of the profile [SBS-21]', async () => {
     const { here } = await open(
       { host_file: 'host.json' },
       { 'host.json': board },
@@ -207,7 +207,7 @@ describe('this_bbs', () => {
     expect((await here({ kind: 'groups' })).count).toBe(2)
   })
 
-  it('gives each kind its shape: count before the limit, shown after [SBS-22]', async () => {
+  it('returns each kind in its format: counted before the limit, shown after [SBS-22]', async () => {
     const { here } = await hosted()
     expect(await here({ kind: 'groups', limit: 1 })).toEqual({
       kind: 'groups',
@@ -250,12 +250,12 @@ describe('this_bbs', () => {
     })
   })
 
-  it('answers with the groups where subs are asked for without one; the others say what they need [SBS-23]', async () => {
+  it('returns the groups if subs are requested without one; the others say what they need [SBS-23]', async () => {
     const { here } = await hosted()
     expect(await here({ kind: 'subs' })).toMatchObject({
       kind: 'groups',
       count: 2,
-      _note: expect.stringContaining('as "group" for its subs'),
+      _note: expect.stringContaining('as "group" to list its subs'),
     })
     for (const [kind, message, hint] of [
       ['dirs', 'dirs needs "lib".', 'There are: Utilities.'],
@@ -265,7 +265,7 @@ describe('this_bbs', () => {
       await expect(here({ kind })).rejects.toMatchObject({ code: 'E_VALIDATION', message, hint })
   })
 
-  it('finds names and codes in any case, whole ones before parts [SBS-24]', async () => {
+  it('matches names and codes in any case, whole ones before parts [SBS-24]', async () => {
     const { here } = await hosted()
     expect((await here({ kind: 'subs', group: 'local' })).group).toBe('Local Talk')
     expect((await here({ kind: 'doors', section: 'games' })).section).toBe('Games')
@@ -274,12 +274,12 @@ describe('this_bbs', () => {
     expect((await here({ kind: 'groups' })).groups.map(({ name }: Answer) => name)).not.toContain('123')
     await expect(here({ kind: 'subs', group: '123' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
     await expect(here({ kind: 'dirs', lib: 'music' })).rejects.toMatchObject({
-      message: 'There is no lib "music" here.',
+      message: 'Unknown lib: "music".',
       hint: 'There are: Utilities.',
     })
   })
 
-  it('heads of recent messages are the newest first, with their age, without votes and texts [SBS-25]', async () => {
+  it('returns the newest messages first, with their age, without votes and texts [SBS-25]', async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 4, 3, 10, 0, 30) })
     onTestFinished(() => void vi.useRealTimers())
     const { here } = await hosted()
@@ -313,7 +313,7 @@ describe('this_bbs', () => {
     expect(JSON.stringify(answer)).not.toContain('business')
   })
 
-  it('statistics are numbers, and bytes as people read them [SBS-26]', async () => {
+  it('returns statistics as numbers, and bytes in readable units [SBS-26]', async () => {
     const { here } = await hosted()
     expect(await here({ kind: 'stats' })).toEqual({
       kind: 'stats',
@@ -349,7 +349,7 @@ describe('this_bbs', () => {
     ])
   })
 
-  it('asks a drop-in how the board is now, where one says so [SBS-20, SBS-25]', async () => {
+  it('uses the live data of a drop-in, if there is one [SBS-20, SBS-25]', async () => {
     const dir = temporaryFolder()
     await put(dir, {
       'modules/_board.mjs': `let calls = 0
@@ -370,7 +370,7 @@ describe('this_bbs', () => {
     ['is missing', undefined],
     ['is no JSON', '{'],
     ['is a list', '[]'],
-  ])('says so when the file %s', async (_what, text) => {
+  ])('reports a file that %s', async (_what, text) => {
     const { here } = await open({ host_file: 'host.json' }, text === undefined ? {} : { 'host.json': text })
     await expect(here({ kind: 'groups' })).rejects.toMatchObject({
       code: 'E_BACKEND_UNAVAILABLE',
@@ -378,7 +378,7 @@ describe('this_bbs', () => {
     })
   })
 
-  it('takes a file apart that is not what it should be', async () => {
+  it('skips invalid parts of a file', async () => {
     const { here } = await open(
       { host_file: 'host.json' },
       {
@@ -420,8 +420,8 @@ const boards = [
 const lookups = (list: unknown = boards, config: Json = {}) =>
   open({ directory_file: 'sbbslist.json', ...config }, { 'sbbslist.json': list })
 
-describe('bbs_directory, one board', () => {
-  it('is found by name, then by who runs it, then by where it is [SBS-30]', async () => {
+describe('bbs_directory for one board', () => {
+  it('finds it by name, then by sysop, then by address [SBS-30]', async () => {
     const { directory } = await lookups()
     const found = async (name: string) => (await directory({ mode: 'lookup', name })).name
     expect(await found('beta')).toBe('Beta')
@@ -429,18 +429,18 @@ describe('bbs_directory, one board', () => {
     expect(await found('ROB')).toBe('Gamma Ray')
     expect(await found('rob be')).toBe('Alpha')
     expect(await found('gamma.example')).toBe('Gamma Ray')
-    // Both directions, and without what hosts are called by their service.
+    // Both directions, without prefixes of host names such as `telnet.`.
     expect(await found('bravo.example')).toBe('Beta')
     expect(await found('telnet.alpha.example')).toBe('Alpha')
     expect(await found('node1.gamma.example')).toBe('Gamma Ray')
     expect(await directory({ mode: 'lookup', name: 'Delta' })).toEqual({
       query: 'Delta',
       found: false,
-      note: expect.stringMatching(/No board .* nothing else is known/),
+      note: expect.stringMatching(/No board .* do not guess/),
     })
   })
 
-  it('comes with everything the list says of it [SBS-31]', async () => {
+  it('returns everything the list says about it [SBS-31]', async () => {
     const { directory } = await lookups([
       listed('Lantern', {
         sysop: [{ name: 'Ines' }, { name: 'Jun' }],
@@ -501,7 +501,7 @@ describe('bbs_directory, one board', () => {
     ['is missing', undefined],
     ['is corrupt', '[{"name":'],
     ['is no list', '{"name": "Alpha"}'],
-  ])('is not found where the file %s [SBS-35]', async (_what, text) => {
+  ])('does not find it if the file %s [SBS-35]', async (_what, text) => {
     const { directory } = await open(
       { directory_file: 'sbbslist.json' },
       text === undefined ? {} : { 'sbbslist.json': text },
@@ -510,7 +510,7 @@ describe('bbs_directory, one board', () => {
     expect(await directory({ mode: 'list' })).toMatchObject({ total: 0, bbses: [], note: expect.any(String) })
   })
 
-  it('is found in a file that was written anew, and in the sample that comes along [SBS-35]', async () => {
+  it('finds it in a rewritten file, and in the bundled sample [SBS-35]', async () => {
     const { directory, dir } = await lookups()
     expect((await directory({ mode: 'list' })).total).toBe(3)
     writeFileSync(
@@ -521,12 +521,12 @@ describe('bbs_directory, one board', () => {
     const sample = await open({ directory_file: 'sample', finger: { enabled: false } })
     const { bbses, total } = await sample.directory({ mode: 'list', limit: 30 })
     expect(total).toBe(8)
-    // Nobody has these addresses: they are kept for examples.
+    // These addresses are reserved for documentation.
     for (const { address } of bbses) expect(address).toMatch(/^[a-z0-9.]+\.example:\d+ \((telnet|ssh|rlogin)\)$/)
   })
 })
 
-/** A finger service as boards have it; `questions` are what it was asked. */
+/** A finger service like those of boards; `questions` are its requests. */
 async function fingerService(answers: Record<string, string | null>) {
   const questions: string[] = []
   const server = createServer((socket) => {
@@ -536,7 +536,7 @@ async function fingerService(answers: Record<string, string | null>) {
       const question = String(line).replace(/\r\n$/, '')
       questions.push(question)
       const answer = answers[question]
-      // `null`: it takes the question, and says nothing.
+      // `null`: it reads the question and does not answer.
       if (answer !== null) socket.end(answer ?? '', 'latin1')
     })
   })
@@ -555,8 +555,8 @@ const synchronet = (more: Json = {}) =>
 const probing = (list: unknown, port: number, finger: Json = {}) =>
   lookups(list, { finger: { port, allow_private: true, timeout_ms: 1_000, ...finger } })
 
-describe('bbs_directory, asking a board', () => {
-  it('says its version, since when it runs and who is on [SBS-32]', async () => {
+describe('bbs_directory with a live query', () => {
+  it('returns version, uptime and users [SBS-32]', async () => {
     const { port, questions } = await fingerService({
       '?ver': '\x01hSynchronet BBS\x01n for Linux\r\nVersion 3.20\r\n\x07',
       '?uptime': 'Duration: 93784\r\n1700000000\r\nTue Nov 14 2023\r\nWed Nov 15 2023\r\n',
@@ -574,7 +574,7 @@ describe('bbs_directory, asking a board', () => {
     expect(questions).toEqual(['?ver', '?uptime', '?active-users.json'])
   })
 
-  it('leaves out what a board does not say [SBS-32]', async () => {
+  it('omits what a board does not report [SBS-32]', async () => {
     const { port } = await fingerService({ '?ver': 'Synchronet 3.19', '?active-users.json': '{"no": "list"}' })
     const { directory } = await probing([synchronet()], port)
     const answer = await directory({ mode: 'lookup', name: 'Lantern' })
@@ -583,7 +583,7 @@ describe('bbs_directory, asking a board', () => {
       expect(answer).not.toHaveProperty(key)
   })
 
-  it('says that it failed where nobody answers the first question, and asks no more [SBS-32]', async () => {
+  it('reports a failure if the first question is not answered, and asks no more [SBS-32]', async () => {
     const { port, questions } = await fingerService({})
     const { directory } = await probing([synchronet()], port)
     const failed =
@@ -600,15 +600,15 @@ describe('bbs_directory, asking a board', () => {
     expect((await waiting.directory({ mode: 'lookup', name: 'Lantern' })).online_query_result).toBe(failed)
   })
 
-  it('asks nobody who is down, of another make, or no public address, nor where that is off [SBS-32]', async () => {
+  it('does not query boards that are down, of another make, at a private address, or if disabled [SBS-32]', async () => {
     const { port, questions } = await fingerService({ '?ver': 'x' })
     const down = synchronet({ entry: { autoverify: { success: false } } })
     const cases: [Json, Json, string | undefined][] = [
-      [down, {}, 'skipped: the last nightly check found the board down; verify_last_failure says how'],
+      [down, {}, 'skipped: the last nightly check found the board down; see verify_last_failure'],
       [synchronet({ software: 'Mystic' }), {}, undefined],
       [synchronet({ service: [{ protocol: 'http', address: '127.0.0.1', port: 80 }] }), {}, undefined],
       [synchronet(), { enabled: false }, undefined],
-      [synchronet(), { allow_private: false }, 'finger to 127.0.0.1 was not tried: it is no public address'],
+      [synchronet(), { allow_private: false }, 'finger to 127.0.0.1 was not tried: the address is not public'],
     ]
     for (const [entry, finger, result] of cases) {
       const { directory } = await probing([entry], port, finger)
@@ -617,7 +617,7 @@ describe('bbs_directory, asking a board', () => {
     expect(questions).toEqual([])
   })
 
-  it('asks the finger service of a board before its logins, and reads only so much [SBS-32]', async () => {
+  it('queries the finger service before the login service, and limits what it reads [SBS-32]', async () => {
     const { port, questions } = await fingerService({
       '?ver': 'v',
       '?uptime': 'Duration: 5',
@@ -642,7 +642,7 @@ describe('bbs_directory, asking a board', () => {
   })
 })
 
-describe('bbs_directory, many boards', () => {
+describe('bbs_directory for many boards', () => {
   const many = Array.from({ length: 25 }, (_, index) =>
     listed(`Board ${String(index).padStart(2, '0')}`, {
       software: index % 5 === 0 ? 'Synchronet' : 'Mystic',
@@ -655,7 +655,7 @@ describe('bbs_directory, many boards', () => {
     }),
   )
 
-  it('are counted before the limit, and given in brief [SBS-33]', async () => {
+  it('counts before the limit, and returns short entries [SBS-33]', async () => {
     const { directory } = await lookups(many)
     const answer = await directory({ mode: 'list' })
     expect(answer).toMatchObject({ kind: 'recent', limit: 10, total: 25, filters: {} })
@@ -678,15 +678,15 @@ describe('bbs_directory, many boards', () => {
     ['reliable', 'Board 00', 'Board 01'],
     ['popular', 'Board 07', 'Board 14'],
     ['name', 'Board 00', 'Board 01'],
-  ])('are ordered by %s [SBS-33]', async (kind, ...first) => {
-    // In another order than any of those that are asked for.
+  ])('sorts by %s [SBS-33]', async (kind, ...first) => {
+    // In another order than any that the test requests.
     const shuffled = many.toSorted((a, b) => String(a['name']).slice(-1).localeCompare(String(b['name']).slice(-1)))
     const { directory } = await lookups(shuffled)
     const { bbses } = await directory({ mode: 'list', kind, limit: 2 })
     expect(bbses.map(({ name }: Answer) => name)).toEqual(first)
   })
 
-  it('are filtered by parts of software, network, sysop and system, together too [SBS-33]', async () => {
+  it('filters by parts of software, network, sysop and system, also combined [SBS-33]', async () => {
     const { directory } = await lookups(many)
     const total = async (filters: Json) => (await directory({ mode: 'list', ...filters })).total
     expect(await total({ software: 'SYNCHRO' })).toBe(5)
@@ -707,7 +707,7 @@ describe('bbs_directory, many boards', () => {
     })
   })
 
-  it('are asked for by what the arguments say where the mode does not, and modes are not mixed [SBS-34]', async () => {
+  it('derives the mode from the arguments if it is missing, and does not mix modes [SBS-34]', async () => {
     const { directory } = await lookups(many)
     expect(await directory({ name: 'Board 03' })).toMatchObject({ found: true })
     expect(await directory({ mode: 'search', network: 'fido' })).toMatchObject({ total: 10 })
@@ -715,17 +715,17 @@ describe('bbs_directory, many boards', () => {
     expect(await directory({ query: 'fsxnet' })).toMatchObject({ total: 15, filters: { network: 'fsxnet' } })
     const fails = (input: Json, message: string) =>
       expect(directory(input)).rejects.toMatchObject({ code: 'E_VALIDATION', message })
-    await fails({}, 'It is not clear which mode is meant.')
+    await fails({}, 'The mode is unclear.')
     await fails({ mode: 'lookup' }, 'mode "lookup" needs a name.')
     await fails(
       { mode: 'lookup', name: 'x', network: 'y', limit: 3 },
       'mode "lookup" takes a name alone, not limit, network.',
     )
     await fails({ mode: 'list', name: 'x' }, 'mode "list" takes no name.')
-    await fails({ mode: 'list', kind: 'biggest' }, 'There is no kind "biggest".')
+    await fails({ mode: 'list', kind: 'biggest' }, 'Unknown kind: "biggest".')
   })
 
-  it('have a description that says when to call it, and when not', async () => {
+  it('has a description that says when to call it, and when not', async () => {
     const { app } = await open({ directory_file: 'sample', host_file: 'x.json' })
     const { tools } = await (await connectTo(app)).listTools()
     for (const name of ['bbs__this_bbs', 'bbs__bbs_directory']) {
@@ -748,7 +748,7 @@ describe('bbs_directory, many boards', () => {
 })
 
 describe('a caller of the board', () => {
-  it('is told what is here, and which other boards to call', async () => {
+  it('learns what is here, and which other boards to call', async () => {
     const { port } = await fingerService({
       '?ver': 'Synchronet 3.20',
       '?active-users.json': '[{"name":"Ada","action":"chatting","node":1,"prot":"SSH"}]',

@@ -6,7 +6,7 @@ import { parseContacts } from '../../modules/_contact-files.ts'
 import { uuidV7 } from '../../modules/contacts/envelope.ts'
 import contacts, { contacts as contactsAt } from '../../modules/contacts/index.ts'
 import { routeTo } from '../../modules/contacts/route.ts'
-import { noServices } from '../../src/core/context.ts'
+import { noServices } from '../../src/core/caller.ts'
 import { ToolError } from '../../src/core/errors.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { botServer, TOKEN as TELEGRAM_TOKEN } from '../bot-api.ts'
@@ -34,12 +34,12 @@ interface Rig {
   readonly state: string
   call(tool: string, input: object): Promise<Answer>
   send(input: object): Promise<Answer>
-  /** What a refused call says. */
+  /** The error of a rejected call. */
   refusal(input: object, tool?: string): Promise<string>
   file(name: string): string
 }
 
-/** The whole product with these contacts and a platform behind `url`. */
+/** The whole product with these contacts and a chat platform at `url`. */
 async function rig(
   active: string,
   {
@@ -82,12 +82,12 @@ const base64 = (envelope: object | string): string =>
 const ENVELOPE = { message_id: 'msg_1', text: 'Hi', sent_at: '2026-01-02T03:04:05+01:00', session_id: V7 }
 
 describe('contacts', () => {
-  it('are there once there is a way to write to somebody, and else say what to set', async () => {
+  it('is available if there is a way to send messages, and otherwise names the setting', async () => {
     const without = await rig(ANN)
     const names = async ({ client }: Rig) => (await client.listTools()).tools.map(({ name }) => name)
     expect((await names(without)).filter((name) => name.startsWith('contacts__'))).toEqual([])
     expect(await without.refusal({ contact_id: 'tg:1001', message_text: 'Hi' })).toContain(
-      'nothing can be delivered: configure modules.telegram, or set modules.contacts.config.peers to true',
+      'no delivery: configure modules.telegram, or set modules.contacts.config.peers to true',
     )
     expect(await without.refusal({}, 'contacts_list')).toContain('set modules.contacts.config.manage to true')
     const { url } = await mailbox()
@@ -95,7 +95,7 @@ describe('contacts', () => {
     expect(await names(await rig(ANN, { config: { peers: true } }))).toContain('contacts__contacts_send')
   })
 
-  it('are kept with the tools for files, and written to by their bare name [MOR-34]', async () => {
+  it('shares its files with the file tools, and has bare names [MOR-34]', async () => {
     const { url, got } = await mailbox()
     const { client, state } = await rig('', { url, modules: { filesystem: { config: { readonly: false } } } })
     const content = `# Contacts
@@ -127,7 +127,7 @@ cooldown_until: null
     expect(readFileSync(join(state, 'contacts/ACTIVE.md'), 'utf8')).toBe(content)
     const input = { contact_id: 'tg:1001', message_text: 'Hello Ann.' }
     expect(answerOf(await client.callTool({ name: 'contacts_send', arguments: input })).outcome.accepted).toBe(true)
-    // Numbers longer than JavaScript's arrive as they were written.
+    // Numbers beyond 2^53 arrive unchanged.
     expect(got[0]?.body).toMatchObject({ chat_id: '-1009007199254740993', text: 'Hello Ann.' })
     const nobody = (await client.callTool({
       name: 'contacts_send',
@@ -137,8 +137,8 @@ cooldown_until: null
   })
 })
 
-describe('what is sent', () => {
-  it('is checked in agreed words [MOR-35]', async () => {
+describe('a message', () => {
+  it('is validated with fixed wording [MOR-35]', async () => {
     const { url, got } = await mailbox()
     const { send, refusal } = await rig(ANN, { url })
     const to = { contact_id: 'tg:1001' }
@@ -157,12 +157,12 @@ describe('what is sent', () => {
     expect(await send({ ...to, message_text: 'x', content_type: 'application/json; charset=utf-8' })).toMatchObject({
       accepted: true,
     })
-    // Of two, the text.
+    // If both are given, the text is used.
     await send({ ...to, message_text: 'the text', message_base64: base64(ENVELOPE) })
     expect(got[1]?.body.text).toBe('the text')
   })
 
-  it('is a text in an envelope of its own [MOR-36]', async () => {
+  it('as text gets its own envelope [MOR-36]', async () => {
     const { url, got } = await mailbox()
     const peer = section('Robot', { contact_id: 'maep:12D3KooW', kind: 'agent', maep_dial_address: `${url}/inbox` })
     const { send } = await rig(peer, { config: { peers: true }, services: { fetch: { allowPrivate: true } } })
@@ -205,14 +205,14 @@ describe('what is sent', () => {
     ['message envelope sent_at must be RFC3339', base64({ ...ENVELOPE, sent_at: '2026-13-02T03:04:05Z' })],
     ['message envelope missing session_id', base64({ ...ENVELOPE, session_id: undefined })],
     ['message envelope session_id must be uuid_v7', base64({ ...ENVELOPE, session_id: V4 })],
-  ])('may be an envelope, and else is refused: %s [MOR-36]', async (words, message_base64) => {
+  ])('may be an envelope, and is otherwise rejected: %s [MOR-36]', async (words, message_base64) => {
     const { url, got } = await mailbox()
     const { refusal } = await rig(ANN, { url })
     expect(await refusal({ contact_id: 'tg:1001', message_base64 })).toContain(words)
     expect(got).toEqual([])
   })
 
-  it('may be an envelope whose conversation is said beside it, and goes out once [MOR-36, MOR-38]', async () => {
+  it('as an envelope may have a separate conversation id, and is sent once [MOR-36, MOR-38]', async () => {
     const { url, got } = await mailbox()
     const { send } = await rig(ANN, { url })
     const input = {
@@ -236,15 +236,15 @@ describe('what is sent', () => {
     })
   })
 
-  it('carries identifiers that begin with the time, as RFC 9562 has it', () => {
-    // The example of its appendix A.6 is of this moment.
+  it('has ids that begin with the time, as in RFC 9562', () => {
+    // The example in appendix A.6 of the RFC has this time.
     const id = uuidV7(new Date('2022-02-22T19:22:22.000Z'))
     expect(id).toMatch(/^017f22e2-79b0-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     expect(uuidV7(new Date('2022-02-22T19:22:22.001Z')) > id).toBe(true)
   })
 })
 
-describe('the way to a contact', () => {
+describe('the route to a contact', () => {
   const both = { tg_private_chat_id: '1001', tg_group_chat_ids: '[-5, -1009007199254740993, 7]' }
   const groups = { tg_group_chat_ids: '[-5, -1009007199254740993, 0, 7]' }
   it.each([
@@ -261,7 +261,7 @@ describe('the way to a contact', () => {
       undefined,
       'unable to resolve delivery channel for contact_id=tg:@ann',
     ],
-    ['nothing in a chat that is not theirs', groups, 'tg:4242', 'chat_id tg:4242 is no chat of tg:77'],
+    ['nothing in a chat that is not theirs', groups, 'tg:4242', 'chat_id tg:4242 does not belong to tg:77'],
     ['nothing by half a number', both, 'tg:12x', 'invalid chat_id: tg:12x'],
     ['nothing by no number', both, 'tg:0', 'invalid chat_id: tg:0'],
     ['nothing by a name', both, 'tg:@ann', 'invalid chat_id: tg:@ann'],
@@ -280,7 +280,7 @@ describe('the way to a contact', () => {
     expect(found()).toBe(expected)
   })
 
-  it('is found by the name of a user, if there is one of that name [MOR-37]', async () => {
+  it('is found by user name, if it is unique [MOR-37]', async () => {
     const { url, got } = await mailbox()
     const { send, refusal } = await rig(
       [
@@ -295,12 +295,12 @@ describe('the way to a contact', () => {
     const to = (contact_id: string) => ({ contact_id, message_text: 'Hi' })
     expect(await send(to('tg:@sam'))).toMatchObject({ contact_id: 'a', peer_id: 'tg:11' })
     expect(got[0]?.body.chat_id).toBe('11')
-    expect(await refusal(to('tg:@kim'))).toContain('tg:@kim could be c or d')
+    expect(await refusal(to('tg:@kim'))).toContain('tg:@kim matches several contacts: c or d')
     expect(await refusal(to('tg:@lee'))).toContain('unable to resolve delivery channel for contact_id=e')
     expect(await refusal(to('tg:@zoe'))).toContain('contact not found: tg:@zoe')
   })
 
-  it('is found by the ids that entries of the to-do list have', async () => {
+  it('is found by the ids in to-do entries', async () => {
     const { url } = await mailbox()
     const { send, refusal } = await rig(
       [
@@ -315,13 +315,15 @@ describe('the way to a contact', () => {
       contact_id: 'ann',
       peer_id: 'tg:11',
     })
-    expect(await refusal({ contact_id: 'tg:12', message_text: 'Hi' })).toContain('tg:12 could be b or c')
+    expect(await refusal({ contact_id: 'tg:12', message_text: 'Hi' })).toContain(
+      'tg:12 matches several contacts: b or c',
+    )
     // A group is several people.
     expect(await refusal({ contact_id: 'tg:-5', message_text: 'Hi' })).toContain('contact not found: tg:-5')
     expect(await refusal({ contact_id: 'tg:', message_text: 'Hi' })).toContain('contact not found: tg:')
   })
 
-  it('is the adapter of another platform that a module brought', async () => {
+  it("uses another platform's adapter from a module", async () => {
     const { url, got } = await mailbox()
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
@@ -335,7 +337,7 @@ describe('the way to a contact', () => {
     expect(got[0]?.body).toMatchObject({ chat_id: 'C024BE91L', text: 'Hi all' })
   })
 
-  it('is an outbox for agents that no request reaches, and none without the setting', async () => {
+  it('uses an outbox for agents without network, and fails without the setting', async () => {
     const robot = section('Robot', {
       contact_id: 'maep:12D3KooW',
       maep_dial_address: '/ip4/203.0.113.7/udp/4021/quic-v1/p2p/12D3KooW',
@@ -356,7 +358,7 @@ describe('the way to a contact', () => {
     )
   })
 
-  it('does not lead into the private network, whatever the file says', async () => {
+  it('never leads into the private network, whatever the file says', async () => {
     const { url, got } = await mailbox()
     const robot = section('Robot', { contact_id: 'maep:x', kind: 'agent', maep_dial_address: url })
     const { refusal, file } = await rig(robot, { config: { peers: true } })
@@ -366,8 +368,8 @@ describe('the way to a contact', () => {
   })
 })
 
-describe('how it went', () => {
-  it('is noted in the file when it went well, and nothing else of it changes [MOR-38]', async () => {
+describe('the outcome of sending', () => {
+  it('is recorded in the file after success, without other changes [MOR-38]', async () => {
     const { url } = await mailbox()
     const active = `# Contacts\n<!-- mine -->\n\n${section('Bob', { contact_id: 'tg:5', nickname: 'B # not a comment' }).replace('```yaml\n', '```yaml\n# his account\n')}\n${ANN}\nthe end\n`
     const { send, file } = await rig(active, { url })
@@ -377,7 +379,7 @@ describe('how it went', () => {
     expect(after.replace(/last_interaction_at: .*\n/, '')).toBe(active)
   })
 
-  it('is part of the answer when it could not be delivered, and they are left alone for 72 hours [MOR-38]', async () => {
+  it('is part of the answer after a failure, and starts a cooldown of 72 hours [MOR-38]', async () => {
     const { url, got } = await mailbox(() => ({
       status: 500,
       body: { ok: false, description: 'Internal Server Error' },
@@ -395,11 +397,11 @@ describe('how it went', () => {
     const until = /^cooldown_until: (\S+)$/m.exec(file('ACTIVE.md'))?.[1] ?? ''
     expect(Date.parse(until)).toBeGreaterThanOrEqual(before + 72 * 3_600_000)
     expect(file('ACTIVE.md')).not.toContain('last_interaction_at')
-    expect(await refusal(input)).toContain(`tg:1001 could not be reached lately, and is left alone until ${until}`)
+    expect(await refusal(input)).toContain(`tg:1001 could not be reached recently. No messages until ${until}`)
     expect(got).toHaveLength(1)
   })
 
-  it('ends the cooldown when it is over and a message arrives', async () => {
+  it('ends the cooldown when it has expired and a message arrives', async () => {
     const { url } = await mailbox()
     const { send, file } = await rig(
       section('Ann', { contact_id: 'tg:1001', cooldown_until: '2020-01-01T00:00:00Z' }),
@@ -410,7 +412,7 @@ describe('how it went', () => {
     expect(file('ACTIVE.md')).toContain('last_interaction_at')
   })
 
-  it('tells no token of a bot that an error has in it', async () => {
+  it('reveals no bot token from an error', async () => {
     const { url, close, got } = await mailbox((one) => ({
       status: 401,
       body: { ok: false, description: `Unauthorized: ${one.url}` },
@@ -426,7 +428,7 @@ describe('how it went', () => {
     expect(JSON.stringify([refused, down, app.server.counts('local')])).not.toContain('very-secret')
   })
 
-  it('is a wait as long as the platform asks for, to the second', async () => {
+  it("includes the platform's requested wait, to the second", async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'contacts'))
     writeFileSync(join(dir, 'contacts/ACTIVE.md'), ANN)
@@ -465,7 +467,7 @@ describe('how it went', () => {
     expect(sent).toBe(2)
   })
 
-  it('is an error, and no reason to leave them alone, where the platform is not allowed to', async () => {
+  it('is an error without a cooldown if the platform is not allowed', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'contacts'))
     writeFileSync(join(dir, 'contacts/ACTIVE.md'), ANN)
@@ -489,7 +491,7 @@ describe('how it went', () => {
     expect(readFileSync(join(dir, 'contacts/ACTIVE.md'), 'utf8')).toBe(ANN)
   })
 
-  it('is no with people, where only agents are allowed', async () => {
+  it('is a refusal for people if only agents are allowed', async () => {
     const { url, got } = await mailbox()
     const { refusal } = await rig(ANN, { url, config: { allow_humans: false } })
     expect(await refusal({ contact_id: 'tg:1001', message_text: 'Hi' })).toContain(
@@ -499,7 +501,7 @@ describe('how it went', () => {
   })
 })
 
-describe('by the telegram that comes with Pegboard', () => {
+describe('sending with the bundled telegram module', () => {
   const BOB = section('Bob', { contact_id: 'tg:2002', tg_private_chat_id: '2002' })
   const withBot = async (token = TELEGRAM_TOKEN) => {
     const bot = await botServer()
@@ -508,7 +510,7 @@ describe('by the telegram that comes with Pegboard', () => {
   }
   const input = { contact_id: 'tg:1001', message_text: 'Hello *Ann* <b>' }
 
-  it('a message arrives as it was written, as the answer to another where that is one of theirs', async () => {
+  it('delivers a message unchanged, as a reply if it answers one', async () => {
     const { bot, send } = await withBot()
     expect(await send(input)).toMatchObject({ accepted: true, peer_id: 'tg:1001' })
     await send({ ...input, reply_to: '77' })
@@ -521,7 +523,7 @@ describe('by the telegram that comes with Pegboard', () => {
     ])
   })
 
-  it('a failure of it is in the outcome, and leads to a cooldown [MOR-38]', async () => {
+  it('reports a failure in the outcome, and starts a cooldown [MOR-38]', async () => {
     const { bot, send, refusal, file } = await withBot()
     bot.answer('sendMessage', 500, { ok: false, error_code: 500, description: 'Internal Server Error' })
     expect(await send(input)).toMatchObject({
@@ -529,18 +531,18 @@ describe('by the telegram that comes with Pegboard', () => {
       error: 'Telegram refused bot<redacted>/sendMessage: 500 Internal Server Error',
     })
     expect(file('ACTIVE.md')).toMatch(/cooldown_until: \S+Z\n/)
-    expect(await refusal(input)).toContain('is left alone until')
+    expect(await refusal(input)).toContain('No messages until')
     expect(bot.of('sendMessage')).toHaveLength(1)
   })
 
-  it('a chat that is not allowed is refused, and nothing is noted', async () => {
+  it('rejects a chat that is not allowed, and records nothing', async () => {
     const { bot, refusal, file } = await withBot()
     expect(await refusal({ ...input, contact_id: 'tg:2002' })).toContain('unauthorized chat_id: 2002')
     expect(bot.calls).toEqual([])
     expect(file('ACTIVE.md')).toBe(`${ANN}\n${BOB}`)
   })
 
-  it('a wrong token is told without it', async () => {
+  it('reports a wrong token without revealing it', async () => {
     const { send } = await withBot('4242:another-secret-token-000')
     const { accepted, error } = await send(input)
     expect(accepted).toBe(false)
@@ -548,12 +550,12 @@ describe('by the telegram that comes with Pegboard', () => {
     expect(error).not.toContain('another-secret')
   })
 
-  it('nobody is asked again before it wants to be', async () => {
+  it('waits as long as requested before the next request', async () => {
     const { bot, refusal } = await withBot()
     const limited = { ok: false, error_code: 429, description: 'Too Many Requests', parameters: { retry_after: 30 } }
     bot.answer('sendMessage', 429, limited)
-    expect(await refusal(input)).toContain('Telegram wants no request for 30 s')
-    expect(await refusal(input)).toContain('is left alone until')
+    expect(await refusal(input)).toContain('Telegram allows no requests for 30 s')
+    expect(await refusal(input)).toContain('No messages until')
     expect(bot.of('sendMessage')).toHaveLength(1)
   })
 })
@@ -561,7 +563,7 @@ describe('by the telegram that comes with Pegboard', () => {
 describe('the contact list', () => {
   const active = `# Contacts\n\n${ANN}\n${section('Bob', { contact_id: 'tg:5', last_interaction_at: '2025-01-01T00:00:00Z' })}\n## Broken\n\`\`\`yaml\ncontact_id: [\n\`\`\`\n`
 
-  it('is shown, and what cannot be read of it is said', async () => {
+  it('is shown, with what could not be parsed', async () => {
     const { call, refusal } = await rig(active, { config: { manage: true } })
     expect(await call('contacts_list', {})).toEqual({
       count: 2,
@@ -587,7 +589,7 @@ describe('the contact list', () => {
     expect(await refusal({ contact_id: 'x' }, 'contacts_get')).toContain('contact not found: x')
   })
 
-  it('takes new ones and changes, and makes room by whom nobody spoke with for longest', async () => {
+  it('accepts new contacts and changes, and makes room by the oldest conversation', async () => {
     const { call, file } = await rig(active, { config: { manage: true, max_active: 2 } })
     const zoe = {
       contact_id: 'tg:@zoe',
@@ -615,7 +617,7 @@ describe('the contact list', () => {
       created: false,
       contact: { name: 'Bob', nickname: 'Bobby', last_interaction_at: '2025-01-01T00:00:00Z' },
     })
-    // Back again, and the other one goes: Zoe is new, and nobody has spoken with her.
+    // Back again, and another contact leaves: Zoe is new and has no conversation.
     expect(await call('contacts_upsert', { contact_id: 'tg:1001', status: 'active', name: 'Ann' })).toMatchObject({
       created: false,
       moved_to_inactive: ['tg:@zoe'],

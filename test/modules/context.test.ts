@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import context from '../../modules/context/index.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { createManualClock } from '../clock.ts'
@@ -23,12 +23,12 @@ async function open(more: Json = {}, start = Date.UTC(2026, 0, 1)) {
 const inChannel = (channelId: string, principal = 'local'): Caller => ({
   ...localCaller,
   principal,
-  // A token of a program that serves chats.
+  // A token of a program that serves several chats.
   roles: principal === 'local' ? [] : ['bot'],
   origin: { ...noOrigin, platform: 'irc', channelId, userId: 'u1', userName: 'Ada' },
 })
 
-/** All that reads or changes a channel, with what it takes. */
+/** All tools that read or change a channel, with their arguments. */
 const OF_A_CHANNEL = {
   conversation_get: {},
   conversation_append: { content: 'x' },
@@ -39,7 +39,7 @@ const OF_A_CHANNEL = {
 }
 
 describe('the module context', () => {
-  it('is not there until it is enabled, and says by which setting', async () => {
+  it('is disabled by default, and names the setting', async () => {
     const { app } = await startApp({})
     expect(app.view(localCaller).hidden.get('context.message_search')?.reason).toBe(
       'set modules.context.config.enabled to true',
@@ -51,7 +51,7 @@ describe('the module context', () => {
 })
 
 describe('a conversation', () => {
-  it('keeps the last hundred entries of a channel, the oldest first [CTX-16]', async () => {
+  it('keeps the last hundred entries of a channel, oldest first [CTX-16]', async () => {
     const { call } = await open()
     for (let index = 1; index <= 101; index++)
       await call('conversation_append', { channel_id: 'c1', content: `Entry ${index}` })
@@ -65,7 +65,7 @@ describe('a conversation', () => {
     expect((await call('conversation_get', { channel_id: 'c2' })).messages).toEqual([])
   })
 
-  it('says who wrote what and when, is corrected and deleted from [CTX-16]', async () => {
+  it('says who wrote what and when, and can be corrected and deleted from [CTX-16]', async () => {
     const { call } = await open()
     const caller = inChannel('#lobby')
     expect(await call('conversation_append', { content: 'Hallo', message_id: 'm1' }, caller)).toEqual({
@@ -98,10 +98,10 @@ describe('a conversation', () => {
     await expect(call('conversation_delete', {}, caller)).rejects.toMatchObject({ code: 'E_VALIDATION' })
     expect(await call('conversation_delete', { all: true }, caller)).toEqual({ channel_id: '#lobby', deleted: 1 })
     expect((await call('conversation_get', {}, caller)).messages).toEqual([])
-    await expect(call('conversation_get')).rejects.toMatchObject({ message: 'It is not known which channel is meant.' })
+    await expect(call('conversation_get')).rejects.toMatchObject({ message: 'The channel is unknown.' })
   })
 
-  it('is that of the channel a request comes from; others are for the owner of the machine and admins', async () => {
+  it("is that of the request's channel; others are for the machine's owner and admins", async () => {
     const { call } = await open()
     await call('conversation_append', { channel_id: '#staff', content: 'secret' }, inChannel('#lobby'))
     const ada = inChannel('#lobby', 'ada')
@@ -119,8 +119,8 @@ describe('a conversation', () => {
   })
 })
 
-describe('a token without a role that is believed', () => {
-  it('reads and changes no channel, whichever it says it comes from', async () => {
+describe('a token that is not trusted', () => {
+  it('reads and changes no channel, whatever origin it claims', async () => {
     const { call } = await open()
     await call('conversation_append', { content: 'secret' }, inChannel('#lobby'))
     const eve: Caller = { ...inChannel('#lobby', 'eve'), roles: ['reader'] }
@@ -128,7 +128,7 @@ describe('a token without a role that is believed', () => {
       for (const more of [{}, { channel_id: '#lobby' }, { channel_id: '#lobby', platform: 'irc' }])
         await expect(call(action, { ...input, ...more }, eve), action).rejects.toMatchObject({
           code: 'E_DENIED_BY_POLICY',
-          hint: 'The operator gives it a role, and names that in modules.context.config.channel_roles.',
+          hint: 'The operator adds a role of this token to modules.context.config.channel_roles.',
         })
     const bot = inChannel('#lobby', 'bot')
     expect((await call('conversation_get', {}, bot)).messages).toMatchObject([{ content: 'secret' }])
@@ -136,7 +136,7 @@ describe('a token without a role that is believed', () => {
 })
 
 describe('messages', () => {
-  it('are the newest first, and gone after ninety days [CTX-11]', async () => {
+  it('are newest first, and expire after ninety days [CTX-11]', async () => {
     const { call, clock } = await open()
     for (const text of ['one', 'two', 'three']) {
       await call('message_record', { channel_id: 'c1', text, user_name: 'Ada' })
@@ -149,7 +149,7 @@ describe('messages', () => {
     expect(await texts({ query: 'one', channel_id: 'c1' })).toEqual([])
   })
 
-  it('are found by words in a channel or in all, and replaced by those of the same id [CTX-11]', async () => {
+  it('are found by words in one or all channels, and replaced by id [CTX-11]', async () => {
     const { call } = await open()
     const caller = inChannel('#lobby')
     expect(
@@ -195,7 +195,7 @@ describe('a chat of another platform', () => {
     return { ...opened, telegram }
   }
 
-  it('is read and changed by an ordinary client that names the platform', async () => {
+  it('can be used by a client that names the platform', async () => {
     const { app, call, telegram } = await inbound()
     const client = await connectTo(app, 'modern')
     const run = async (name: string, params: Json) =>
@@ -220,7 +220,7 @@ describe('a chat of another platform', () => {
     expect(await contents()).toEqual([])
   })
 
-  it('is another channel, although it is called like the one a request comes from', async () => {
+  it("differs from the request's channel even if the names are equal", async () => {
     const { call } = await inbound()
     const ada = inChannel('42', 'ada')
     for (const [action, input] of Object.entries({
@@ -246,7 +246,7 @@ describe('a chat of another platform', () => {
 
 describe('a bot that comes back to a channel', () => {
   it.each(['legacy', 'modern'] as const)(
-    'reads what was said, finds who said it, and notes its answer (%s)',
+    'reads the conversation, finds who said something, and records its answer (%s)',
     async (era) => {
       const { app, call } = await open({ exposure: { mode: 'discovery' } })
       const client = await connectTo(app, era)

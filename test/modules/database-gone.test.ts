@@ -8,7 +8,7 @@ import { makeDatabase, servers, type TestDatabase } from '../databases.ts'
 import { openOn } from './database-rig.ts'
 
 const silent = { warn: () => undefined } as unknown as Log
-const gone = new Error('nobody waits for it any more')
+const gone = new Error('no client waits for it any more')
 const never = new AbortController().signal
 
 async function open(kind: (typeof servers)[number], maxSessions = 4): Promise<{ driver: Driver; rig: TestDatabase }> {
@@ -30,9 +30,10 @@ describe.each(servers)('on %s', (kind) => {
     maxBytes: 10_000,
     timeoutMs: 600_000,
     signal: never,
+    who: 'ann',
     ...more,
   })
-  /** Statements of the driver that run now. */
+  /** Running statements of the driver. */
   const running = async (rig: TestDatabase): Promise<number> => {
     const name = rig.connection['database']
     const [[count] = []] = await rig.rows(
@@ -44,7 +45,7 @@ describe.each(servers)('on %s', (kind) => {
     return Number(count)
   }
 
-  it('begins none of the statements that follow the one that its caller stopped', async () => {
+  it('starts no statement after the one that its caller cancelled', async () => {
     const { driver, rig } = await open(kind)
     const caller = new AbortController()
     const batch = driver.run(
@@ -57,7 +58,7 @@ describe.each(servers)('on %s', (kind) => {
     expect(await rig.rows('SELECT a FROM t')).toEqual([])
   }, 60_000)
 
-  it('begins none of the statements that follow the one that took too long', async () => {
+  it('starts no statement after the one that timed out', async () => {
     const { driver, rig } = await open(kind)
     const batch = driver.run(work([asleep(601), 'INSERT INTO t VALUES (1)', asleep(602)], { timeoutMs: 1_000 }))
     await batch.then(
@@ -68,7 +69,7 @@ describe.each(servers)('on %s', (kind) => {
     expect(await rig.rows('SELECT a FROM t')).toEqual([])
   }, 60_000)
 
-  it('leaves no statement running, whenever its caller goes', async () => {
+  it('leaves no statement running, whenever its caller leaves', async () => {
     const { driver, rig } = await open(kind)
     for (let ms = 0; ms < 30; ms++) {
       const caller = new AbortController()
@@ -80,7 +81,7 @@ describe.each(servers)('on %s', (kind) => {
     await expect.poll(() => running(rig), { timeout: 20_000 }).toBe(0)
   }, 120_000)
 
-  it('begins no statement of a caller that went while all sessions were taken', async () => {
+  it('starts no statement of a caller that left while all sessions were busy', async () => {
     const { driver, rig } = await open(kind, 1)
     const first = new AbortController()
     const second = new AbortController()
@@ -93,7 +94,7 @@ describe.each(servers)('on %s', (kind) => {
     expect(await rig.rows('SELECT a FROM t')).toEqual([])
   }, 60_000)
 
-  it('goes on for the others when the first of them goes while its login is looked at', async () => {
+  it('continues for others when the first caller leaves during the login check', async () => {
     const { call, fails } = await openOn(kind, { policy: 'readonly' })
     const caller = new AbortController()
     const first = fails('list_tables', {}, caller.signal)

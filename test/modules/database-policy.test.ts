@@ -19,8 +19,8 @@ const codeOf = (work: () => unknown): string => {
   return 'none'
 }
 
-describe('a statement is read', () => {
-  it('without what is in comments, strings and quoted names', () => {
+describe('a parsed statement', () => {
+  it('ignores comments, strings and quoted names', () => {
     expect(words(`SELECT "a""b", 'it''s;', x -- ; drop\n FROM t /* ; */ WHERE [odd;name] = 1.5`)).toEqual([
       'SELECT',
       'a"b',
@@ -47,7 +47,7 @@ describe('a statement is read', () => {
     ])
   })
 
-  it('as its own database reads it: what is a comment for one is none for another', () => {
+  it('is parsed by the rules of its database: a comment for one is not a comment for another', () => {
     expect(words('SELECT 5--1', mysqlDialect)).toEqual(['SELECT', '5', '-', '-', '1'])
     expect(words('SELECT 5--1')).toEqual(['SELECT', '5'])
     expect(words("SELECT '\\' ; x", sqliteDialect)).toEqual(['SELECT', '\\', ';', 'x'])
@@ -55,7 +55,7 @@ describe('a statement is read', () => {
       expect(codeOf(() => tokensOf(sql, mysqlDialect.lexis))).toBe('E_VALIDATION')
   })
 
-  it('whole or not at all', () => {
+  it('is accepted whole or not at all', () => {
     for (const sql of ["SELECT 'a", 'SELECT "a', 'SELECT [a', 'SELECT /* a', 'SELECT 1\0; DROP TABLE t'])
       expect(
         codeOf(() => tokensOf(sql, sqliteDialect.lexis)),
@@ -65,7 +65,7 @@ describe('a statement is read', () => {
     expect(codeOf(() => theOne(tokensOf(' -- nothing\n ;', sqliteDialect.lexis)))).toBe('E_VALIDATION')
   })
 
-  it('in time that grows with its length', () => {
+  it('takes linear time', () => {
     const long = `SELECT ${"'x', ".repeat(100_000)} 1`
     expect(tokensOf(long, postgresDialect.lexis)).toHaveLength(200_002)
     const open = '/*'.repeat(200_000)
@@ -73,7 +73,7 @@ describe('a statement is read', () => {
       expect(codeOf(() => tokensOf(sql, postgresDialect.lexis))).toBe('E_VALIDATION')
   })
 
-  it('as several where it is several, and as one where the semicolons are inside of it', () => {
+  it('counts as several only if it is several, whatever its semicolons', () => {
     const one = (sql: string, dialect = sqliteDialect) => codeOf(() => theOne(tokensOf(sql, dialect.lexis)))
     expect(one('SELECT 1;')).toBe('none')
     expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
@@ -86,16 +86,16 @@ describe('a statement is read', () => {
     expect(one('CREATE TABLE "trigger" (a); BEGIN; DROP TABLE c')).toBe('E_SQL_MULTI_STATEMENT')
   })
 
-  it('with all functions that it calls, wherever they are and however they are written', () => {
+  it('includes every function it calls, wherever and however written', () => {
     const sql = 'SELECT a.b(1), "C" /* x */ (2) FROM d(3) WHERE e IN (4) ORDER BY pg_catalog . f ( 5 )'
     expect(calledIn(tokensOf(sql, postgresDialect.lexis))).toEqual(['b', 'c', 'd', 'in', 'f'])
   })
 })
 
-describe('values take the places that are kept for them', () => {
+describe('values replace placeholders', () => {
   const bound = (sql: string, params: Parameters<typeof bind>[2], dialect: Dialect = postgresDialect) =>
     bind(sql, tokensOf(sql, dialect.lexis), params, dialect.placeholder)
-  it('and nothing in strings, casts, slices or operators is taken for such a place', () => {
+  it('and nothing in strings, casts, slices or operators', () => {
     expect(bound("SELECT ':a', x::text, y[1:2], :a, :a FROM t -- :a", { a: 1 })).toEqual({
       sql: "SELECT ':a', x::text, y[1:2], $1, $2 FROM t -- :a",
       params: [1, 1],
@@ -147,7 +147,7 @@ describe('the policy safe_write', () => {
 })
 
 describe('two policies together', () => {
-  it('allow what both allow', () => {
+  it('allow only what both allow', () => {
     const ceiling = policyOf({
       preset: 'safe_write',
       allowed_tables: ['a', 'b'],
@@ -172,7 +172,7 @@ describe('two policies together', () => {
 })
 
 describe('the address of a database', () => {
-  it('says where it is, who logs in, and nothing of it in an error', () => {
+  it('contains host and login, which errors do not show', () => {
     expect(unfolded({ url: 'postgres://app:p%40ss@db.example.com:6432/shop' })).toEqual({
       driver: 'postgresql',
       host: 'db.example.com',
@@ -205,7 +205,7 @@ describe('the address of a database', () => {
     ])
       expect(codeOf(() => unfolded({ url }))).toBe('E_VALIDATION')
     for (const url of ['http://app:secret@x/y', 'postgres://app:secret@[bad/y', 'secret'])
-      expect(() => unfolded({ url })).toThrow(/^The url is not one of a database\.$/)
+      expect(() => unfolded({ url })).toThrow(/^The url is not a database URL\.$/)
     expect(codeOf(() => unfolded({ url: 'mysql://x/y', driver: 'sqlite' }))).toBe('E_VALIDATION')
   })
 })

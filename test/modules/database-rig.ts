@@ -1,12 +1,12 @@
 import { join } from 'node:path'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { type Kind, makeDatabase, type TestDatabase } from '../databases.ts'
 
 type Settings = Record<string, unknown>
 
-/** The whole product with the module on; `call` gives a tool's value, `fails` its error. */
+/** The whole product with the module enabled; `call` returns a tool's value, `fails` its error. */
 export async function open(config: Settings = {}, dir = temporaryFolder(), more: Settings = {}, env: Settings = {}) {
   const { app, logged } = await startApp({ modules: { database: { config, ...more } } }, dir, {
     env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
@@ -27,7 +27,7 @@ export async function open(config: Settings = {}, dir = temporaryFolder(), more:
 
 export type Rig = Awaited<ReturnType<typeof open>> & { readonly database: TestDatabase }
 
-/** The module on a database of one kind, which is the connection "default". */
+/** The module on a database of one kind, as the connection "default". */
 export async function openOn(kind: Kind, connection: Settings = {}, config: Settings = {}, sql?: string): Promise<Rig> {
   const database = await makeDatabase(kind)
   if (sql !== undefined) await database.exec(sql)
@@ -38,7 +38,7 @@ export async function openOn(kind: Kind, connection: Settings = {}, config: Sett
   return { ...rig, database }
 }
 
-/** Two tables that belong together, in words that all three know. */
+/** Two related tables, in SQL that all three databases accept. */
 export const SHOP = `
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL, email VARCHAR(100) UNIQUE, password VARCHAR(50));
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, total DECIMAL(10,2) DEFAULT 0, note TEXT,

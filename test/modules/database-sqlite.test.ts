@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Driver, Outcome } from '../../modules/database/driver.ts'
 import { createSqlite } from '../../modules/database/sqlite.ts'
-import type { Processes, Program } from '../../src/core/services.ts'
+import type { Processes, Program } from '../../src/core/service-types.ts'
 import { fileToOpen } from '../../src/policy/file-to-open.ts'
 import { createPrograms } from '../../src/programs/programs.ts'
 import { temporaryFolder } from '../app.ts'
@@ -14,12 +14,15 @@ const QUICK = 'SELECT 1'
 
 interface Opened {
   readonly driver: Driver
-  /** Those that were started, in turn. */
+  /** Started statements, in order. */
   readonly started: Program[]
   run(sql: string, signal?: AbortSignal, access?: 'read' | 'write'): Promise<readonly Outcome[]>
 }
 
-/** The driver on real processes. @param onStart is told of each before the driver is */
+/**
+ * The driver on real processes.
+ * @param onStart called for each process before the driver gets it
+ */
 async function open(
   onStart: (program: Program) => void = () => undefined,
   file?: string,
@@ -64,37 +67,46 @@ async function open(
         access,
         maxRows: 10,
         maxBytes: 10_000,
-        // Nothing of these is ended by that.
+        // None of these is ended by that.
         timeoutMs: 600_000,
         signal,
+        who: 'ann',
       }),
   }
 }
 
 const ONE = [{ columns: ['1'], rows: [[1]], truncated: false }]
-const gone = new Error('nobody waits for it any more')
+const gone = new Error('no client waits for it any more')
 
-it('never begins a statement whose caller has gone while its process was being started', async () => {
+it('takes and returns text with the line separators of Unicode', async () => {
+  const { run } = await open()
+  const rows = [['a\u2028b', 'c\u2029d\re']]
+  expect(await run("SELECT 'a\u2028b' AS x, 'c' || char(8233) || 'd' || char(13) || 'e' AS y")).toMatchObject([
+    { rows },
+  ])
+})
+
+it('never starts a statement of a caller that left while its process was starting', async () => {
   const caller = new AbortController()
   const { run } = await open(() => caller.abort(gone))
   await expect(run(ENDLESS, caller.signal)).rejects.toBe(gone)
   expect(await run(QUICK)).toEqual(ONE)
 }, 60_000)
 
-it('never begins a statement whose caller has gone while its process opened the file', async () => {
+it('never starts a statement of a caller that left while its process was opening the file', async () => {
   const caller = new AbortController()
   const { run } = await open(({ stdout }) => stdout.once('data', () => caller.abort(gone)))
   await expect(run(ENDLESS, caller.signal)).rejects.toBe(gone)
   expect(await run(QUICK)).toEqual(ONE)
 }, 60_000)
 
-it('never begins a statement whose caller has gone while it waited for its turn', async () => {
+it('never starts a statement of a caller that left while it was queued', async () => {
   const { run, started } = await open()
   const first = new AbortController()
   const others = [new AbortController(), new AbortController()]
   const running = run(ENDLESS, first.signal)
   const waiting = others.map(({ signal }) => run(ENDLESS, signal))
-  // Before and with the turn that comes to the next.
+  // Before the next statement's turn, and with it.
   others[0]?.abort(gone)
   first.abort(gone)
   queueMicrotask(() => others[1]?.abort(gone))
@@ -105,7 +117,7 @@ it('never begins a statement whose caller has gone while it waited for its turn'
   expect(started.length).toBeLessThanOrEqual(3)
 }, 60_000)
 
-it('ends a statement whose caller goes when it has just been sent', async () => {
+it('stops a statement whose caller leaves right after it was sent', async () => {
   const { run, started } = await open()
   expect(await run(QUICK)).toEqual(ONE)
   const caller = new AbortController()
@@ -130,7 +142,7 @@ it('is one database in memory, however many wait for it', async () => {
   expect(started).toHaveLength(1)
 }, 60_000)
 
-it('leaves no process behind that was being started when it was closed', async () => {
+it('leaves no process behind that was starting when it was closed', async () => {
   let close: Promise<void> | undefined
   const { driver, run, started } = await open(() => {
     close ??= driver.close()
@@ -141,7 +153,7 @@ it('leaves no process behind that was being started when it was closed', async (
 }, 60_000)
 
 it.runIf(canLimit)(
-  'opens what it makes as soon as a file can be opened again',
+  'opens a database it creates as soon as a descriptor is free',
   async () => {
     const { run } = await open(undefined, join(temporaryFolder(), 'new.db'), true)
     const free = useUpDescriptors()

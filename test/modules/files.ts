@@ -8,7 +8,7 @@ const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
 export interface Files {
   readonly root: string
   readonly found: Bench
-  /** What calls have shown beside their results. */
+  /** Extra content that calls returned beside their results. */
   readonly sent: SentFile[]
   call(action: string, input?: unknown): Promise<unknown>
 }
@@ -35,7 +35,7 @@ export async function filesWith(
       },
     },
   )
-  const { failed } = await found.loader.loadAll()
+  const { failed } = await found.loader.start()
   if (failed.length > 0) throw new Error(JSON.stringify(failed))
   const sent: SentFile[] = []
   const call: Files['call'] = (action, input = {}) =>

@@ -25,7 +25,7 @@ const TREE = {
 }
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
 
-/** Every tool it has, and what does the same here. */
+/** Each tool of the reference server, and our equivalent. */
 const TOOLS = {
   read_file: 'read',
   read_text_file: 'read',
@@ -47,7 +47,7 @@ let ours: string
 let theirs: string
 let tools: readonly string[]
 const used = new Set<string>()
-/** A tool of the module on one tree, and one of the reference server on another just like it. */
+/** Our tool on one tree, and the reference tool on an equal one. */
 let both: (own: readonly [string, object], other: readonly [string, object]) => Promise<readonly [Result, Result]>
 
 beforeEach(async () => {
@@ -68,7 +68,7 @@ beforeEach(async () => {
   const client = await connectTo(app)
   const call = async (name: string, input: object) =>
     (await client.callTool({ name, arguments: input as Record<string, unknown> })) as unknown as Result
-  // A list of tools waits for the server, which has to start.
+  // The tool list waits for the reference server to start.
   await expect
     .poll(async () => (await client.listTools()).tools.map(({ name }) => name), { timeout: 20_000 })
     .toContain('reference__edit_file')
@@ -94,19 +94,19 @@ const field = (result: Result, name: string): unknown =>
 const text = (result: Result): string => result.content.map((block) => block.text ?? '').join('')
 const at = (path: string): string => join(theirs, path)
 
-describe('beside the reference server, on the same files', () => {
-  it('the same text is read: whole, the beginning, the end, several files, a picture', async () => {
+describe('beside the reference server, with the same files', () => {
+  it('reads the same text: whole, head, tail, several files, an image', async () => {
     for (const [own, other] of [
       [{}, {}],
       [{ limit: 2 }, { head: 2 }],
-      // It counts what follows the last line break as a line.
+      // The reference counts the text after the last line break as a line.
       [{ tail: 2 }, { tail: 3 }],
     ]) {
       const [mine, yours] = await both(
         ['read', { path: 'a.txt', ...own }],
         ['read_text_file', { path: at('a.txt'), ...other }],
       )
-      // It gives lines of a part without the last line break.
+      // The reference drops the last line break of a part.
       expect((field(mine, 'content') as string).trimEnd()).toBe(text(yours).trimEnd())
     }
     const [whole, old] = await both(['read', { path: 'b.md' }], ['read_file', { path: at('b.md') }])
@@ -124,7 +124,7 @@ describe('beside the reference server, on the same files', () => {
     expect(image.content).toContainEqual(picture)
   })
 
-  it('the same names are listed and found, but for links that lead out', async () => {
+  it('lists and finds the same names, except links that lead out', async () => {
     const [listed, directory] = await both(['ls', {}], ['list_directory', { path: theirs }])
     const names = (field(listed, 'entries') as { path: string }[]).map((entry) => entry.path)
     expect(names).toEqual(['a.txt', 'b.md', 'out', 'p.png', 'src'])
@@ -146,7 +146,7 @@ describe('beside the reference server, on the same files', () => {
     expect(text(info)).toContain(`permissions: ${field(facts, 'mode')}`)
   })
 
-  it('the same changes leave the same files', async () => {
+  it('makes the same changes', async () => {
     for (const [own, other] of [
       [
         ['write', { path: 'n.txt', content: 'new' }],
@@ -170,7 +170,7 @@ describe('beside the reference server, on the same files', () => {
     expect(Object.keys(onDisk(ours))).toContain('made/b.md')
   })
 
-  it('both refuse what leads out, what is not there and what is in the way', async () => {
+  it('refuses the same: paths outside, missing and existing files', async () => {
     for (const path of ['../x', 'out/passwd', 'none'])
       for (const result of await both(['read', { path }], ['read_text_file', { path: at(path) }]))
         expect(result.isError, path).toBe(true)
@@ -181,7 +181,7 @@ describe('beside the reference server, on the same files', () => {
       expect(result.isError).toBe(true)
   })
 
-  it('where it guesses, we ask: an edit that fits twice; and what starts programs is not written', async () => {
+  it('asks where the reference guesses: an ambiguous edit; and refuses to write files that start programs', async () => {
     const [mine, yours] = await both(
       ['edit', { path: 'src/main.ts', old: 'const', new: 'let' }],
       ['edit_file', { path: at('src/main.ts'), edits: [{ oldText: 'const', newText: 'let' }] }],
@@ -194,7 +194,7 @@ describe('beside the reference server, on the same files', () => {
     expect([hook.isError, theirHook.isError ?? false]).toEqual([true, false])
   })
 
-  it('sizes, trees, what to leave out, and where it may go are told alike', async () => {
+  it('reports the same sizes, trees, exclusions and allowed folders', async () => {
     const [sized, theirSizes] = await both(
       ['ls', { details: true, sort: 'size' }],
       ['list_directory_with_sizes', { path: theirs, sortBy: 'size' }],
@@ -224,12 +224,12 @@ describe('beside the reference server, on the same files', () => {
     )
     expect((field(found, 'paths') as string[]).map((path) => join(theirs, path))).toEqual(text(searched).split('\n'))
     const [here, allowed] = await both(['ls', {}], ['list_allowed_directories', {}])
-    // Its own folder is "." here, and where that lies on this machine is nobody's business.
+    // Our root is ".", because its real path must not be revealed.
     expect([field(here, 'path'), text(allowed)]).toEqual(['.', expect.stringContaining(theirs)])
     expect(JSON.stringify(here)).not.toContain(ours)
   })
 
-  it('several edits are made together or not at all, and can be looked at before', async () => {
+  it('makes several edits atomically, and can preview them', async () => {
     const edits = [
       { oldText: 'const a = 1', newText: 'let a = 1' },
       { oldText: 'const b = 2', newText: 'let b = 2' },
@@ -259,7 +259,7 @@ describe('beside the reference server, on the same files', () => {
     expect(onDisk(ours)).toEqual(onDisk(theirs))
   })
 
-  it('none of its tools is left out', () => {
+  it('replaces all of its tools', () => {
     expect([...tools].sort()).toEqual(Object.keys(TOOLS).sort())
     expect(Object.entries(TOOLS).filter((pair) => !used.has(pair.join(' ')))).toEqual([])
   })

@@ -9,7 +9,7 @@ const problems = (found: Awaited<ReturnType<typeof filesWith>>['found'], id: str
 }
 
 describe('read_file', () => {
-  it('gives text, cut at 256 KiB between two characters and marked so [MOR-06]', async () => {
+  it('returns text, cut at 256 KiB between characters and marked [MOR-06]', async () => {
     const { call, found } = await filesWith({
       'a.txt': 'hällo',
       'big.txt': 'x'.repeat(300 * 1024),
@@ -30,7 +30,7 @@ describe('read_file', () => {
     await expect(call('read_file', { path: '/etc/passwd' })).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
   })
 
-  it('denies names wherever they are, and what leads to them, naming the rule [MOR-07]', async () => {
+  it('denies names in any folder, and links to them, naming the rule [MOR-07]', async () => {
     const { call, root } = await filesWith(
       { 'x/config.yaml': 'k: v', 'myconfig.yaml': 'ok', 'secrets/a': 's' },
       { denied_paths: ['secrets'] },
@@ -46,7 +46,7 @@ describe('read_file', () => {
 })
 
 describe('write_file', () => {
-  it('writes into its two folders and nowhere else, in agreed words [MOR-08]', async () => {
+  it('writes into its two folders only, with fixed wording [MOR-08]', async () => {
     const { call, root, found } = await filesWith({ 'a.txt': '' })
     expect(await call('write_file', { path: 'notes/n.md', content: 'é' })).toEqual({
       path: 'file_cache_dir/notes/n.md',
@@ -77,7 +77,7 @@ describe('write_file', () => {
     ])
   })
 
-  it('refuses a folder that is a link', async () => {
+  it('rejects a folder that is a link', async () => {
     const { call, root } = await filesWith()
     await mkdir(join(root, 'cache'))
     await mkdir(join(root, 'elsewhere'))

@@ -1,12 +1,16 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ignoreRules } from '../../modules/filesystem/ignored.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { postModern } from '../client.ts'
 import { put } from '../loader/setup.ts'
+import { place, serveHttp } from '../process.ts'
 import { filesWith } from './files.ts'
 
 describe('the end of a file', () => {
-  it('is read from its end, however long it is', async () => {
+  it('is read backwards, however long the file is', async () => {
     const { call, root } = await filesWith({
       'a.txt': 'one\ntwo\nthree',
       'long.log': `${'x'.repeat(300_000)}\n`.repeat(3),
@@ -34,7 +38,7 @@ describe('the end of a file', () => {
 })
 
 describe('lines far inside a file', () => {
-  it('are found without reading what is before them as text', async () => {
+  it('are found without decoding what precedes them', async () => {
     const { call } = await filesWith({ 'n.txt': Array.from({ length: 200_000 }, (_, line) => `é ${line}\n`).join('') })
     expect(await call('read', { path: 'n.txt', offset: 150_000, limit: 2 })).toMatchObject({
       content: 'é 150000\né 150001\n',
@@ -43,8 +47,8 @@ describe('lines far inside a file', () => {
   })
 })
 
-describe('pictures and sounds', () => {
-  it('are shown, whatever they are called, and are no text', async () => {
+describe('images and audio', () => {
+  it('are recognized whatever their names, and not treated as text', async () => {
     const { call, root, sent } = await filesWith()
     const png = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
     await writeFile(join(root, 'p.txt'), png)
@@ -57,7 +61,7 @@ describe('pictures and sounds', () => {
 })
 
 describe('several files', () => {
-  it('are read at once, each with its own failure', async () => {
+  it('are read together, each with its own error', async () => {
     const { call } = await filesWith({ 'a.txt': 'A', 'b.txt': 'B\n', '.env': 'K=1' })
     expect(await call('read_many', { paths: ['a.txt', 'no', 'b.txt', '.env', '../x'] })).toEqual({
       files: [
@@ -73,11 +77,11 @@ describe('several files', () => {
 })
 
 describe('edit', () => {
-  it('replaces one text, or all, and says when there is none or more than one', async () => {
+  it('replaces one occurrence, or all, and says if there is none or more than one', async () => {
     const { call, root } = await filesWith({ 'a.ts': 'let a = 1\nlet b = 1\n', 'crlf.txt': 'x\r\ny\r\n' })
     await expect(call('edit', { path: 'a.ts', old: '= 1', new: '= 2' })).rejects.toMatchObject({
       code: 'E_VALIDATION',
-      message: "The old text is 2 times in 'a.ts'.",
+      message: "The old text occurs 2 times in 'a.ts'.",
     })
     await expect(call('edit', { path: 'a.ts', old: 'nope', new: '' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
     expect(await call('edit', { path: 'a.ts', old: 'b = 1', new: 'b = $& 3' })).toEqual({
@@ -94,7 +98,7 @@ describe('edit', () => {
     expect(await readFile(join(root, 'crlf.txt'), 'utf8')).toBe('x\r\nz\r\n')
   })
 
-  it('loses none of many at the same time', async () => {
+  it('loses none of many concurrent edits', async () => {
     const { call, root } = await filesWith({ 'n.txt': Array.from({ length: 20 }, (_, n) => `<${n}>`).join('\n') })
     await Promise.all(
       Array.from({ length: 20 }, (_, n) => call('edit', { path: 'n.txt', old: `<${n}>`, new: `${n}!` })),
@@ -102,7 +106,7 @@ describe('edit', () => {
     expect(await readFile(join(root, 'n.txt'), 'utf8')).toBe(Array.from({ length: 20 }, (_, n) => `${n}!`).join('\n'))
   })
 
-  it('is for text alone', async () => {
+  it('works on text only', async () => {
     const { call, root } = await filesWith()
     await writeFile(join(root, 'b'), Buffer.from([0x61, 0xff]))
     await expect(call('edit', { path: 'b', old: 'a', new: 'b' })).rejects.toMatchObject({
@@ -112,7 +116,7 @@ describe('edit', () => {
 })
 
 describe('insert and undo', () => {
-  it('put lines in, and take changes back one after the other', async () => {
+  it('insert lines, and undo changes one by one', async () => {
     const { call, root } = await filesWith({ 'a.md': 'one\ntwo' })
     const text = () => readFile(join(root, 'a.md'), 'utf8')
     expect(await call('insert', { path: 'a.md', line: 0, content: '# Top' })).toMatchObject({ line: 1, lines: 1 })
@@ -130,12 +134,66 @@ describe('insert and undo', () => {
     expect(await call('undo')).toEqual({ path: 'new.md', removed: true })
     await call('write', { path: 'a.md', content: 'mine' })
     await writeFile(join(root, 'a.md'), 'somebody else')
-    await expect(call('undo')).rejects.toMatchObject({ message: "'a.md' was changed by somebody else since." })
+    await expect(call('undo')).rejects.toMatchObject({ message: "'a.md' was changed by another program since." })
   })
 })
 
+describe('undo for several principals', () => {
+  const as = (principal: string) => ({ caller: { ...localCaller, principal } })
+
+  it('undoes only own changes, and no other principal can push them out', async () => {
+    const { found, root } = await filesWith({ 'a.md': 'one' })
+    const run = (who: string, action: string, input: object) => found.run(`filesystem.${action}`, input, as(who))
+    await run('ann', 'write', { path: 'a.md', content: 'two' })
+    await expect(run('eve', 'undo', {})).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+    for (let n = 0; n < 60; n++) await run('eve', 'write', { path: `eve-${n}`, content: 'x' })
+    expect(await run('ann', 'undo', {})).toEqual({ path: 'a.md', removed: false })
+    expect(await readFile(join(root, 'a.md'), 'utf8')).toBe('one')
+    // She still has her own last fifty.
+    for (let n = 59; n >= 10; n--) expect(await run('eve', 'undo', {})).toEqual({ path: `eve-${n}`, removed: true })
+    await expect(run('eve', 'undo', {})).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
+  })
+
+  it('keeps at most 128 MiB of previous contents, and takes the room from who has most', async () => {
+    const { found } = await filesWith({ 'a.md': 'one' })
+    const run = (who: string, action: string, input: object) => found.run(`filesystem.${action}`, input, as(who))
+    await run('ann', 'write', { path: 'a.md', content: 'two' })
+    const large = 'x'.repeat(1024 * 1024)
+    const many = Array.from({ length: 4 }, (_, n) => `eve-${n}`)
+    for (const who of many) for (let n = 0; n < 40; n++) await run(who, 'write', { path: who, content: large })
+    expect(await run('ann', 'undo', {})).toEqual({ path: 'a.md', removed: false })
+    let undone = 0
+    for (const who of many)
+      for (let n = 0; n < 40; n++)
+        await run(who, 'undo', {}).then(
+          () => undone++,
+          () => undefined,
+        )
+    expect(undone).toBeGreaterThan(100)
+    expect(undone).toBeLessThan(132)
+  }, 60_000)
+
+  it('is separate for two tokens over HTTP', async () => {
+    const tokens = ['ann', 'eve'].map((principal) => ({ token: `a-token-that-${principal}-has`, principal }))
+    const where = place({
+      exposure: { mode: 'direct' },
+      server: { http: { tokens } },
+      modules: { filesystem: { config: { readonly: false, roots: ['files'] } } },
+    })
+    mkdirSync(join(where.dir, 'files'))
+    writeFileSync(join(where.dir, 'files', 'a.md'), 'one')
+    const { url } = await serveHttp(where)
+    const call = async (who: number, name: string, args: object) =>
+      (await postModern(url, String(tokens[who]?.token), 'tools/call', { name, arguments: args }, {})).result
+    expect((await call(0, 'filesystem__write', { path: 'a.md', content: 'two' })).isError).toBeUndefined()
+    for (let n = 0; n < 51; n++) await call(1, 'filesystem__write', { path: `eve-${n}`, content: 'x' })
+    expect((await call(0, 'filesystem__undo', {})).structuredContent).toEqual({ path: 'a.md', removed: false })
+    expect(readFileSync(join(where.dir, 'files', 'a.md'), 'utf8')).toBe('one')
+  }, 60_000)
+})
+
 describe('mv, cp and rm', () => {
-  it('move, copy and remove, and replace nothing unasked [DIG-91]', async () => {
+  it('move, copy and remove, and replace nothing unless asked [DIG-91]', async () => {
     const { call, root } = await filesWith({
       'a.txt': 'A',
       'd/b.txt': 'B',
@@ -178,8 +236,8 @@ describe('mv, cp and rm', () => {
   })
 })
 
-describe('what .gitignore leaves out', () => {
-  it('is left out by find, grep and tree, unless it is asked for', async () => {
+describe('files excluded by .gitignore', () => {
+  it('are skipped by find, grep and tree, unless requested', async () => {
     const { call } = await filesWith({
       '.gitignore': '# made\n*.log\n/dist/\n!keep.log\nsub/only.txt\n',
       'a.log': 'word',
@@ -230,8 +288,8 @@ describe('what .gitignore leaves out', () => {
   })
 })
 
-describe('the folders of the two aliases', () => {
-  it('are reached by every tool under their names, and are made when first written to', async () => {
+describe('the two folder aliases', () => {
+  it('work in every tool, and their folders are created on first write', async () => {
     const { call, root } = await filesWith({ 'state/token': 'secret', 'a.txt': 'A' })
     expect(await call('exists', { path: 'file_state_dir/n.md' })).toMatchObject({ exists: false })
     expect(await call('write', { path: 'file_state_dir/notes/n.md', content: 'find me' })).toMatchObject({
@@ -260,7 +318,7 @@ describe('the folders of the two aliases', () => {
     await expect(call('read', { path: 'file_state_dir/t' })).rejects.toMatchObject({ code: 'E_PATH_OUTSIDE_ROOT' })
   })
 
-  it('want a path in them, and say so in agreed words [MOR-04]', async () => {
+  it('need a path after them, and say so with fixed wording [MOR-04]', async () => {
     const { call } = await filesWith({}, { file_cache_dir: '' })
     for (const path of ['file_state_dir', 'file_state_dir/'])
       await expect(call('read_file', { path }), path).rejects.toMatchObject({
@@ -275,7 +333,7 @@ describe('the folders of the two aliases', () => {
     })
   })
 
-  it('never give away the state folder as a whole', async () => {
+  it('never give access to the state folder itself', async () => {
     const { call } = await filesWith({ 'state/token': 'secret' }, { file_state_dir: '{{state_dir}}' })
     await expect(call('read', { path: 'file_state_dir/token' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
     expect(await call('ls', { path: 'file_state_dir' }).catch(({ code }) => code)).toBe('E_PATH_DENIED')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it } from 'vitest'
 import filesystem from '../../modules/filesystem/index.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { type Bench, bench, tempDir } from '../loader/setup.ts'
 
@@ -34,7 +34,7 @@ async function open(files: Readonly<Record<string, string>> = {}, config: Record
       vars,
     },
   )
-  expect((await found.loader.loadAll()).failed).toEqual([])
+  expect((await found.loader.start()).failed).toEqual([])
 }
 const call = (action: string, input: unknown = {}): Promise<unknown> => found.run(`filesystem.${action}`, input)
 
@@ -48,7 +48,7 @@ describe('read', () => {
     }),
   )
 
-  it('gives text as it is, whole or by lines', async () => {
+  it('returns text unchanged, whole or by lines', async () => {
     expect(await call('read', { path: 'a.txt' })).toEqual({
       path: 'a.txt',
       content: 'one\ntwo\nthree\n',
@@ -77,7 +77,7 @@ describe('read', () => {
     expect(got.content).toBe('ä€😀\n'.repeat(2_000))
   })
 
-  it('gives the beginning of a huge file, and flags a binary one', async () => {
+  it('returns the beginning of a huge file, and marks a binary one', async () => {
     await truncate(join(root, 'huge.txt'), 0).catch(() =>
       writeFile(join(root, 'huge.txt'), `${'line\n'.repeat(20_000)}`),
     )
@@ -100,7 +100,7 @@ describe('read', () => {
     })
   })
 
-  it('hides the parameter encoding, which works all the same [DIG-28]', async () => {
+  it('hides the encoding parameter, which still works [DIG-28]', async () => {
     expect(await call('read', { path: 'crlf.txt', encoding: 'base64' })).toMatchObject({ content: 'eA0KeQ==' })
     const { json } = found.tool('filesystem.read').input
     expect(Object.keys(json['properties'] as object)).toEqual(['path', 'offset', 'limit', 'tail', 'numbered'])
@@ -120,7 +120,7 @@ describe('ls and find', () => {
     }),
   )
 
-  it('list a folder, and what is below it', async () => {
+  it('list a folder, and everything below it', async () => {
     expect(await call('ls')).toEqual({
       path: '.',
       entries: [
@@ -145,7 +145,7 @@ describe('ls and find', () => {
     await expect(call('ls', { path: 'a.md' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
   })
 
-  it('find names anywhere, paths below the folder, and nothing that is denied', async () => {
+  it('find names anywhere, paths below the folder, and nothing denied', async () => {
     const paths = async (input: object) => ((await call('find', input)) as { paths: string[] }).paths
     expect(await paths({ pattern: '*.ts' })).toEqual(['src/.cache/z.ts', 'src/b.ts', 'src/deep/c.test.ts'])
     expect(await paths({ pattern: 'deep/*.ts', path: 'src' })).toEqual(['src/deep/c.test.ts'])
@@ -170,7 +170,7 @@ describe('grep', () => {
       ({ path, line }) => `${path}:${line}`,
     )
 
-  it('gives lines with their numbers, also behind multi-byte characters', async () => {
+  it('returns lines with their numbers, also after multi-byte characters', async () => {
     expect(await call('grep', { pattern: 'const b' })).toEqual({
       matches: [{ path: 'a.ts', line: 3, text: 'const b = a' }],
       total: 1,
@@ -201,13 +201,13 @@ describe('grep', () => {
     expect(await call('grep', { pattern: 'const', max_results: 1 })).toMatchObject({ total: 1, truncated: true })
   })
 
-  it('leaves out binary and too large files, and says how many', async () => {
+  it('skips binary and too large files, and says how many', async () => {
     await writeFile(join(root, 'x.bin'), Buffer.from('const\0'))
     expect(await call('grep', { pattern: 'export' })).toMatchObject({ total: 1, skipped_files: 1 })
   })
 })
 
-describe('without named folders', () => {
+describe('without configured roots', () => {
   const offered = (settings: Record<string, unknown>) =>
     filesystem.tools['write']?.available?.({
       config: { workspace: '/w', ...settings },
@@ -215,27 +215,27 @@ describe('without named folders', () => {
       nameOf: () => undefined,
     } as never)
 
-  it('nothing can be written, and the tools that would are not there', () => {
-    expect(offered({})).toBe('name the folders in modules.filesystem.config.roots to allow writing')
+  it('nothing can be written, and writing tools do not exist', () => {
+    expect(offered({})).toBe('set modules.filesystem.config.roots to allow writing')
     expect(offered({ roots: ['/w'], readonly: true })).toBe('modules.filesystem.config.readonly is true')
     expect(offered({ roots: ['/w'] })).toBe(true)
     expect(offered({ readonly: false })).toBe(true)
   })
 
-  it('a misspelt setting is an error, not a default', async () => {
+  it('a misspelled setting is an error', async () => {
     root = await tempDir({})
     const vars = { workspace: root, state_dir: join(root, 'state'), cache_dir: join(root, 'cache'), env: {} }
     found = await bench(
       {},
       { bundledDirs, autoload: false, settings: { filesystem: { config: { readOnly: true } } }, vars },
     )
-    const { failed } = await found.loader.loadAll()
+    const { failed } = await found.loader.start()
     expect(failed).toMatchObject([{ code: 'E_MODULE_CONFIG', error: expect.stringContaining('readOnly') }])
   })
 })
 
 describe('write and mkdir', () => {
-  it('create, replace and append, and read back the same [DIG-91]', async () => {
+  it('create, replace and append, and read back unchanged [DIG-91]', async () => {
     await open({ 'word.txt': 'ä\nfind me\n' })
     expect(await call('write', { path: 'new/dir/a.txt', content: 'één\r\n' })).toEqual({
       path: 'new/dir/a.txt',
@@ -275,7 +275,7 @@ describe('write and mkdir', () => {
     expect(await call('ls')).toMatchObject({ other_roots: [other] })
   })
 
-  it('never touch what Pegboard keeps for itself', async () => {
+  it("never touch Pegboard's own files", async () => {
     await open({ 'state/token': 'secret', 'modules/mine.mjs': '// mine', 'mcp.config.json': '{}' }, { deny_names: [] })
     await expect(call('read', { path: 'state/token' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
     await expect(call('read', { path: 'mcp.config.json' })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
@@ -286,7 +286,7 @@ describe('write and mkdir', () => {
     await mkdir(join(root, 'ok'))
   })
 
-  it('name what refuses a path: a setting, or nothing that can be set', async () => {
+  it('say what refuses a path: a setting, or a fixed rule', async () => {
     await open(
       { '.env': 'K=1', 'a/private': 'x', 'b/x': 'x', 'mcp.config.json': '{}', '.git/config': '' },
       { deny_names: ['private'], denied_paths: ['b'] },
@@ -309,7 +309,7 @@ describe('write and mkdir', () => {
     ])
   })
 
-  it('are listed only where they are folders', async () => {
+  it('are listed only for folders', async () => {
     await open({ 'a.txt': 'x' })
     for (const more of [{}, { recursive: true }])
       await expect(call('ls', { path: 'a.txt', ...more })).rejects.toMatchObject({
@@ -320,7 +320,7 @@ describe('write and mkdir', () => {
     await expect(call('ls', { path: 'a.txt/b' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
   })
 
-  it('never touch it through the real path of a folder that was configured as a link', async () => {
+  it('never touch them through the real path of a linked folder either', async () => {
     const top = await tempDir({
       'real/state/token': 'secret',
       'real/pegboard.json': '{}',
@@ -344,7 +344,7 @@ describe('write and mkdir', () => {
         },
       },
     )
-    expect((await found.loader.loadAll()).failed).toEqual([])
+    expect((await found.loader.start()).failed).toEqual([])
     for (const dir of ['', home, join(top, 'real')]) {
       for (const name of ['state/token', 'pegboard.json'])
         await expect(call('read', { path: join(dir, name) })).rejects.toMatchObject({ code: 'E_PATH_DENIED' })

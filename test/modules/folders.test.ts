@@ -23,7 +23,7 @@ function lab() {
   return { read, dir }
 }
 
-test('a part of the state folder may be given for files; the whole of it, or what holds it, gives nothing of it away', async () => {
+test('a part of the state folder may be a root; the whole of it, or a parent, gives no access to it', async () => {
   const { read } = lab()
   expect(await read('state/files', 'a.txt')).toBe('state/files/a.txt')
   expect(await read('state-of-affairs', 'b.txt')).toBe('state-of-affairs/b.txt')
@@ -32,7 +32,7 @@ test('a part of the state folder may be given for files; the whole of it, or wha
   await expect(read('.', 'config.yaml')).rejects.toMatchObject({ code: 'E_PATH_DENIED' })
 })
 
-test('a folder whose name begins like another is not inside it', () => {
+test('a folder with a similar name is not inside another', () => {
   expect(isInside('/a/state-of-affairs', '/a/state')).toBe(false)
   expect(isInside('/a/state/..b', '/a/state')).toBe(true)
   expect(isInside('/a/state', '/a/state')).toBe(true)

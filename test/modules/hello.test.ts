@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import hello from '../../modules/hello.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
-import { createViews } from '../../src/view/view.ts'
+import { createViews } from '../../src/view/views.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { bench } from '../loader/setup.ts'
 import { sameRules } from '../same-rules.ts'
@@ -18,15 +18,15 @@ const bundled = {
 }
 
 describe('hello', () => {
-  it('is the only category when it alone is declared [DIG-20]', async () => {
+  it('is the only category if it is the only declared module [DIG-20]', async () => {
     const found = await bench({}, bundled)
-    await found.loader.loadAll()
+    await found.loader.start()
     expect([...found.catalog.snapshot().owners.keys()]).toEqual(['hello'])
   })
 
-  it('greets one and many, in several languages, and counts', async () => {
+  it('greets one person and several, in several languages, and counts', async () => {
     const found = await bench({}, bundled)
-    expect((await found.loader.loadAll()).loaded).toEqual(['hello'])
+    expect((await found.loader.start()).loaded).toEqual(['hello'])
     const before = (await found.run('hello.status')) as { greeted: number }
     expect(await found.run('hello.say_hello')).toEqual({ message: 'Hello, world!' })
     expect(await found.run('hello.say_hello', { name: 'Ada' })).toEqual({ message: 'Hello, Ada!' })
@@ -45,7 +45,7 @@ describe('hello', () => {
 
   it('answers to greet, in constraints and as hello__greet', async () => {
     const found = await bench({}, bundled)
-    await found.loader.loadAll()
+    await found.loader.start()
     const policy = createPolicy({ constraints: { hello: { allowed_actions: ['greet'] } } })
     const view = createViews({ catalog: found.catalog, rulesOf: sameRules(policy), log: silentLog }).viewFor(
       localCaller,

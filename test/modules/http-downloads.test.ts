@@ -8,11 +8,12 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { cli, place } from '../process.ts'
+import { client, front } from '../security/rig.ts'
 
 const SIZE = 3_000_000
 const FILE = Buffer.from(Array.from({ length: SIZE }, (_, index) => (index * 31) % 251))
 
-/** Has a file, of which it sends a third and then waits; once it is released it sends all that is asked for. */
+/** Serves a file: sends a third and waits; after its release it sends everything requested. */
 async function source({ etag = '"one"' }: { etag?: string } = {}) {
   const asked: IncomingHttpHeaders[] = []
   const state = { etag, slow: true }
@@ -54,14 +55,14 @@ const callsOf =
   async (tool, input = {}) =>
     answerOf(await client.callTool({ name: `http__${tool}`, arguments: input as Record<string, unknown> }))
 
-/** Waits until so much has come. */
+/** Waits until this much has arrived. */
 async function until(call: Call, download_id: string, bytes: number): Promise<void> {
   while ((await call('download_status', { download_id })).bytes < bytes)
     await new Promise((resolve) => setTimeout(resolve, 20))
 }
 const filesIn = (dir: string): string[] => readdirSync(join(dir, 'files'))
 
-/** What is there of a download when its Pegboard was stopped in the middle of it. */
+/** The stored state of a download whose Pegboard was stopped in the middle. */
 async function stopped(given: Awaited<ReturnType<typeof source>>) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'files'))
@@ -74,8 +75,8 @@ async function stopped(given: Awaited<ReturnType<typeof source>>) {
 }
 const restarted = async (dir: string): Promise<Call> => callsOf(await connectTo((await startApp(settings, dir)).app))
 
-describe('a download that Pegboard was stopped in', () => {
-  it('goes on by itself in the next one, with what it had, its login and its id [DIG-93]', async () => {
+describe('a download interrupted by a stop', () => {
+  it('resumes in the next process with its data, login and id [DIG-93]', async () => {
     const server = await source()
     const { dir, download_id } = await stopped(server)
     expect(filesIn(dir)).toEqual([`a.bin.${download_id.slice(0, 8)}.part`])
@@ -94,7 +95,7 @@ describe('a download that Pegboard was stopped in', () => {
       [undefined, 'Bearer sesame-7'],
       [`bytes=${SIZE / 3}-`, 'Bearer sesame-7'],
     ])
-    // The login itself was never written down.
+    // The login itself was never stored.
     const state = readdirSync(join(dir, 'state'), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
@@ -102,7 +103,7 @@ describe('a download that Pegboard was stopped in', () => {
     expect(state.filter((text) => text.includes('sesame-7'))).toEqual([])
   })
 
-  it('begins anew where the file has changed or has no name by which to know it', async () => {
+  it('restarts if the file has changed or cannot be identified', async () => {
     for (const [etag, later] of [
       ['"one"', '"two"'],
       ['W/"one"', 'W/"one"'],
@@ -117,7 +118,7 @@ describe('a download that Pegboard was stopped in', () => {
     }
   }, 60_000)
 
-  it('is still known when it was over before, and can be cancelled when it goes on', async () => {
+  it('is still known if it had finished, and can be cancelled after resuming', async () => {
     const server = await source()
     const { dir, download_id } = await stopped(server)
     const second = await startApp(settings, dir)
@@ -131,15 +132,15 @@ describe('a download that Pegboard was stopped in', () => {
   })
 })
 
-it('a download that was left behind is gone on with once when many ask for it in the same moment, and is elsewhere for none of them', async () => {
+it('is resumed once if many ask for it at the same moment, and reported as running to all', async () => {
   const { dir, download_id } = await stopped(await source())
   const again = await restarted(dir)
   const answers = await Promise.all(Array.from({ length: 8 }, () => again('download_cancel', { download_id })))
   expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 'cancelled'))
 }, 60_000)
 
-describe('a download whose Pegboard was killed', () => {
-  it('goes on in the next one, and in no other while that one works on it', async () => {
+describe('a download interrupted by a kill', () => {
+  it('resumes in the next process, and in no other meanwhile', async () => {
     const server = await source()
     const at = place(settings)
     mkdirSync(join(at.dir, 'files'))
@@ -167,4 +168,38 @@ describe('a download whose Pegboard was killed', () => {
     expect(readFileSync(join(at.dir, 'files/a.bin')).equals(FILE)).toBe(true)
     expect(server.asked.map(({ range }) => range)).toEqual([undefined, `bytes=${SIZE / 3}-`])
   }, 60_000)
+})
+
+describe('a download of a stopped process', () => {
+  const ANN = { token: 'the-token-that-ann-comes-with', principal: 'ann' }
+  const EVE = { token: 'the-token-that-eve-comes-with', principal: 'eve' }
+
+  it.each([
+    ['is resumed for an owner with access, whoever asks', [ANN, EVE], {}, 2, ['a.bin.part']],
+    ['is not resumed if the token of its owner was removed, and its file is removed', [EVE], {}, 1, []],
+    [
+      'is not resumed if a rule forbids the tool',
+      [ANN, EVE],
+      { policy: { deny: ['http.download'] } },
+      1,
+      ['a.bin.part'],
+    ],
+  ])('%s', async (_what, tokens, more, requests, files) => {
+    const server = await source()
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'files'))
+    const first = await front({ tokens: [ANN, EVE] }, settings, { dir })
+    const ann = callsOf(await client(first.url, ANN.token))
+    const { download_id } = await ann('download', { url: server.url, destination: 'a.bin' })
+    await until(ann, download_id, SIZE / 3)
+    await first.close()
+    await first.app.stop()
+    const second = await front({ tokens }, { ...settings, ...more }, { dir })
+    const eve = callsOf(await client(second.url, EVE.token))
+    expect(await eve('download_list')).toEqual({ downloads: [] })
+    expect(await eve('download_status', { download_id })).toMatchObject({ error: { code: 'E_NOT_FOUND' } })
+    await new Promise((resolve) => setTimeout(resolve, 2_000))
+    expect(server.asked).toHaveLength(requests)
+    expect(filesIn(dir)).toEqual(files.map((name) => name.replace('bin.', `bin.${download_id.slice(0, 8)}.`)))
+  })
 })

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import mcp from '../../modules/mcp/index.ts'
-import { type Caller, localCaller } from '../../src/core/context.ts'
+import { type Caller, localCaller } from '../../src/core/caller.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { type Answer, servers as real, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -18,7 +18,7 @@ const scripted = {
 }
 
 describe('mcp.list_servers', () => {
-  it('says of every configured server how it is doing', async () => {
+  it('returns the status of every configured server', async () => {
     const { app } = await startApp({
       mcpServers: {
         'Good one': scripted,
@@ -56,7 +56,7 @@ describe('mcp.list_servers', () => {
     })
   })
 
-  it('tells one that rests from one that nothing is known of yet', async () => {
+  it('distinguishes an idle server from an unknown one', async () => {
     const dir = temporaryFolder()
     const rests = { ...scripted, start: 'lazy' }
     const learning = await startApp({ mcpServers: { rests } }, dir)
@@ -72,20 +72,20 @@ describe('mcp.list_servers', () => {
     ])
   })
 
-  it('is there only when servers are configured', async () => {
+  it('exists only if servers are configured', async () => {
     const { app } = await startApp({})
     const hidden = app.view(localCaller).hidden.get('mcp.list_servers')
     expect(hidden?.reason).toBe('no servers are configured; add some under mcpServers')
     expect(app.view(localCaller).byId.has('mcp.list_servers')).toBe(false)
   })
 
-  it('knows no server where its host offers none', async () => {
+  it('is empty if the host provides no servers', async () => {
     const run = mcp.tools['list_servers']?.run as (input: unknown, ctx: unknown) => unknown
     expect(run({}, { services: { servers: null } })).toEqual({ servers: [], total: 0 })
   })
 })
 
-/** The module before these servers; `call` gives a tool's value, or what a server answered; `fails` its error. */
+/** The module with these servers; `call` returns a tool's value or a server's answer; `fails` its error. */
 async function open(mcpServers: Record<string, unknown>, settings: Record<string, unknown> = {}) {
   const { app, dir, logged } = await startApp({ mcpServers, ...settings })
   const call = async (action: string, input: unknown = {}, caller: Caller = localCaller): Promise<Answer> => {
@@ -107,7 +107,7 @@ const lazy = (...args: string[]) => ({ ...scripted, args: [...scripted.args, ...
 const pidIn = (file: string): number => Number(readFileSync(file, 'utf8'))
 
 describe('connections of servers', () => {
-  it('are made when asked for, and the tools are there under the name of the server [DIG-95]', async () => {
+  it("are opened on request, and the server's tools then exist under its name [DIG-95]", async () => {
     const { app } = await startApp({ mcpServers: { Fake: lazy() } }, temporaryFolder(), cold)
     const ids = () => app.view(localCaller).tools.map(({ tool }) => tool.id)
     expect(ids()).not.toContain('mcp_fake.echo')
@@ -122,7 +122,7 @@ describe('connections of servers', () => {
     expect(echo.result.content).toEqual([{ type: 'text', text: 'hi' }])
   })
 
-  it('cannot be had to servers that the operator switched off', async () => {
+  it('cannot be opened to servers that the operator disabled', async () => {
     const { fails } = await open({ off: { ...lazy(), disabled: true } })
     expect(await fails('connect', { server_id: 'off' })).toMatchObject({
       code: 'E_DENIED_BY_POLICY',
@@ -136,11 +136,13 @@ describe('connections of servers', () => {
     expect(await fails('connect', { server_id: 'dead' })).toMatchObject({
       code: 'E_UPSTREAM_UNAVAILABLE',
       message: expect.stringContaining('command not found: no-such-program-anywhere'),
+      hint: expect.stringMatching(/^Tell the person who runs Pegboard/),
+      retryable: false,
     })
     expect(await call('health')).toMatchObject({ healthy: false, servers: [{ id: 'dead', healthy: false }] })
   })
 
-  it('end with their program, and no call brings one back until it is connected', async () => {
+  it('end with their process, and no call restarts it until it is connected', async () => {
     const file = join(temporaryFolder(), 'pid')
     const { call, app } = await open({ fake: lazy('--pid-file', file) })
     await call('connect', { server_id: 'fake' })
@@ -167,21 +169,21 @@ describe('connections of servers', () => {
     expect(await echo()).toMatchObject({ kind: 'mcp' })
   })
 
-  it('are ended by admins alone where others have them, too', async () => {
+  it('can be closed only by admins if others use them', async () => {
     const { call, fails } = await open({ fake: lazy() })
     const ann = { ...localCaller, principal: 'ann' }
     expect(await call('connect', { server_id: 'fake' }, ann)).toMatchObject({ state: 'started' })
     for (const action of ['disconnect', 'reconnect'])
       expect(await fails(action, { server_id: 'fake' }, ann)).toMatchObject({
         code: 'E_DENIED_BY_POLICY',
-        message: 'fake is there for others, too: only admins disconnect it.',
+        message: 'fake is shared with other users, so only admins can disconnect it.',
       })
     expect(await call('disconnect', { server_id: 'fake' }, { ...ann, roles: ['admin'] })).toMatchObject({
       state: 'stopped',
     })
   })
 
-  it('answer how well they are, in both eras, and rest where they rest', async () => {
+  it('report their round-trip time in both eras, without waking idle servers', async () => {
     const modern = { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/modern.mjs')] }
     const { call, fails } = await open({ older: lazy(), newer: modern, resting: lazy() })
     await call('connect', { server_id: 'older' })
@@ -197,8 +199,8 @@ describe('connections of servers', () => {
   })
 })
 
-describe('what servers offer', () => {
-  it('is listed by server, a page at a time', async () => {
+describe("a server's tools, resources and prompts", () => {
+  it('are listed by server, page by page', async () => {
     const { call, fails } = await open({ everything: real.everything, fake: lazy() })
     for (const server_id of ['everything', 'fake']) await call('connect', { server_id })
     const { tools, total, truncated } = await call('list_tools', { server_id: 'everything', filter: 'echo' })
@@ -221,7 +223,7 @@ describe('what servers offer', () => {
     expect(await fails('list_tools', { server_id: 'none' })).toMatchObject({ code: 'E_NOT_FOUND' })
   })
 
-  it('is called by the names of both, and answers what the tool itself answers', async () => {
+  it("are called by server and name, and return the tool's own result", async () => {
     const { app, call, fails } = await open({ everything: real.everything })
     const direct = async (name: string, input: unknown) => await app.call({ name, input, caller: localCaller })
     for (const [tool, input] of [
@@ -256,7 +258,7 @@ describe('what servers offer', () => {
     })
   })
 
-  it('starts a server nobody has seen, for a call of its tool', async () => {
+  it('start an unknown server for a call', async () => {
     const { app } = await startApp({ mcpServers: { fake: lazy() } }, temporaryFolder(), cold)
     const input = { server: 'fake', tool: 'echo', arguments: { text: 'cold' } }
     expect(await app.call({ name: 'mcp.call_tool', input, caller: localCaller })).toMatchObject({
@@ -264,7 +266,7 @@ describe('what servers offer', () => {
     })
   })
 
-  it('reaches a client as the tool itself would, credentials in it and all', async () => {
+  it('reach a client as the tool itself would, including the credentials check', async () => {
     const { app } = await startApp({ mcpServers: { fake: { ...lazy(), start: 'eager' } } })
     await app.settled(20_000)
     const client = await connectTo(app)
@@ -279,7 +281,7 @@ describe('what servers offer', () => {
   })
 
   it.each(['legacy', 'modern'] as const)(
-    'asks the person of a client of the %s era, in either era of its own',
+    'ask the person of a client of the %s era, in either era of the server',
     async (era) => {
       const newer = {
         command: 'node',
@@ -307,7 +309,7 @@ describe('what servers offer', () => {
     },
   )
 
-  it('has resources and prompts that are listed and read', async () => {
+  it('include resources and prompts that can be listed and read', async () => {
     const { call, fails, app } = await open({ everything: real.everything })
     await call('connect', { server_id: 'everything' })
     const { resources, total } = await call('list_resources', { server_id: 'everything' })
@@ -344,7 +346,7 @@ describe('what servers offer', () => {
     })
   })
 
-  it('is nobody else’s business: a profile knows only its servers', async () => {
+  it('are limited to the servers of the profile', async () => {
     const { call, fails } = await open(
       { everything: real.everything, fake: lazy() },
       { profiles: { team: { use: ['mcp', 'fake'] }, none: { use: ['mcp'] } } },
@@ -393,7 +395,7 @@ describe('services.servers', () => {
   }
   const go = { name: 'own.go', input: {}, caller: localCaller }
 
-  it('lets a read-only module look, and change nothing', async () => {
+  it('lets a read-only module read, and change nothing', async () => {
     for (const action of ['disconnect', 'reconnect', 'connect']) {
       const app = await open(module_('readOnly: true,', `run: (_in, ctx) => ctx.services.servers.${action}('fake')`))
       await expect(app.call(go), action).rejects.toMatchObject({ code: 'E_READ_ONLY_CONTRACT' })
@@ -405,7 +407,7 @@ describe('services.servers', () => {
     expect(((await app.call(go)) as Answer).value).toEqual(['fake'])
   })
 
-  it('gives a module of anyone what its caller has, and no more outside of a call than which there are', async () => {
+  it('gives any module what its caller has, and outside a call only the list', async () => {
     const app = await open(
       module_('', `run: (_in, ctx) => ctx.services.servers.listTools('fake').some(({ id }) => id === 'mcp_fake.echo')`),
     )
@@ -417,7 +419,7 @@ describe('services.servers', () => {
     )
     expect(asking.view(localCaller).hidden.get('own.go')).toMatchObject({
       kind: 'unavailable',
-      failure: 'Outside of a call only services.servers.list() can be asked.',
+      failure: 'Outside of a call, only services.servers.list() is available.',
     })
   })
 })

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import media from '../../modules/media/index.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
-import { toMcpResult } from '../../src/server/wire.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
+import { toMcpResult } from '../../src/server/mcp-results.ts'
 import { type Answer, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { comfyServer, customServer, openAiServer, PNG } from '../picture-servers.ts'
@@ -17,11 +17,11 @@ const VOICE = { flags: { voice: true } }
 interface Rig extends TestApp {
   readonly cache: string
   call(action: string, input?: object, caller?: Caller): Promise<Answer>
-  /** As a client gets it. */
+  /** The result as a client gets it. */
   shown(action: string, input: object, caller?: Caller): Promise<Answer>
   fails(action: string, input?: object): Promise<Answer>
   names(): readonly string[]
-  /** The tool as this caller has it. */
+  /** The tool as this caller sees it. */
   tool(action: string, caller?: Caller): Answer
 }
 
@@ -76,17 +76,17 @@ const comfy = (url: string, more: object = {}) => ({
 })
 
 describe('generate_image', () => {
-  it('is there when a backend can do something [TOM-40]', async () => {
+  it('exists if a backend supports it [TOM-40]', async () => {
     expect((await open({})).names().filter((name) => name.startsWith('media__'))).toEqual([])
     expect((await open(openai('http://127.0.0.1:9'))).names()).toContain('media__generate_image')
     const nothing = { txt2img: false, img2img: false }
     expect((await open(openai('http://127.0.0.1:9', nothing))).names()).not.toContain('media__generate_image')
-    // A mode without a workflow of its own is none.
+    // A mode without its own workflow does not exist.
     const none = comfy('http://127.0.0.1:9', { workflows: {} })
     expect((await open(none)).names()).not.toContain('media__generate_image')
   })
 
-  it('has the parameters of the modes its backend has, each group for itself [TOM-41]', async () => {
+  it("has the parameters of its backend's modes, group by group [TOM-41]", async () => {
     const modes = ['img2img', 'inpaint', 'outpaint']
     const profiles = Object.fromEntries(
       Array.from({ length: 8 }, (_, bits) => [
@@ -146,10 +146,10 @@ describe('generate_image', () => {
     ])
   })
 
-  it('speaks of nothing its backend cannot do [TOM-42]', async () => {
+  it('mentions nothing its backend cannot do [TOM-42]', async () => {
     const words = (await open(openai('http://127.0.0.1:9'))).tool('generate_image')
     expect(JSON.stringify(words.inputSchema)).not.toMatch(/inpaint|outpaint|mask|denoise|img2img|media/i)
-    expect(words.description).toBe('Makes a picture from words. The picture goes to the user at once.')
+    expect(words.description).toBe('Generate an image (picture) from text. The image goes to the user at once.')
     const tool = (await open(openai('http://127.0.0.1:9', { inpaint: true }))).tool('generate_image')
     expect(tool.inputSchema.properties.prompt.description).toBe(
       'What to show. With inpaint: what to put into the masked part.',
@@ -157,12 +157,12 @@ describe('generate_image', () => {
     expect(JSON.stringify(tool)).not.toMatch(/outpaint/i)
   })
 
-  it('tells the model of default tags, and sends the others only to who takes them [TOM-43]', async () => {
+  it('describes default tags to the model, and sends negative ones only to backends that accept them [TOM-43]', async () => {
     const tags = { default_positive_tags: 'masterpiece', default_negative_tags: 'blurry' }
     const [drawing, plain, negative] = [await comfyServer(), await customServer(), await customServer()]
     const first = await open(comfy(drawing.url, tags))
     expect(first.tool('generate_image').inputSchema.properties.prompt.description).toBe(
-      'What to show. Added to it: masterpiece.',
+      'What to show. Added to the prompt: masterpiece.',
     )
     await first.call('generate_image', { prompt: 'a cat', aspect_ratio: '16:9' })
     const { prompt } = drawing.asked.find(({ path }) => path === '/prompt')?.body ?? {}
@@ -175,7 +175,7 @@ describe('generate_image', () => {
     expect(negative.asked[0]?.body.negative_prompt).toBe('blurry')
   })
 
-  it('says how a picture is made [TOM-44]', async () => {
+  it('reports how an image is made [TOM-44]', async () => {
     const { url } = await customServer()
     const settings = {
       default_negative_tags: 'blurry',
@@ -202,7 +202,7 @@ describe('generate_image', () => {
     expect((await without.call('generate_image', { prompt: 'a cat' })).notices).toEqual([hint])
   })
 
-  it('gives the picture, and an id to go on from [TOM-45]', async () => {
+  it('returns the image, and an id for later changes [TOM-45]', async () => {
     const server = await openAiServer(KEY)
     const { shown, call, cache } = await open(openai(server.url, { img2img: true }))
     const answer = await shown('generate_image', { prompt: 'a cat' })
@@ -230,7 +230,7 @@ describe('generate_image', () => {
     ])
   })
 
-  it('keeps the pictures of one principal from another', async () => {
+  it('are visible to their principal only', async () => {
     const server = await openAiServer(KEY)
     const { call } = await open(openai(server.url, { img2img: true }))
     const [ann, bob] = ['ann', 'bob'].map((principal) => ({ ...localCaller, principal }))
@@ -241,7 +241,7 @@ describe('generate_image', () => {
     })
   })
 
-  it('refuses what its backend cannot do and pictures that are not there, and asks nobody [TOM-46]', async () => {
+  it('rejects unsupported modes and missing images, without a request [TOM-46]', async () => {
     const server = await customServer()
     const words = await open(custom(server.url))
     expect((await words.fails('generate_image', { prompt: 'x', inpaint: true, mask_prompt: 'hat' })).code).toBe(
@@ -251,19 +251,19 @@ describe('generate_image', () => {
     const fails = (input: object) => changing.fails('generate_image', { prompt: 'x', ...input })
     expect(await fails({ media_id: 'media_9' })).toMatchObject({
       code: 'E_NOT_FOUND',
-      message: 'There is no picture media_9.',
+      message: 'Unknown image: media_9.',
     })
-    expect(await fails({ inpaint: true })).toMatchObject({ message: 'For inpaint name a picture.' })
-    expect((await fails({ media_id: 'a,b,c,d' })).message).toBe('At most 3 pictures can be named; these are 4.')
+    expect(await fails({ inpaint: true })).toMatchObject({ message: 'inpaint needs an image.' })
+    expect((await fails({ media_id: 'a,b,c,d' })).message).toBe('You passed 4 images; the limit is 3.')
     expect((await fails({ outpaint: true, media_id: 'media_1' })).code).toBe('E_VALIDATION')
     expect(server.asked).toEqual([])
   })
 
-  it('takes no picture for a reference that is none or too large', async () => {
+  it('rejects references that are not images or too large', async () => {
     const { fails, cache, call } = await open(custom('http://127.0.0.1:9', { workflow_supports: { img2img: true } }))
     writeFileSync(join(cache, 'a.png'), 'not a picture')
     expect((await fails('add_media', { path: 'a.png' })).message).toBe(
-      'That is no picture: PNG, JPEG, WebP and GIF are.',
+      'The file is not an image (PNG, JPEG, WebP or GIF).',
     )
     expect((await fails('add_media', { path: '../b.png' })).code).toBe('E_PATH_OUTSIDE_ROOT')
     expect((await fails('add_media', {})).code).toBe('E_VALIDATION')
@@ -272,7 +272,7 @@ describe('generate_image', () => {
     expect((await fails('generate_image', { prompt: 'x', media_id })).code).toBe('E_TOO_LARGE')
   })
 
-  it('takes a picture from an address, guarded like any other', async () => {
+  it('accepts an image from a guarded address', async () => {
     const server = await openAiServer(KEY)
     const { call } = await open(openai(server.url, { img2img: true }))
     expect(await call('add_media', { url: `${server.url}/made.png` })).toMatchObject({ mimetype: 'image/png' })
@@ -286,8 +286,8 @@ describe('generate_image', () => {
   })
 })
 
-describe('backends for pictures', () => {
-  it('of OpenAI may answer with an address, and their key is in no message', async () => {
+describe('image backends', () => {
+  it('like OpenAI may return an address, and their key appears in no message', async () => {
     const server = await openAiServer(KEY, undefined, true)
     expect(await (await open(openai(server.url))).call('generate_image', { prompt: 'a cat' })).toMatchObject({
       bytes: 70,
@@ -300,7 +300,7 @@ describe('backends for pictures', () => {
     expect([error.message, ...logged].join()).not.toContain('sk-wrong-987654321')
   })
 
-  it('of ComfyUI get their picture and their numbers, and are waited for', async () => {
+  it('like ComfyUI get their image and parameters, and are awaited', async () => {
     const server = await comfyServer()
     const config = comfy(server.url, {
       workflows: { txt2img: workflow, img2img: workflow },
@@ -317,7 +317,7 @@ describe('backends for pictures', () => {
     expect((await failing.fails('generate_image', { prompt: 'x' })).message).toBe('The workflow failed.')
   })
 
-  it('of ComfyUI are told when nobody waits any more', async () => {
+  it('like ComfyUI get a cancel request when a call is cancelled', async () => {
     const server = await comfyServer(false, true)
     const { app } = await open(comfy(server.url))
     const stop = new AbortController()
@@ -329,7 +329,7 @@ describe('backends for pictures', () => {
     expect(server.asked.find(({ path }) => path === '/queue')?.body).toEqual({ delete: ['job-1'] })
   })
 
-  it('that are programs get words where their placeholders are, without a shell', async () => {
+  it('that are programs get values for their placeholders, without a shell', async () => {
     const dir = temporaryFolder()
     writeFileSync(join(dir, 'red.png'), PNG)
     writeFileSync(
@@ -358,7 +358,7 @@ describe('generate_voice_message', () => {
     speech: { type: 'openai', base_url: 'http://127.0.0.1:9', persona_voice: 'nova', ...more },
   })
 
-  it('describes the markup of its backend, and takes instructions where a voice can be designed [TOM-48]', async () => {
+  it("describes its backend's markup, and accepts instructions if a voice can be designed [TOM-48]", async () => {
     const seen = []
     for (const more of [
       { script_markup: 'brackets' },
@@ -370,14 +370,14 @@ describe('generate_voice_message', () => {
       seen.push([description.split('unasked. ')[1], Object.keys(inputSchema.properties)])
     }
     expect(seen).toEqual([
-      ['Tone goes into brackets in the script, such as [laughs] or [whispers].', ['title', 'script']],
-      ['The script is plain words: signs for tone would be read aloud.', ['title', 'script']],
-      ['An emoji at the end of a sentence of the script sets its tone.', ['title', 'script']],
-      ['The script is plain words; the voice follows its sense.', ['title', 'script', 'voice_instructions']],
+      ['Put the tone into brackets in the script, such as [laughs] or [whispers].', ['title', 'script']],
+      ['Write the script as plain words: marks would be read aloud.', ['title', 'script']],
+      ['End a sentence of the script with an emoji to set its tone.', ['title', 'script']],
+      ['Write the script as plain words; the voice follows its meaning.', ['title', 'script', 'voice_instructions']],
     ])
   })
 
-  it('is not there without a backend, a voice or the flag', async () => {
+  it('does not exist without a backend, a voice or the flag', async () => {
     const there = async (config: object, profile?: object) =>
       (await open(config, profile)).names().includes('media__generate_voice_message')
     expect([
@@ -389,7 +389,7 @@ describe('generate_voice_message', () => {
     ]).toEqual([true, false, false, false, true])
   })
 
-  it('gives the sound, named after its title [TOM-49]', async () => {
+  it('returns the audio, named after its title [TOM-49]', async () => {
     const server = await openAiServer(KEY)
     const config = { base_url: `${server.url}/v1`, api_key: KEY, voice_design: true, script_markup: 'voice_design' }
     const { shown, cache, fails } = await open(speech(config))
@@ -413,7 +413,7 @@ describe('generate_voice_message', () => {
     expect((await fails('generate_voice_message', { title: 'x', script: '  ' })).message).toBe('The script is empty.')
   })
 
-  it('runs a program for it, and says when that makes no sound', async () => {
+  it('runs a program, and reports if it produces no audio', async () => {
     const args = ['-e', 'require("fs").writeFileSync(process.argv[1], process.argv[2])', '%output%', 'RIFF %script%']
     const { shown } = await open({ speech: { type: 'command', command: 'node', args, persona_voice: 'x' } })
     const answer = await shown('generate_voice_message', { title: '', script: 'hi' })
@@ -421,11 +421,13 @@ describe('generate_voice_message', () => {
     expect(answer.structuredContent.path).toMatch(/\/voice\.wav$/)
     const silent = ['-e', 'require("fs").writeFileSync(process.argv[1], "text")', '%output%']
     const { fails } = await open({ speech: { type: 'command', command: 'node', args: silent, persona_voice: 'x' } })
-    expect((await fails('generate_voice_message', { title: 'x', script: 'hi' })).message).toContain('no sound')
+    expect((await fails('generate_voice_message', { title: 'x', script: 'hi' })).message).toContain(
+      'unknown sound format',
+    )
   })
 
   const real = ['/usr/bin/espeak-ng', '/usr/bin/ffmpeg'].every((path) => existsSync(path))
-  it.runIf(real)('speaks with the programs of this machine: real Opus', async () => {
+  it.runIf(real)('speaks with local programs: real Opus', async () => {
     const { call, cache } = await open({ speech: { type: 'local' } })
     const { path } = await call('generate_voice_message', { title: 'Test', script: 'Good morning.' })
     const probe = ['-v', 'error', '-show_entries', 'stream=codec_name', '-of', 'csv=p=0']
@@ -435,7 +437,7 @@ describe('generate_voice_message', () => {
   })
 })
 
-describe('on a fresh installation, where the folder for files is not there yet', () => {
+describe('on a fresh installation without the file folder', () => {
   const fresh = async (config: object, file_cache_dir?: string) => {
     const dir = temporaryFolder()
     const { app } = await startApp(
@@ -461,7 +463,7 @@ describe('on a fresh installation, where the folder for files is not there yet',
     return { server, config }
   }
 
-  it('makes it for the first picture and the first voice message [TOM-45, TOM-49]', async () => {
+  it('creates it for the first image and voice message [TOM-45, TOM-49]', async () => {
     const { config } = await both()
     const { call } = await fresh(config)
     expect(await call('media.generate_image', { prompt: 'a lighthouse' })).toMatchObject({ media_id: 'media_1' })
@@ -470,7 +472,7 @@ describe('on a fresh installation, where the folder for files is not there yet',
     })
   })
 
-  it('asks no backend where nothing can be kept, and names the setting', async () => {
+  it('sends no request if nothing can be stored, and names the setting', async () => {
     const { server, config } = await both()
     const file = join(temporaryFolder(), 'a-file')
     writeFileSync(file, '')
@@ -481,7 +483,7 @@ describe('on a fresh installation, where the folder for files is not there yet',
     ] as const)
       await expect(call(name, input)).rejects.toMatchObject({
         code: 'E_BACKEND_UNAVAILABLE',
-        message: 'The folder for files cannot be made (modules.media.config.file_cache_dir).',
+        message: 'Cannot create the folder for files (modules.media.config.file_cache_dir).',
       })
     expect(server.asked).toEqual([])
   })

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import memory from '../../modules/memory/index.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
@@ -27,7 +27,7 @@ async function open(config: Json = {}, more: Json = {}, dir = temporaryFolder())
 const who = (principal: string, more: Partial<Caller> = {}): Caller => ({ ...localCaller, principal, ...more })
 
 describe('the module memory', () => {
-  it('is not there until it is enabled, part by part, and says by which setting', async () => {
+  it('is disabled by default, part by part, and names the setting', async () => {
     const { app } = await startApp({})
     const { hidden } = app.view(localCaller)
     expect(hidden.get('memory.remember')?.reason).toBe('set modules.memory.config.enabled to true')
@@ -46,7 +46,7 @@ describe('the module memory', () => {
 })
 
 describe('facts', () => {
-  it('are kept over sessions, found by words, and forgotten', async () => {
+  it('are kept across sessions, found by words, and forgotten', async () => {
     const dir = temporaryFolder()
     const { app, call } = await open({}, {}, dir)
     const first = await call('remember', { content: 'Ada prefers answers in French.' })
@@ -77,7 +77,7 @@ describe('facts', () => {
       await expect(later.call('remember', { content })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
-  it('are the same as those of the scheduler, and those of one principal alone', async () => {
+  it('are shared with the scheduler, and private to their principal', async () => {
     const { app, call } = await open({}, { execution: { watchers: true, scheduler: true } })
     const client = await connectTo(app)
     await client.callTool({ name: 'remember', arguments: { content: 'From the scheduler.' } })
@@ -118,7 +118,7 @@ describe('goal and tasks', () => {
     await expect(call('task_update', { task_id, status: 'lost' })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
-  it('are two hundred at most, of which one that is over makes room', async () => {
+  it('are limited to two hundred; a finished one makes room', async () => {
     const { call } = await open()
     const ids: string[] = []
     for (let index = 0; index < 200; index++)
@@ -131,7 +131,7 @@ describe('goal and tasks', () => {
 })
 
 describe('the knowledge graph', () => {
-  it('is added to and asked [CTX-12]', async () => {
+  it('can be extended and queried [CTX-12]', async () => {
     const { call } = await open()
     await call('kg_add_entity', { name: 'Ada', type: 'person', observations: ['Lives in Bergen.'] })
     expect(await call('kg_add_relation', { from: 'Ada', relation: 'works_on', to: 'Pegboard' })).toEqual({
@@ -151,7 +151,7 @@ describe('the knowledge graph', () => {
     expect((await call('kg_query', { query: 'bergen' }, who('bob'))).entities).toEqual([])
   })
 
-  it('is null for tools where it is off, and theirs to use where it is on [CTX-12]', async () => {
+  it('is null for tools if disabled, and usable if enabled [CTX-12]', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(
@@ -179,7 +179,7 @@ describe('the knowledge graph', () => {
 })
 
 describe.skipIf(redisUrl === undefined)('several servers with one Redis', () => {
-  it('know the same, and lose nothing of what both add', async () => {
+  it('share their knowledge, and lose nothing that both add', async () => {
     const state = { url: String(redisUrl), prefix: `pegboard-test-${randomUUID()}` }
     const [one, other] = [await open({}, { state }), await open({}, { state })]
     const names = Array.from({ length: 10 }, (_, index) => `Thing ${index}`)
@@ -208,7 +208,7 @@ describe('threadweave', () => {
     })
   const admin = (caller: Caller): Caller => ({ ...caller, principal: 'root', roles: ['admin'] })
 
-  it('is seen in all channels of a guild it is woven into, and in no other guild [CTX-14]', async () => {
+  it('is visible in all channels of its guild, and in no other guild [CTX-14]', async () => {
     const { call } = await open()
     await call('vault_dna', { title: 'House rules', content: 'Be kind.' }, admin(at('c1', 'g1')))
     expect(await call('weave', { dna_id: 'House rules', scope: 'guild' }, admin(at('c1', 'g1')))).toEqual({
@@ -229,7 +229,7 @@ describe('threadweave', () => {
     expect(await seen(at('c1', 'g1'))).toEqual([])
   })
 
-  it('is read by admins, too, only where it is woven; they weave it from anywhere', async () => {
+  it('is visible to admins only where it is attached; they can attach it from anywhere', async () => {
     const { call } = await open({ parts: ['threadweave'] }, { profiles: { default: { flags: { admin: true } } } })
     const titles = async (caller: Caller) =>
       (await call('read_dna', {}, caller)).strands.map(({ title }: Answer) => title)
@@ -248,7 +248,7 @@ describe('threadweave', () => {
     expect(await titles(at('c3', 'g2'))).toEqual(['Staff rota'])
   })
 
-  it('is seen in one channel, or in the channels of a category [CTX-14]', async () => {
+  it('is visible in one channel, or in the channels of a category [CTX-14]', async () => {
     const { call } = await open()
     const root = admin(at('c1', 'g1', 'k1'))
     for (const [title, scope] of [
@@ -264,11 +264,11 @@ describe('threadweave', () => {
     expect(await titles(at('c2', 'g1', 'k1'))).toEqual(['around'])
     expect(await titles(at('c2', 'g1', 'k2'))).toEqual([])
     await expect(call('weave', { dna_id: 'here', scope: 'category' }, admin(at('c1', 'g1')))).rejects.toMatchObject({
-      message: 'It is not known which category is meant.',
+      message: 'The category is unknown.',
     })
   })
 
-  it('has no tools that write for who is no admin; notes are read by whom they are about [CTX-14]', async () => {
+  it('has no writing tools for others; notes can be read by the user they are about [CTX-14]', async () => {
     const { app, call } = await open()
     const ada = at('c1', 'g1')
     const { hidden } = app.view(ada)
@@ -281,7 +281,7 @@ describe('threadweave', () => {
   })
 })
 
-describe('an assistant that is asked again next week', () => {
+describe('an assistant asked again a week later', () => {
   it('knows what was agreed, and who is who', async () => {
     const dir = temporaryFolder()
     const session = async () => {

@@ -28,7 +28,7 @@ async function rig(replies: readonly Reply[], settings: Record<string, unknown> 
 const steps = (count: number) => Array.from({ length: count }, (_, n) => ({ step: `do ${n + 1}`, status: 'pending' }))
 
 describe('a plan', () => {
-  it('has as many steps as are asked for, and what is missing in them [MOR-40]', async () => {
+  it('has the requested number of steps, with defaults filled in [MOR-40]', async () => {
     const reply = {
       plan: {
         thought: 'First things first.',
@@ -70,13 +70,13 @@ describe('a plan', () => {
     [{ max_steps: 0 }, 6],
     [{ max_steps: -2 }, 6],
     [{ max_steps: 2 }, 2],
-  ])('asked for with %j has at most %i [MOR-40]', async (input, count) => {
+  ])('requested with %j has at most %i [MOR-40]', async (input, count) => {
     const { plan, model } = await rig([{ steps: steps(9) }])
     expect((await plan({ task: 'x', ...input })).steps).toHaveLength(count)
     expect(JSON.parse(model.asked[0]?.user ?? '').max_steps).toBe(count)
   })
 
-  it('is made by another model where one is named, and as long as the setting says', async () => {
+  it('uses the configured model and length', async () => {
     const { plan, model } = await rig([{ steps: ['pack', 'go', 'come back'] }], {
       modules: { plan: { config: { max_steps: 2 } } },
     })
@@ -87,7 +87,7 @@ describe('a plan', () => {
     expect(model.asked[0]?.body.model).toBe('large')
   })
 
-  it('knows the tools of whoever asks, and no others [MOR-40]', async () => {
+  it("knows the caller's tools only [MOR-40]", async () => {
     const { plan, model } = await rig([{ steps: ['x'] }], {
       policy: { deny: ['filesystem.*'] },
       modules: { shell: { config: { enabled: true, allowed_commands: ['git'] } } },
@@ -98,7 +98,7 @@ describe('a plan', () => {
     expect(tools.filter((name: string) => name.startsWith('filesystem.') || name === 'plan.plan_create')).toEqual([])
   })
 
-  it('may come in a fence, and is refused when it is none [MOR-41]', async () => {
+  it('may arrive in a code fence, and is rejected if it is not a plan [MOR-41]', async () => {
     const { plan, refusal } = await rig([
       '```json\n{"plan": {"steps": ["one"]}}\n```',
       'I would begin with the roof.',
@@ -116,7 +116,7 @@ describe('a plan', () => {
     expect(model.asked).toEqual([])
   })
 
-  it('needs a language model: the client’s before the one that is set, and else says what is missing [MOR-41, CTX-17]', async () => {
+  it("needs a language model, preferably the client's, and otherwise says what is missing [MOR-41, CTX-17]", async () => {
     const { app } = await startApp({ exposure: { mode: 'direct' } })
     const without = await connectTo(app)
     expect((await without.listTools()).tools.map(({ name }) => name)).not.toContain('plan__plan_create')

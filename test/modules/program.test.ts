@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runProgram } from '../../modules/_program.ts'
-import type { Processes } from '../../src/core/services.ts'
+import type { Processes } from '../../src/core/service-types.ts'
 import { createPrograms } from '../../src/programs/programs.ts'
 import { temporaryFolder } from '../app.ts'
 
@@ -19,7 +19,7 @@ const node = (code: string) => ({
 const long = { signal: new AbortController().signal, seconds: 60, hint: 'Wait.' }
 const forEver = 'setInterval(() => {}, 1000)'
 
-test('a call that is stopped while its program is being started leaves no program behind', async () => {
+test('a call cancelled while its program starts leaves no program behind', async () => {
   const real = programs()
   const call = new AbortController()
   let ended: Promise<unknown> = Promise.resolve('never started')
@@ -38,7 +38,7 @@ test('a call that is stopped while its program is being started leaves no progra
   expect(await ended).toMatchObject({ signal: 'SIGTERM' })
 })
 
-test('a call that was stopped before starts no program', async () => {
+test('a call cancelled before starts no program', async () => {
   const started: unknown[] = []
   const real = programs()
   const processes: Processes = {
@@ -53,7 +53,7 @@ test('a call that was stopped before starts no program', async () => {
   expect(started).toEqual([])
 })
 
-test('a program over its time is ended and called late', async () => {
+test('a program over its time limit is stopped and reported as timed out', async () => {
   const limit = { signal: AbortSignal.timeout(100), seconds: 0.1, hint: 'Ask for less.' }
   await expect(runProgram(programs(), { ...node(forEver), limit })).rejects.toMatchObject({
     code: 'E_TIMEOUT',
@@ -62,7 +62,7 @@ test('a program over its time is ended and called late', async () => {
   })
 })
 
-test('of a program that fails the end of what it said is told, without the folder it ran in', async () => {
+test("a failing program's last output is reported, without its folder", async () => {
   const run = {
     ...node(`process.stderr.write('x'.repeat(400) + process.cwd() + '/speech.wav is bad'); process.exitCode = 3`),
   }

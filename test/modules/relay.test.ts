@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import relay from '../../modules/relay/index.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
@@ -18,7 +18,7 @@ type Json = Record<string, unknown>
 
 const NAMES = ['Ada', 'Bob', 'Cleo', 'Dan', 'Eve', 'Fay', 'Gus', 'Hal']
 
-/** Somebody in a channel, with a token of their own unless it is the owner of the machine who asks for them. */
+/** Someone in a channel with their own token, or the owner of the machine on their behalf. */
 const person = (userName: string, more: Partial<Caller> = {}): Caller => ({
   ...localCaller,
   principal: userName,
@@ -40,7 +40,7 @@ async function open(config: Json = {}, more: Json = {}, dir = temporaryFolder())
 }
 
 describe('leaving a message', () => {
-  it('is not there until it is enabled, and says by which setting', async () => {
+  it('is disabled by default, and names the setting', async () => {
     const { app } = await startApp({})
     expect(app.view(localCaller).hidden.get('relay.relay_message')?.reason).toBe(
       'set modules.relay.config.enabled to true',
@@ -49,7 +49,7 @@ describe('leaving a message', () => {
     expect(without.app.view(localCaller).hidden.get('relay.relay_message')?.reason).toBe('set services.kv to true')
   })
 
-  it('answers with the name as its owner spells it, and where it was seen [SBS-50]', async () => {
+  it("returns the recipient's own spelling, and where they were seen [SBS-50]", async () => {
     const { call } = await open({ users: ['Gus'] })
     const caller = person('Ada', {
       origin: {
@@ -67,13 +67,13 @@ describe('leaving a message', () => {
       recipient: 'BobTheBuilder',
       source: 'channel',
       queued: 1,
-      note: 'BobTheBuilder is told when they next come by. It has not been told yet.',
+      note: 'BobTheBuilder gets the message when they next appear. It has not been delivered yet.',
     })
     expect(await to(' CLEO ')).toMatchObject({ recipient: 'Cleo', source: 'seen', queued: 1 })
     expect(await to('gus')).toMatchObject({ recipient: 'Gus', source: 'local-user' })
   })
 
-  it('knows who wrote in the channel before [SBS-50]', async () => {
+  it('knows earlier authors in the channel [SBS-50]', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(
@@ -90,7 +90,7 @@ describe('leaving a message', () => {
     })
   })
 
-  it('is refused in words that say why [SBS-50]', async () => {
+  it('is rejected with the reason [SBS-50]', async () => {
     const { call, send } = await open({ users: ['Alice', 'Alicia', 'Malice', 'Chalice', 'Bob'] })
     const fails = async (input: Json, error: Json) =>
       await expect(call('relay_message', input, person('Ada'))).rejects.toMatchObject(error)
@@ -114,7 +114,7 @@ describe('leaving a message', () => {
     expect(await send('Ada', 'Alice', 'a\n\u0007 b')).toMatchObject({ ok: true })
   })
 
-  it('waits in lines of five: of the recipient, and of the sender [SBS-50]', async () => {
+  it('is limited to five messages per recipient and per sender [SBS-50]', async () => {
     const { send, deliver } = await open()
     for (const [count, from] of ['Bob', 'Cleo', 'Dan', 'Eve', 'Fay'].entries())
       expect(await send(from, 'Ada')).toMatchObject({ queued: count + 1 })
@@ -134,7 +134,7 @@ describe('leaving a message', () => {
     await expect(small.send('Cleo', 'Bob')).rejects.toMatchObject({ message: expect.stringContaining('1 messages') })
   })
 
-  it('loses nothing when many leave messages at once, and over a restart [SBS-50]', async () => {
+  it('loses nothing with many concurrent messages, or over a restart [SBS-50]', async () => {
     const dir = temporaryFolder()
     const { app, send } = await open({}, {}, dir)
     const left = await Promise.allSettled(
@@ -149,7 +149,7 @@ describe('leaving a message', () => {
 })
 
 describe('a message', () => {
-  it('is told once, when its recipient speaks or joins, with who left it and how long ago [SBS-51]', async () => {
+  it('is delivered once, when its recipient speaks or joins, with sender and age [SBS-51]', async () => {
     const { send, deliver } = await open()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 1, 8) })
     onTestFinished(() => void vi.useRealTimers())
@@ -172,7 +172,7 @@ describe('a message', () => {
     expect((await deliver('Bob')).delivered).toBe(0)
   })
 
-  it('is dropped where its recipient opted out since [SBS-51]', async () => {
+  it('is dropped if its recipient has opted out [SBS-51]', async () => {
     const { call, send, deliver } = await open()
     await send('Ada', 'Bob')
     await call('relay_opt_out', {}, person('Bob'))
@@ -181,7 +181,7 @@ describe('a message', () => {
     expect((await deliver('Bob')).delivered).toBe(0)
   })
 
-  it('is told to nobody else, and shown to who left it', async () => {
+  it('is delivered to its recipient only, and shown to its sender', async () => {
     const { call, send } = await open()
     await send('Ada', 'Bob', 'secret')
     await expect(call('relay_deliver', { nick: 'Bob' }, person('Eve'))).rejects.toMatchObject({
@@ -200,8 +200,8 @@ describe('a message', () => {
   })
 })
 
-describe('who wants no messages', () => {
-  it('is asked for by name in any case, kept over a restart, and can want them again [SBS-52]', async () => {
+describe('opting out', () => {
+  it('works by name in any case, survives a restart, and can be undone [SBS-52]', async () => {
     const dir = temporaryFolder()
     const { app, call, send } = await open({}, {}, dir)
     expect(await call('relay_opt_out', {}, person('bOb'))).toEqual({ nick: 'bOb', opted_out: true, changed: true })
@@ -222,7 +222,7 @@ describe('who wants no messages', () => {
   })
 })
 
-/** A language model that answers as it is told to, over HTTP as OpenAI's. */
+/** A scripted language model over HTTP, in OpenAI's format. */
 async function model(answer: (asked: string) => string) {
   const asked: Answer[] = []
   const server = createServer(async (request, response) => {
@@ -239,7 +239,7 @@ async function model(answer: (asked: string) => string) {
   return { asked, llm: { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, model: 'scripted' } }
 }
 
-describe('a message that a model puts into other words', () => {
+describe('a message rephrased by a model', () => {
   const told = async (text: string, answer: string, config: Json = { rewrite: true }) => {
     const { llm, asked } = await model(() => answer)
     const { send, deliver } = await open(config, { services: { llm } })
@@ -248,7 +248,7 @@ describe('a message that a model puts into other words', () => {
     return { text: /"(.*)"$/s.exec(line)?.[1], asked }
   }
 
-  it('is told in those, where they can be believed [SBS-53]', async () => {
+  it('is delivered in its words if they are trustworthy [SBS-53]', async () => {
     const { text, asked } = await told('tell him I will be 10 minutes late', 'I will be 10 minutes late')
     expect(text).toBe('I will be 10 minutes late')
     expect(asked).toHaveLength(1)
@@ -265,11 +265,11 @@ describe('a message that a model puts into other words', () => {
     ['has lines', 'I am\nlate at 5'],
     ['has another number', 'I am late at 6'],
     ['has an address nobody gave', 'I am late at 5 https://x.example'],
-  ])('is told as it was where the answer %s [SBS-53]', async (_what, answer) => {
+  ])('is delivered unchanged if the answer %s [SBS-53]', async (_what, answer) => {
     expect((await told('tell him I am late at 5', answer)).text).toBe('tell him I am late at 5')
   })
 
-  it('is told as it was where that is off, where there is no model, and where it fails [SBS-53]', async () => {
+  it('is delivered unchanged if disabled, without a model, or after a failure [SBS-53]', async () => {
     const off = await told('tell him hi', 'Hi there', {})
     expect([off.text, off.asked.length]).toEqual(['tell him hi', 0])
     const without = await open({ rewrite: true })
@@ -288,7 +288,7 @@ describe('two people behind one server', () => {
   const noticesIn = (result: unknown): string[] =>
     (result as Answer).content.map(({ text }: Answer) => text).filter((text: string) => text.startsWith('[NOTICE] '))
 
-  it.each(['legacy', 'modern'] as const)('reach each other with whatever they do next (%s) [SBS-51]', async (era) => {
+  it.each(['legacy', 'modern'] as const)('reach each other with their next call (%s) [SBS-51]', async (era) => {
     const { app } = await open({ users: ['Bob'] }, { exposure: { mode: 'discovery' } })
     const ada = await connectTo(app, era)
     const bob = await connectTo(app, era)
@@ -309,7 +309,7 @@ describe('two people behind one server', () => {
     expect(noticesIn(await bobs('list_categories', {}))).toEqual([])
   })
 
-  it('are told nothing beside results where the operator wants it so', async () => {
+  it('get nothing beside results if the operator disabled it', async () => {
     const { app, send, deliver } = await open({ notices: false })
     await send('Ada', 'Bob')
     const client = await connectTo(app)
@@ -324,7 +324,7 @@ describe('two people behind one server', () => {
 })
 
 describe.skipIf(redisUrl === undefined)('several servers with one Redis', () => {
-  it('hand out each message once, whoever is asked [SBS-51]', async () => {
+  it('deliver each message once, whichever is asked [SBS-51]', async () => {
     const state = { url: String(redisUrl), prefix: `pegboard-test-${randomUUID()}` }
     const [one, other] = [await open({}, { state }), await open({}, { state })]
     const senders = ['Bob', 'Cleo', 'Dan', 'Eve', 'Fay', 'Gus']
@@ -339,7 +339,7 @@ describe.skipIf(redisUrl === undefined)('several servers with one Redis', () => 
   })
 })
 
-describe('somebody who writes on Telegram', () => {
+describe('someone who writes on Telegram', () => {
   async function chat(more: Json = {}) {
     const bot = await botServer()
     const { app, logged } = await startApp({
@@ -367,7 +367,7 @@ describe('somebody who writes on Telegram', () => {
     return { bot, run, write, taken, sent, logged }
   }
 
-  it('is told there what somebody left with an assistant, once [SBS-51]', async () => {
+  it('gets a message left with an assistant there, once [SBS-51]', async () => {
     const { run, write, taken, sent } = await chat()
     expect(await run('relay__relay_message', { recipient: 'Ann', text: 'the key is under the mat' })).toMatchObject({
       ok: true,
@@ -382,7 +382,7 @@ describe('somebody who writes on Telegram', () => {
     expect(await run('relay__relay_pending', { user: 'ann' })).toMatchObject({ pending: 0 })
   })
 
-  it('is told nothing while muted, and everything afterwards [TOM-53]', async () => {
+  it('gets nothing while muted, and everything afterwards [TOM-53]', async () => {
     const { run, write, taken, sent } = await chat()
     await run('relay__relay_message', { recipient: 'ann', text: 'hi' })
     await run('moderation__block_user', {
@@ -401,7 +401,7 @@ describe('somebody who writes on Telegram', () => {
     await vi.waitFor(() => expect(sent()).toHaveLength(1), { timeout: 15_000 })
   })
 
-  it('is told later where the platform takes no message now', async () => {
+  it('gets it later if the platform rejects it now', async () => {
     const { bot, run, write, sent, logged } = await chat()
     await run('relay__relay_message', { recipient: 'ann', text: 'hi' })
     bot.answer('sendMessage', 403, {
@@ -410,7 +410,7 @@ describe('somebody who writes on Telegram', () => {
       description: 'Forbidden: bot was blocked by the user',
     })
     write('one')
-    await vi.waitFor(() => expect(logged.join()).toContain('messages could not be delivered, and wait on'), {
+    await vi.waitFor(() => expect(logged.join()).toContain('messages could not be delivered and stay queued'), {
       timeout: 15_000,
     })
     await vi.waitFor(

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { alive, gone } from '../process.ts'
 
@@ -12,7 +12,7 @@ if (!existsSync(theirs))
     `skipped: ${PACKAGE} beside the module shell; npm install --prefix test/optional --no-save --ignore-scripts ${PACKAGE}@0.2.52\n`,
   )
 
-/** Both behind one Pegboard, in one folder, without a sandbox, which theirs has none of. */
+/** Both behind one Pegboard, in one folder, without a sandbox, because desktop-commander has none. */
 async function open() {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'home'))
@@ -45,21 +45,21 @@ async function open() {
 }
 
 describe.runIf(existsSync(theirs) && process.platform !== 'win32')('beside desktop-commander, the module shell', () => {
-  it('does what theirs does with the same calls, and says more', { timeout: 120_000 }, async () => {
+  it('does what desktop-commander does for the same calls, and reports more', { timeout: 120_000 }, async () => {
     const { ours, fails, theirs } = await open()
 
     // The output of a command.
     const cmd = 'echo out; echo err >&2; exit 3'
     const other = await theirs('start_process', { command: cmd, timeout_ms: 5_000 })
     expect(other.text).toContain('out\nerr')
-    // That it failed is nowhere in theirs.
+    // desktop-commander does not report the failure.
     expect(other.isError).toBe(false)
     expect((await fails('bash', { cmd })).data).toMatchObject({ exit_code: 3, stdout: 'out\n', stderr: 'err\n' })
     const loud = 'seq 1 2000 | tail -n 3'
     expect((await theirs('start_process', { command: loud, timeout_ms: 5_000 })).text).toContain('1998\n1999\n2000')
     expect((await ours('bash', { cmd: loud })).stdout).toBe('1998\n1999\n2000\n')
 
-    // A program that waits for lines, and reading on where one stopped.
+    // A program that reads lines, and reading its output from a position.
     const command = 'printf "> "; while read -r line; do echo "got $line"; printf "> "; done'
     const { pid } = await theirs('start_process', { command, timeout_ms: 5_000 })
     expect((await theirs('interact_with_process', { pid, input: 'a', timeout_ms: 5_000 })).text).toContain('got a')
@@ -73,7 +73,7 @@ describe.runIf(existsSync(theirs) && process.platform !== 'win32')('beside deskt
     expect((await ours('task_output', { task_id, since: answer.next })).stdout).toBe('got b\n> ')
     expect(await ours('task_kill', { task_id })).toMatchObject({ status: 'killed' })
 
-    // What takes long goes on, and when it is ended nothing is left behind.
+    // A long command continues in the background, and leaves nothing behind when it is ended.
     const long = 'setsid sleep 1000 & echo "child $!"; sleep 1000'
     const childOf = (text: string): number => Number(/child (\d+)/.exec(text)?.[1])
     const begunThere = await theirs('start_process', { command: long, timeout_ms: 1_000 })
@@ -88,7 +88,7 @@ describe.runIf(existsSync(theirs) && process.platform !== 'win32')('beside deskt
     expect((await ours('task_list', {})).tasks.at(-1)).toMatchObject({ task_id: begun.task_id, status: 'running' })
     await ours('task_kill', { task_id: begun.task_id })
     expect(await gone(child)).toBe(true)
-    // Theirs goes on without its parent.
+    // The child of desktop-commander's command survives its parent.
     if (alive(orphan)) process.kill(orphan, 'SIGKILL')
   })
 })

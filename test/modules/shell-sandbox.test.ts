@@ -16,7 +16,7 @@ const settingsOf = (workspace: string, more: object = {}): Settings =>
     ...more,
   })
 
-/** A system that starts nothing but says how what was to be started ended. */
+/** A system that starts nothing, and reports how each start would have ended. */
 const systemOf = (platform: string, code: number, started: string[][] = []): Processes =>
   ({
     platform,
@@ -35,7 +35,7 @@ const systemOf = (platform: string, code: number, started: string[][] = []): Pro
   }) as unknown as Processes
 
 describe('the sandbox of the shell', () => {
-  it('is none on Windows, whatever is installed', async () => {
+  it('is unavailable on Windows, whatever is installed', async () => {
     const started: string[][] = []
     expect(await trySandbox(systemOf('win32', 42, started), settingsOf(temporaryFolder()))).toEqual({
       why: 'there is none for win32',
@@ -44,7 +44,7 @@ describe('the sandbox of the shell', () => {
     expect(started).toEqual([])
   })
 
-  it('is Seatbelt on macOS, where that works', async () => {
+  it('is Seatbelt on macOS, if it works', async () => {
     const started: string[][] = []
     const settings = settingsOf(temporaryFolder())
     expect(await trySandbox(systemOf('darwin', 42, started), settings)).toMatchObject({ kind: 'seatbelt' })
@@ -54,7 +54,7 @@ describe('the sandbox of the shell', () => {
     })
   })
 
-  it('denies by default, and last what is hidden inside what is writable', () => {
+  it('denies by default, and hides paths inside writable folders last', () => {
     const profile = seatbeltProfile({
       writable: ['/w'],
       readable: ['/tools "x"'],
@@ -73,7 +73,7 @@ describe('the sandbox of the shell', () => {
     ])
   })
 
-  it('mounts what is hidden over what is writable, and that over a /tmp of its own', () => {
+  it('mounts hidden paths over writable ones, and those over its own /tmp', () => {
     const args = bubblewrapArgs(
       { writable: ['/tmp/w'], readable: [], hiddenFolders: ['/tmp/w/state'], hiddenFiles: ['/tmp/w/.env'], fixed: [] },
       '/tmp/w',
@@ -85,7 +85,7 @@ describe('the sandbox of the shell', () => {
     expect(args).not.toContain('--share-net')
   })
 
-  it('hides keys and our own files, and only those that are there', async () => {
+  it("hides keys and Pegboard's own files, and only existing ones", async () => {
     const dir = realpathSync(temporaryFolder())
     for (const name of ['state', 'modules', '.ssh', '.git/hooks', 'private', 'src'])
       mkdirSync(join(dir, name), { recursive: true })
@@ -96,12 +96,12 @@ describe('the sandbox of the shell', () => {
     expect(walls.writable).toEqual([dir])
     expect(below(walls.hiddenFolders)).toEqual(['.ssh', 'private', 'state'])
     expect(below(walls.hiddenFiles)).toEqual(['.env', '.env.local', 'mcp.config.json'])
-    expect(below(walls.fixed)).toEqual(['.git/hooks', 'modules'])
+    expect(below(walls.fixed)).toEqual(['.git', 'modules'])
   })
 })
 
-describe('what is kept of the output of a command', () => {
-  it('is all of it while it is short, and head and tail when it is long', () => {
+describe('captured output', () => {
+  it('is complete if short, and otherwise head and tail', () => {
     const short = createCapture(8)
     short.add(Buffer.from('abcd'))
     short.add(Buffer.from('efgh'))
@@ -120,7 +120,7 @@ describe('what is kept of the output of a command', () => {
     expect(capture.text()).toBe('ä\n… 10 bytes left out …\nö')
   })
 
-  it('is told from a place on, as far as it is there', () => {
+  it('can be read from a position, as far as it was kept', () => {
     const capture = createCapture(8)
     capture.add(Buffer.from('abcd'))
     expect([capture.since(0), capture.since(2), capture.since(4)]).toEqual(['abcd', 'cd', ''])
@@ -135,7 +135,7 @@ describe('what is kept of the output of a command', () => {
     ])
   })
 
-  it('ends in its last lines', () => {
+  it('provides its last lines', () => {
     const capture = createCapture(100)
     capture.add(Buffer.from('1\n2\n3\n'))
     expect(capture.tail(2)).toBe('2\n3\n')

@@ -7,12 +7,14 @@ import { createBotApi } from '../../modules/telegram/api.ts'
 import { Config } from '../../modules/telegram/config.ts'
 import telegram from '../../modules/telegram/index.ts'
 import { split } from '../../modules/telegram/split.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
+import type { CachedMessage } from '../../src/index.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { type BotServer, botServer, message, TOKEN } from '../bot-api.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
+import { callsOf, place, talkTo } from '../process.ts'
 
 keepsTheContract(telegram)
 
@@ -27,14 +29,14 @@ interface Rig extends TestApp {
   readonly bot: BotServer
   readonly cache: string
   call(action: string, input?: object, caller?: Caller): Promise<Answer>
-  /** What a service answers to who is in chat 42. */
+  /** The service's answer about members of chat 42. */
   ask(service: string, method: string, ...args: readonly unknown[]): Promise<Answer>
   probe(action: string, input?: object): Promise<Answer>
   /** The error of a call that fails. */
   fails(action: string, input?: object, caller?: Caller): Promise<Answer>
 }
 
-/** Reaches what modules reach, and hears what comes in: what says `blocked` it keeps to itself. */
+/** Uses the services of a module, and listens to incoming messages; it stops those with `blocked`. */
 const PROBE = `
 const heard = []
 let stop
@@ -97,7 +99,7 @@ async function open(
 }
 
 describe('telegram', () => {
-  it('is there only with a token, and says what to set [MOR-43]', async () => {
+  it('exists only with a token, and names the setting [MOR-43]', async () => {
     const { app } = await startApp({})
     const client = await connectTo(app)
     expect((await client.listTools()).tools.filter(({ name }) => name.startsWith('telegram'))).toEqual([])
@@ -111,33 +113,54 @@ describe('telegram', () => {
     expect(bot.calls).toEqual([])
   })
 
-  it('means the chat and the message it was asked from, else the one of the settings [MOR-46, CTX-05]', async () => {
-    const { bot, call, fails } = await open({ default_chat_id: '99' })
-    await call('react', { emoji: '👍' }, chat('42', '7'))
-    await call('react', { emoji: '👍', chat_id: '-1001234567890', message_id: '8' }, chat('42', '7'))
-    await call('react', { emoji: '👍', message_id: '9' }, localCaller)
+  it('uses the chat and message of the request, otherwise the configured ones [MOR-46, CTX-05]', async () => {
+    const bot = await botServer()
+    const served = async (config: object) => {
+      const telegram = {
+        config: { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['42', '-100', '99'], ...config },
+      }
+      return callsOf(await talkTo(place({ modules: { telegram } })))
+    }
+    const from = (platform: string, channel_id?: string, message_id?: string) => ({
+      toolctx: { platform, channel_id, message_id },
+    })
+    const react = (call: Awaited<ReturnType<typeof served>>, args: object, meta?: object) =>
+      call('telegram.telegram_react', { emoji: '👍', ...args }, meta)
+    const errorOf = async (answer: Promise<Answer>) => (await answer).structuredContent.error.message
+    const call = await served({ default_chat_id: '99' })
+    await react(call, {}, from('telegram', '42', '7'))
+    await react(call, { chat_id: '-100', message_id: '8' }, from('telegram', '42', '7'))
+    await react(call, { message_id: '9' })
+    await react(call, { message_id: '10' }, from('discord', '42', '7'))
     expect(bot.calls.map(({ params }) => [params['chat_id'], params['message_id']])).toEqual([
       ['42', 7],
-      ['-1001234567890', 8],
+      ['-100', 8],
       ['99', 9],
+      ['99', 10],
     ])
-    const elsewhere: Caller = { ...localCaller, origin: { ...noOrigin, platform: 'discord', channelId: '42' } }
-    expect((await fails('react', { emoji: '👍' }, elsewhere)).message).toBe('missing required param: message_id')
+    expect(await errorOf(react(call, {}, from('discord', '42', '7')))).toBe('missing required param: message_id')
+    const none = await served({})
+    expect(await errorOf(react(none, { message_id: '9' }))).toBe('missing required param: chat_id')
+    expect(await errorOf(react(none, { message_id: '9' }, from('discord', '42')))).toBe(
+      'missing required param: chat_id',
+    )
+    await react(none, { message_id: '11' }, from('telegram', '42'))
+    expect(bot.calls).toHaveLength(5)
   })
 
-  it('takes numbers as Telegram writes them, too', async () => {
+  it('accepts ids as Telegram writes them', async () => {
     const { bot, call } = await open()
     await call('react', { emoji: '👍', chat_id: -1001234567890, message_id: 5 })
     expect(bot.calls[0]?.params).toMatchObject({ chat_id: '-1001234567890', message_id: 5 })
   })
 
-  it('says what it sends with, as the operator wants it', async () => {
+  it('sends with the configured options', async () => {
     const { bot, call } = await open({ user_agent: 'Acme/1.0' })
     await call('react', { emoji: '👍' })
     expect(bot.calls[0]?.userAgent).toBe('Acme/1.0')
   })
 
-  it('takes the token from a variable too', async () => {
+  it('accepts the token from a variable', async () => {
     vi.stubEnv('PEGBOARD_TEST_BOT', TOKEN)
     const { bot, call } = await open({ token: undefined, token_env: 'PEGBOARD_TEST_BOT' })
     await call('react', { emoji: '👍' })
@@ -147,7 +170,7 @@ describe('telegram', () => {
 })
 
 describe('telegram_react', () => {
-  it('takes the reactions there are, in any spelling of them [MOR-49]', async () => {
+  it("accepts Telegram's reactions, in any spelling [MOR-49]", async () => {
     const { bot, call, fails } = await open()
     expect(await call('react', { emoji: '👍' })).toEqual({ result: 'reacted with 👍' })
     expect(await call('react', { emoji: '❤️', is_big: true })).toEqual({ result: 'reacted with ❤' })
@@ -184,8 +207,8 @@ describe('telegram_send_file', () => {
   })
 })
 
-describe('what Telegram refuses', () => {
-  it('by a page of a proxy is an answer of its own', async () => {
+describe('a rejection by Telegram', () => {
+  it("from a proxy's error page is reported with its status", async () => {
     const { bot, fails } = await open()
     bot.answer('setMessageReaction', 502, 'Bad Gateway')
     expect(await fails('react', { emoji: '👍' })).toMatchObject({
@@ -195,7 +218,7 @@ describe('what Telegram refuses', () => {
   })
 })
 
-/** A folder of programs that write down how they were called, and make a file where their output goes. */
+/** A folder of programs that record their arguments and create their output file. */
 function programs(dir: string, ...names: readonly string[]): string {
   const folder = join(dir, 'bin')
   mkdirSync(folder)
@@ -215,7 +238,7 @@ echo >> '${dir}/log'
 }
 
 describe('telegram_send_voice', () => {
-  it('sends the recording, else speaks the text, else the caption [MOR-45]', async () => {
+  it('sends the recording, otherwise the spoken text, otherwise the caption [MOR-45]', async () => {
     const dir = temporaryFolder()
     const { bot, cache, call, fails } = await open({}, { PATH: programs(dir, 'espeak-ng', 'ffmpeg') })
     writeFileSync(join(cache, 'note.ogg'), 'OggS')
@@ -239,7 +262,7 @@ describe('telegram_send_voice', () => {
     expect((await fails('send_voice', { text: '  ' })).message).toBe('missing voice synthesis text')
   })
 
-  it('asks the speech programs in their order, without a shell [MOR-47]', async () => {
+  it('tries the speech programs in order, without a shell [MOR-47]', async () => {
     const dir = temporaryFolder()
     const PATH = programs(dir, 'pico2wave', 'espeak-ng', 'flite', 'opusenc')
     const { call } = await open({}, { PATH })
@@ -260,7 +283,7 @@ describe('telegram_send_voice', () => {
     ])
   })
 
-  it('says what to install where nothing can speak or convert [MOR-47]', async () => {
+  it('says what to install if nothing can speak or convert [MOR-47]', async () => {
     const none = await open({}, { PATH: '/nowhere' })
     expect((await none.fails('send_voice', { text: 'Hello' })).message).toBe(
       'no local TTS engine found (install one of: pico2wave, espeak-ng, espeak, flite)',
@@ -280,7 +303,7 @@ describe('telegram_send_voice', () => {
     ['مرحبا', 'ar'],
     ['नमस्ते', 'hi'],
     ['Hello', 'en'],
-  ])('reads %s as %s [MOR-47]', (text, lang) => {
+  ])('detects %s as %s [MOR-47]', (text, lang) => {
     expect(languageOf(undefined, text)).toBe(lang)
     expect(languageOf('pt-BR', text)).toBe('pt')
   })
@@ -289,7 +312,7 @@ describe('telegram_send_voice', () => {
   if (!real && process.env['CI'] === 'true' && process.platform === 'linux')
     throw new Error('espeak-ng and ffmpeg are not installed; these tests need them')
 
-  it.runIf(real)('sends sound that plays: Opus in Ogg', async () => {
+  it.runIf(real)('sends playable audio: Opus in Ogg', async () => {
     const { bot, call, cache } = await open()
     await call('send_voice', { text: 'The build is green.' })
     const file = join(cache, 'got.ogg')
@@ -306,12 +329,12 @@ describe('telegram_send_voice', () => {
 })
 
 describe('the adapter', () => {
-  it('cuts long texts at the end of a paragraph', () => {
+  it('splits long texts at the end of a paragraph', () => {
     expect(split(`${'a'.repeat(3500)}\n\n${'b'.repeat(3500)}`)).toEqual(['a'.repeat(3500), 'b'.repeat(3500)])
     expect(split('short')).toEqual(['short'])
   })
 
-  it('answers a message, and knows its chats', async () => {
+  it('replies to a message, and knows its chats', async () => {
     const { bot, probe } = await open()
     const adapter = (method: string, ...args: readonly unknown[]) => probe('adapter', { method, args })
     expect(await adapter('send', '42', 'z'.repeat(5000), { reply_to: '7' })).toEqual({ message_ids: ['101', '102'] })
@@ -327,15 +350,66 @@ describe('the adapter', () => {
     ['image/png', 'sendPhoto', 'photo'],
     ['audio/ogg', 'sendVoice', 'voice'],
     ['application/pdf', 'sendDocument', 'document'],
-  ])('sends %s as what it is', async (mimetype, method, field) => {
+  ])('sends %s with the right type', async (mimetype, method, field) => {
     const { bot, probe } = await open()
     await probe('adapter', { method: 'sendFile', args: ['42', { data: 'bytes', filename: 'a', mimetype }] })
     expect(bot.of(method)[0]?.files[field]).toEqual({ name: 'a', type: mimetype, bytes: Buffer.from('bytes') })
   })
 })
 
-describe('messages that come in', () => {
-  it('are read by an ordinary client that names the chat and its platform', async () => {
+describe('the telegram adapter', () => {
+  const LOOK = `export const name = 'look'
+export const description = 'Looks at its adapters.'
+export const run = async (_input, ctx) => ({
+  own: ctx.adapter?.name ?? null,
+  there: ctx.adapters_by_name.has('telegram'),
+  same: ctx.adapter === ctx.adapters_by_name.get('telegram'),
+  native: (await ctx.adapters_by_name.get('telegram')?.client?.call?.('getMe'))?.username ?? null,
+  unknown: ctx.adapters_by_name.get('matrix') === undefined,
+  said: ctx.adapter?.name === 'telegram' ? await ctx.adapter.send(ctx.channel_id, 'hi') : null,
+})\n`
+
+  it('belongs to calls from Telegram, and is available by name if a token is configured [CTX-08, CTX-19]', async () => {
+    const bot = await botServer()
+    const config = { token: TOKEN, base_url: bot.url, allowed_chat_ids: ['42'] }
+    const served = async (modules: object) => callsOf(await talkTo(place({ modules }, { 'look.mjs': LOOK })))
+    const there = await served({ telegram: { config } })
+    const seen = async (call: typeof there, platform: string) =>
+      answerOf(await call('look.look', {}, { toolctx: { platform, channel_id: '42' } }))
+    expect(await seen(there, 'telegram')).toMatchObject({ own: 'telegram', there: true, same: true, unknown: true })
+    expect(bot.of('sendMessage').map(({ params }) => [params['chat_id'], params['text']])).toEqual([['42', 'hi']])
+    expect(await seen(there, 'discord')).toMatchObject({ own: null, there: true, said: null })
+    expect(await seen(await served({}), 'telegram')).toMatchObject({ own: null, there: false, said: null })
+    expect(bot.of('sendMessage')).toHaveLength(1)
+  })
+})
+
+describe('incoming messages', () => {
+  it('have the common message format, with their files [CTX-34]', async () => {
+    const { ask, bot } = await open({ inbound: true })
+    bot.stored.set('f1', Buffer.from('%PDF-1.7'))
+    const document = { file_id: 'f1', file_size: 8, file_name: 'plan.pdf', mime_type: 'application/pdf' }
+    const reply_to_message = message('first', { message_id: 499 })
+    bot.update(
+      { update_id: 1, message: message('hello', { reply_to_message }) },
+      { update_id: 2, message: message('', { message_id: 501, text: undefined, caption: 'Look', document }) },
+    )
+    await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(2), { timeout: 5_000 })
+    const [newest, older]: readonly CachedMessage[] = await ask('messages', 'recent', '42')
+    expect(older).toEqual({
+      user_id: '7',
+      user_name: 'ann',
+      platform: 'telegram',
+      channel_id: '42',
+      text: 'hello',
+      timestamp: 1_800_000_000_000,
+      message_id: '500',
+      reply_to_id: '499',
+    })
+    expect(newest).toMatchObject({ message_id: '501', text: expect.stringContaining('plan.pdf') })
+  })
+
+  it('can be read by a client that names the chat and platform', async () => {
     const { app, bot } = await open({ inbound: true }, {}, { context: { config: { enabled: true } } })
     bot.update({ update_id: 1, message: message('The train is late.') })
     const client = await connectTo(app, 'modern')
@@ -350,7 +424,7 @@ describe('messages that come in', () => {
     ])
   })
 
-  it('bring their files where tools can read them', async () => {
+  it('save their files where tools can read them', async () => {
     const { ask, bot, cache } = await open({ inbound: true })
     bot.stored.set('f1', Buffer.from('%PDF-1.7'))
     const document = { file_id: 'f1', file_size: 8, file_name: '../plan.pdf', mime_type: 'application/pdf' }
@@ -362,7 +436,7 @@ describe('messages that come in', () => {
     expect(readFileSync(join(cache, 'telegram/42/500-plan.pdf'), 'utf8')).toBe('%PDF-1.7')
   })
 
-  it('bring their files on a fresh installation too, where the folder for files is made before Telegram is asked for them', async () => {
+  it('save their files on a fresh installation too; the folder is created before the first request', async () => {
     const folder = join(temporaryFolder(), 'cache', 'files')
     const { ask, bot } = await open({ inbound: true, file_cache_dir: folder })
     bot.stored.set('f1', Buffer.from('%PDF-1.7'))
@@ -375,7 +449,7 @@ describe('messages that come in', () => {
     expect(readFileSync(join(folder, 'telegram/42/500-plan.pdf'), 'utf8')).toBe('%PDF-1.7')
   })
 
-  it('come without their files where those cannot be kept: Telegram is not asked for them, and the log names the setting', async () => {
+  it('arrive without files if those cannot be stored; nothing is downloaded, and the log names the setting', async () => {
     const file = join(temporaryFolder(), 'a-file')
     writeFileSync(file, '')
     const { ask, bot, logged } = await open({ inbound: true, file_cache_dir: join(file, 'files') })
@@ -383,12 +457,12 @@ describe('messages that come in', () => {
     const document = { file_id: 'f1', file_size: 8, file_name: 'plan.pdf', mime_type: 'application/pdf' }
     bot.update({ update_id: 9, message: message('', { text: undefined, caption: 'Look', document }) })
     await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
-    expect((await ask('messages', 'recent', '42'))[0].text).toBe('Look\n[file not kept: plan.pdf]')
+    expect((await ask('messages', 'recent', '42'))[0].text).toBe('Look\n[file not saved: plan.pdf]')
     expect(bot.of('getFile')).toEqual([])
     expect(logged.join()).toContain('modules.telegram.config.file_cache_dir')
   })
 
-  it('go to listeners first, which may keep one from everybody', async () => {
+  it('go to listeners first, which can stop them', async () => {
     const { ask, probe, bot, logged } = await open({ inbound: true })
     bot.update(
       { update_id: 1, message: message('blocked') },
@@ -404,7 +478,7 @@ describe('messages that come in', () => {
     expect(await probe('heard')).toHaveLength(2)
   })
 
-  it('are counted for each bot: another one begins anew', async () => {
+  it('are tracked per bot: another bot starts from the beginning', async () => {
     const { ask, bot, dir } = await open({ inbound: true })
     bot.update({ update_id: 70, message: message('to the first') })
     await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
@@ -415,18 +489,18 @@ describe('messages that come in', () => {
     await vi.waitFor(() => expect(second.of('getUpdates')[0]?.params['offset']).toBe(0), { timeout: 5_000 })
   })
 
-  it('come again when Telegram does, from where they ended', async () => {
+  it('arrive again if Telegram repeats them, from the last processed one', async () => {
     const { ask, bot, logged } = await open({ inbound: true })
     bot.answer('getUpdates', 409, { ok: false, error_code: 409, description: 'Conflict: another getUpdates' })
     bot.update({ update_id: 1, message: message('first') })
     await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(1), { timeout: 5_000 })
     bot.update({ update_id: 2, message: message('second', { message_id: 501 }) })
     await vi.waitFor(async () => expect(await ask('messages', 'recent', '42')).toHaveLength(2), { timeout: 8_000 })
-    expect(logged.join()).toContain('messages from Telegram do not come in')
+    expect(logged.join()).toContain('messages from Telegram cannot be received')
   })
 })
 
-it('logs nothing of a token when it starts', () => {
+it('log no token at start', () => {
   const lines: string[] = []
   const log = createLog((line) => lines.push(line), 'debug')
   createBotApi(Config.parse({ token: TOKEN, config_file: '', state_dir: '' }), log)

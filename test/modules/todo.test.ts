@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import todo from '../../modules/todo/index.ts'
-import { type Caller, localCaller, noOrigin } from '../../src/core/context.ts'
+import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
@@ -48,10 +48,10 @@ interface Rig {
   readonly client: Client
   readonly dir: string
   readonly model: Awaited<ReturnType<typeof languageModel>>
-  /** The file as it is; empty where there is none. */
+  /** The content of the file; empty if it is missing. */
   file(name: string): string
   update(input: object): Promise<Answer>
-  /** What a refused update says. */
+  /** The error of a rejected update. */
   refusal(input: object): Promise<string>
 }
 
@@ -103,8 +103,8 @@ const two = '- [ ] [Created](2026-01-01 08:00), [ChatID](tg:-1001234567890) | Ca
 const lines = (text: string): string[] => text.split('\n').filter((line) => line.startsWith('- ['))
 const minute = expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d$/)
 
-describe('an entry that is added', () => {
-  it('has ids behind its names, and is written at the top of the file [MOR-28, MOR-31]', async () => {
+describe('an added entry', () => {
+  it('has ids after names, and is written at the top of the file [MOR-28, MOR-31]', async () => {
     const { update, file, model } = await rig([
       resolved('Ask Bob (tg:@bob_b) for the invoice on 2026-01-02'),
       { keep: [0, 1] },
@@ -120,7 +120,7 @@ describe('an entry that is added', () => {
       /^---\ncreated_at: "\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"\nupdated_at: "\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"\nopen_count: 1\n---\n\n# TODO Work In Progress \(WIP\)\n\n- \[ \] \[Created\]\(\d{4}-\d\d-\d\d \d\d:\d\d\) \| Ask Bob \(tg:@bob_b\) for the invoice on 2026-01-02\n$/,
     )
     expect(file('TODO.DONE.md')).toBe('')
-    // An empty list has no doubles: the model is asked once.
+    // An empty list has no duplicates, so the model is asked once.
     expect(model.asked).toHaveLength(1)
     expect(model.asked[0]?.body).toMatchObject({
       model: 'scripted',
@@ -141,7 +141,7 @@ describe('an entry that is added', () => {
     })
   })
 
-  it('may have its references as links, and ids that are there already [MOR-28]', async () => {
+  it('may contain references as links, and existing ids [MOR-28]', async () => {
     const { update, file } = await rig([
       resolved(
         'Tell [Robot](maep:12D3KooW) and Bob (tg:-1009007199254740993) about (the plan) at [a page](https://example.com/x)',
@@ -152,7 +152,7 @@ describe('an entry that is added', () => {
     expect(lines(file('TODO.md'))[0]).toContain('[Robot](maep:12D3KooW)')
   })
 
-  it('takes the place of entries that say the same, and says which [MOR-28]', async () => {
+  it('replaces entries with the same meaning, and reports them [MOR-28]', async () => {
     const { update, file, model } = await rig([resolved('Get the invoice of Bob (tg:@bob_b)'), { keep: [0, 2] }], {
       'contacts/ACTIVE.md': CONTACTS,
       'TODO.md': WIP(one, two),
@@ -170,7 +170,7 @@ describe('an entry that is added', () => {
     ])
   })
 
-  it('is refused with an id that is no contact of ours, or none at all [MOR-28]', async () => {
+  it('is rejected with an id that is unknown or invalid [MOR-28]', async () => {
     const { refusal, file, model } = await rig([
       resolved('Ask Bob (tg:4242) for the invoice'),
       resolved('Ask Bob (tg:0)'),
@@ -183,17 +183,17 @@ describe('an entry that is added', () => {
     expect(await given('Ask [Bob](bob)')).toContain('invalid reference id: bob')
     expect(await given('Ask Bob (slack:C024)')).toContain('reference id is not reachable: slack:C024')
     expect(await given('问 Bob（tg:5）')).toContain('reference id is not reachable: tg:5')
-    // The example in the comment is nobody.
+    // The example in the comment is not a person.
     expect(await given('Ask Nobody (tg:1)')).toContain('reference id is not reachable: tg:1')
     expect(model.asked.length).toBe(before)
     expect(file('TODO.md')).toBe('')
   })
 
-  it('is written as it came, with a warning, where somebody is unknown [MOR-29]', async () => {
+  it('is written unchanged, with a warning, if someone is unknown [MOR-29]', async () => {
     const { update, file } = await rig([
       { status: 'missing_reference_id', missing: ['Zoe'] },
 
-      // It says that all is well, and nobody has an id.
+      // It reports success, and no person has an id.
       resolved('Ask Bob for the invoice'),
       { keep: [0, 1] },
     ])
@@ -210,7 +210,7 @@ describe('an entry that is added', () => {
     ['Ask Bob (tg:@bob_b) for my invoice', 'Ask Bob for my invoice'],
     ['I call Bob (tg:@bob_b)', 'I call Bob'],
     ['提醒我找 Bob (tg:@bob_b)', '提醒我找 Bob'],
-  ])('is written as it came where the speaker has no id: %s [MOR-29]', async (answer, content) => {
+  ])('is written unchanged if the speaker has no id: %s [MOR-29]', async (answer, content) => {
     const { update } = await rig([resolved(answer)])
     expect(await update({ action: 'add', content, people: ['Bob', '$SPEAKER'] })).toMatchObject({
       entry: { content },
@@ -218,7 +218,7 @@ describe('an entry that is added', () => {
     })
   })
 
-  it('names who speaks and who answers by two tokens, and hands on what the person wrote [MOR-25]', async () => {
+  it('names speaker and assistant by two placeholders, and passes on the original text [MOR-25]', async () => {
     const { app, model } = await rig(
       [resolved('Ann Lee (tg:1001) shows Otto (maep:12D3KooW) the US map')],
       { 'contacts/ACTIVE.md': CONTACTS },
@@ -235,7 +235,7 @@ describe('an entry that is added', () => {
       people: ['$SPEAKER', '$AGENT'],
       chat_id: 'tg:1001',
     }
-    // By the name without its category, as agents that know it call it.
+    // By the name without its category, which existing agents call.
     const result = await app.surface.call({ name: 'todo_update', input, caller: ann })
     expect(result).toMatchObject({ kind: 'value', value: { ok: true } })
     expect((result as Answer).value).not.toHaveProperty('warnings')
@@ -247,7 +247,7 @@ describe('an entry that is added', () => {
     })
   })
 
-  it('has a chat of Telegram, by any number of 64 bits but 0 [MOR-32]', async () => {
+  it('accepts a Telegram chat, any 64-bit number except 0 [MOR-32]', async () => {
     const { update, refusal, file } = await rig([
       (asked) => (asked.user.includes('"entries"') ? { keep: [0, 1, 2] } : resolved('Ask Bob (tg:@bob_b)')),
     ])
@@ -258,7 +258,7 @@ describe('an entry that is added', () => {
     expect(await refusal({ ...add, chat_id: 42 })).toContain('chat_id must be a string')
   })
 
-  it('is one line that hides no other, whatever it says', async () => {
+  it('is one line that cannot hide others, whatever its text', async () => {
     const { update, client, file } = await rig([
       resolved('Bob (tg:@bob_b) says <!-- - [ ] nothing | x'),
       resolved('second by Bob (tg:@bob_b)'),
@@ -271,7 +271,7 @@ describe('an entry that is added', () => {
     expect(shown.open_count).toBe(2)
   })
 
-  it('is of the person that the settings name, where nobody says who speaks', async () => {
+  it('belongs to the configured person if it names no one', async () => {
     const { update, model } = await rig([resolved('Ann Lee (tg:1001) calls Bob (tg:@bob_b)')], undefined, {
       modules: { todo: { config: { user_name: 'Ann Lee' } } },
     })
@@ -279,21 +279,21 @@ describe('an entry that is added', () => {
     expect(JSON.parse(model.asked[0]?.user ?? '')).toMatchObject({ people: ['Ann Lee'], speaker: 'Ann Lee' })
   })
 
-  it('is refused when there are as many as may be', async () => {
+  it('is rejected if the list is full', async () => {
     const { refusal, model } = await rig(
       [],
       { 'TODO.md': WIP(one, two) },
       { modules: { todo: { config: { max_open: 2 } } } },
     )
-    expect(await refusal(add)).toContain('There are 2 open entries, and 2 are kept.')
+    expect(await refusal(add)).toContain('There are 2 open entries; the limit is 2.')
     expect(model.asked).toEqual([])
   })
 })
 
-describe('an entry that is completed', () => {
+describe('a completed entry', () => {
   const files = { 'contacts/ACTIVE.md': CONTACTS, 'TODO.md': WIP(one, two) }
 
-  it('moves to the other file with what was known of it [MOR-30, MOR-31]', async () => {
+  it('moves to the other file with its data [MOR-30, MOR-31]', async () => {
     const { update, file, model } = await rig([{ status: 'matched', index: 1 }], files)
     expect(await update({ action: 'complete', content: 'I have called Ann' })).toEqual({
       ok: true,
@@ -316,7 +316,7 @@ describe('an entry that is completed', () => {
     })
   })
 
-  it('is what the model says, and nothing else: even the very words match nothing by themselves [MOR-30]', async () => {
+  it('is chosen by the model only; equal words alone do not match [MOR-30]', async () => {
     const { refusal, update, file } = await rig(
       [
         { status: 'no_match' },
@@ -339,14 +339,14 @@ describe('an entry that is completed', () => {
     expect((await update(done)).ok).toBe(true)
   })
 
-  it('is looked for in a list that has some: of an empty one the model is not asked [MOR-30]', async () => {
+  it('is searched only in a non-empty list [MOR-30]', async () => {
     const { refusal, model } = await rig([], {})
     expect(await refusal({ action: 'complete', content: 'anything' })).toContain('no matching todo item in TODO.md')
     expect(model.asked).toEqual([])
   })
 })
 
-describe('what is refused', () => {
+describe('the tool is rejected', () => {
   it.each([
     ['action is required', { content: 'x', people: ['Bob'] }],
     ['action is required', { action: '', content: 'x' }],
@@ -384,7 +384,7 @@ describe('what is refused', () => {
     expect(file('TODO.md')).toBe(wip)
   })
 
-  it('is everything while it is switched off, or has no model [MOR-26, CTX-17]', async () => {
+  it('completely if it is disabled or has no model [MOR-26, CTX-17]', async () => {
     const refused = async (settings: Record<string, unknown>): Promise<string> => {
       const { app } = await startApp({ exposure: { mode: 'direct' }, ...settings })
       const client = await connectTo(app)
@@ -400,7 +400,7 @@ describe('what is refused', () => {
     )
   })
 
-  it('is nothing where the client lends its model: no setting is needed then [CTX-17]', async () => {
+  it('not if the client provides the model [CTX-17]', async () => {
     const { app, dir } = await startApp({ exposure: { mode: 'direct' } })
     const client = await connectTo(app, 'legacy', { capabilities: { sampling: {} } })
     client.setRequestHandler('sampling/createMessage', async () => ({
@@ -429,14 +429,14 @@ ${two}
 - [x] [Created](2025-01-01 00:00) | ticked by hand
 `
 
-  it('are read as people wrote them, without examples in comments [MOR-27]', async () => {
+  it('are parsed as people wrote them, ignoring examples in comments [MOR-27]', async () => {
     const template = handmade.replace(`${two}\n  a note below it\n`, '')
     const { client } = await rig([], { 'TODO.md': template })
     const shown = answerOf(await client.callTool({ name: 'todo__todo_list', arguments: { scope: 'both' } }))
     expect(shown).toEqual({ open_count: 0, done_count: 0, wip: [], done: [] })
   })
 
-  it('keep what is not ours when they are written again [MOR-27]', async () => {
+  it('keep foreign content when rewritten [MOR-27]', async () => {
     const { update, file } = await rig(
       [resolved('Ask Bob (tg:@bob_b)'), { keep: [0, 1] }, { status: 'matched', index: 1 }],
       { 'contacts/ACTIVE.md': CONTACTS, 'TODO.md': handmade },
@@ -446,13 +446,13 @@ ${two}
     const after = file('TODO.md').replace(/^---\n[\s\S]*?\n---\n/, '')
     expect(after.replace(/^- \[ \].*Ask Bob.*\n/m, '')).toBe(`${head}${two}${ours}`)
     expect(file('TODO.md')).toMatch(/^---\ncreated_at: "[^"]+"\nupdated_at: "[^"]+"\nopen_count: 2\n---\n# TODO/)
-    // Notes go where their entry goes.
+    // Notes move with their entry.
     await update({ action: 'complete', content: 'called' })
     expect(file('TODO.DONE.md')).toContain('| Call Ann Lee (tg:1001)\n  a note below it\n')
     expect(file('TODO.md')).not.toContain('a note below it')
   })
 
-  it('keep when they were made, and front matter of other tools', async () => {
+  it('keep their creation date, and front matter of other tools', async () => {
     const { update, file } = await rig([resolved('Ask Bob (tg:@bob_b)'), { keep: [0, 1] }], {
       'contacts/ACTIVE.md': CONTACTS,
       'TODO.md': WIP(one).replace('open_count', 'owner: ann\nopen_count'),
@@ -463,14 +463,14 @@ ${two}
     )
   })
 
-  it('are written neither through a link nor where there is no folder, and the setting is named', async () => {
+  it('are not written through a link or without a folder, and the setting is named', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'elsewhere'))
     symlinkSync(join(dir, 'elsewhere'), join(dir, 'link'))
     writeFileSync(join(dir, 'file'), '')
     for (const [name, words] of [
       ['link', 'The folder of the files is a symbolic link. Set modules.todo.config.file_state_dir'],
-      ['file', 'The folder of the files cannot be written to. modules.todo.config.file_state_dir'],
+      ['file', 'The folder of the files is not writable. Check modules.todo.config.file_state_dir'],
     ]) {
       const { refusal } = await rig(
         [{ status: 'missing_reference_id' }],
@@ -484,7 +484,7 @@ ${two}
     expect(readdirSync(join(dir, 'elsewhere'))).toEqual([])
   })
 
-  it('lose nothing when twenty are added at once, by two servers [MOR-27]', async () => {
+  it('lose nothing when two servers add twenty entries at once [MOR-27]', async () => {
     const model = await languageModel(({ user }) => {
       const { entry, entries } = JSON.parse(user)
       return entry === undefined
@@ -521,7 +521,7 @@ ${two}
 })
 
 describe('the lists as resources', () => {
-  it.each(['legacy', 'modern'] as const)('are read by a %s client, where the tool is there', async (era) => {
+  it.each(['legacy', 'modern'] as const)('can be read by a %s client that has the tool', async (era) => {
     const { app } = await rig([], { 'TODO.md': WIP(one) })
     const client = await connectTo(app, era)
     const uris = (await client.listResources()).resources.map(({ uri }) => uri)
@@ -535,7 +535,7 @@ describe('the lists as resources', () => {
     expect(await read('todo://done')).toEqual({ open_count: 1, done_count: 0, done: [] })
   })
 
-  it('are unknown where it is not', async () => {
+  it('are unknown to one without the tool', async () => {
     const { app } = await startApp({ exposure: { mode: 'direct' } })
     const client = await connectTo(app)
     expect((await client.listResources()).resources.map(({ uri }) => uri)).not.toContain('todo://wip')
@@ -552,7 +552,7 @@ describe('the list', () => {
       '# TODO Done\n\n- [x] [Created](2026-01-01 07:00), [Done](2026-01-02 07:00), [ChatID](tg:5) | Buy paper\n',
   }
 
-  it('shows what is open, what is done, or both', async () => {
+  it('shows open entries, finished ones, or both', async () => {
     const { client } = await rig([], files)
     const list = async (input: object) =>
       answerOf(await client.callTool({ name: 'todo__todo_list', arguments: input as Record<string, unknown> }))

@@ -4,6 +4,7 @@ import { readPage } from '../../modules/_page.ts'
 import { createReader } from '../../modules/web/reader.ts'
 import { startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { callsOf, place, talkTo } from '../process.ts'
 import { type Asked, crawl4aiApi, open, serve } from './web-servers.ts'
 
 const PARAGRAPH =
@@ -22,8 +23,10 @@ meow(cat)</code></pre><p><img src="/tom.png" alt="Tom sleeping"> ${PARAGRAPH}</p
 const html = (page: string) =>
   serve((_, answer) => void answer.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(page))
 
+const ann = { principal: 'ann', signal: new AbortController().signal }
+
 describe('fetch_url', () => {
-  it('gives the content of a page as Markdown, with whole addresses, and leaves the rest out', async () => {
+  it("returns a page's content as Markdown, with absolute links, without the rest", async () => {
     const url = await html(ARTICLE)
     const { call } = await open()
     const found = await call('fetch_url', { url: `${url}/cats/about` })
@@ -47,7 +50,7 @@ describe('fetch_url', () => {
     expect(found).not.toHaveProperty('next_start_index')
   })
 
-  it('gives all of a page that has no article, and what is no page as it is', async () => {
+  it('returns the whole page if there is no article, and other content unchanged', async () => {
     const { call } = await open()
     const list = await html('<title>Links</title><h1>Links</h1><ul><li><a href="a">A</a><li><a href="b">B</a></ul>')
     expect(await call('fetch_url', { url: list })).toMatchObject({
@@ -68,25 +71,25 @@ describe('fetch_url', () => {
     const nothing = await html('<div id="root"></div><script>render()</script>')
     expect(await call('fetch_url', { url: nothing })).toMatchObject({
       content: '',
-      note: 'The page has nothing to read; it may be made by scripts.',
+      note: 'The page has no text; scripts may create it.',
     })
     const binary = await serve((_, answer) =>
       answer.setHeader('content-type', 'application/zip').end(Buffer.from([1, 0, 2])),
     )
     await expect(call('fetch_url', { url: binary })).rejects.toMatchObject({
-      message: 'The address gives no text (application/zip).',
+      message: 'The response is not text (application/zip).',
     })
     const gone = await serve((_, answer) =>
       answer.writeHead(404, { 'content-type': 'text/html' }).end('<h1>Not here</h1>'),
     )
     await expect(call('fetch_url', { url: gone })).rejects.toMatchObject({
       message: 'Failed to fetch the page: status 404.',
-      hint: 'It says: Not here',
+      hint: 'The page says: Not here',
       data: { status: 404 },
     })
   })
 
-  it('sends a picture as a picture', async () => {
+  it('returns an image as an image', async () => {
     const url = await serve((_, answer) => answer.setHeader('content-type', 'image/png').end(Buffer.from('PNG')))
     const { call } = await open()
     const sent: unknown[] = []
@@ -94,7 +97,7 @@ describe('fetch_url', () => {
     expect(sent).toMatchObject([{ filename: 'cat.png', mimetype: 'image/png' }])
   })
 
-  it('says what is wrong with its arguments in the words agents know [TOM-25]', async () => {
+  it('reports wrong arguments with the wording agents know [TOM-25]', async () => {
     const { call, tool } = await open()
     const url = 'https://example.com/'
     for (const bad of [undefined, null, 7, '', '   '])
@@ -109,11 +112,11 @@ describe('fetch_url', () => {
     expect(tool('web.fetch_url').provides).toBe('url_fetcher')
   })
 
-  it('gives a long page in parts that fit together, and says where to go on and where it ends [TOM-30]', async () => {
+  it('returns a long page in parts, with the next position and the end [TOM-30]', async () => {
     let page = Array.from({ length: 15_000 }, (_, at) => `${at} line`.padEnd(7, '.'))
       .join('\n')
       .slice(0, 119_999)
-    page = `${page}\u{1f408}`.slice(0, 120_000) // Ends in the middle of a cat.
+    page = `${page}\u{1f408}`.slice(0, 120_000) // Ends in the middle of a cat emoji.
     let asked = 0
     const url = await serve((_, answer) => {
       asked++
@@ -132,15 +135,15 @@ describe('fetch_url', () => {
     expect([text.length, calls]).toEqual([120_000, 3])
     expect(text).toBe(page.replace(/.$/, '!'))
     expect(notes).toEqual([
-      'The page goes on: 70000 more characters. Continue with start_index 50000.',
-      'The page goes on: 20000 more characters. Continue with start_index 100000.',
+      '70000 more characters. Continue with start_index 50000.',
+      '20000 more characters. Continue with start_index 100000.',
       undefined,
     ])
-    // The parts are of one reading.
+    // All parts come from one fetch.
     expect(asked).toBe(1)
     expect(await call('fetch_url', { url, start_index: 130_000 })).toMatchObject({
       content: '',
-      note: 'End of the page: it has 120000 characters, and all of it was read.',
+      note: 'End of the page (120000 characters).',
     })
     const whole = await call('fetch_url', {
       url: `${await serve((_, answer) => answer.setHeader('content-type', 'text/plain; charset=utf-8').end('a\u{1f408}b'))}`,
@@ -160,12 +163,12 @@ describe('fetch_url', () => {
     })
     await expect(call('fetch_url', { url: large })).rejects.toMatchObject({
       code: 'E_TOO_LARGE',
-      message: 'The page has 629145600 bytes; 5242880 are allowed.',
+      message: 'The page has 629145600 bytes; the limit is 5242880.',
     })
     expect(sent).toBeLessThan(8 * 1024 * 1024)
   })
 
-  it('tells once what it reads [TOM-31]', async () => {
+  it('describes its limits once [TOM-31]', async () => {
     const url = await html(ARTICLE)
     const { app } = await startApp({
       exposure: { mode: 'direct', primitives: false },
@@ -178,8 +181,8 @@ describe('fetch_url', () => {
   })
 })
 
-describe('what may be read', () => {
-  it('is checked before anybody is asked for it, and the refusal names the switch [TOM-26, TOM-27]', async () => {
+describe('addresses', () => {
+  it('are checked before any request, and the refusal names the setting [TOM-26, TOM-27]', async () => {
     let hits = 0
     const canary = await serve((_, answer) => {
       hits++
@@ -187,7 +190,13 @@ describe('what may be read', () => {
     })
     const crawl4ai = await crawl4aiApi()
     const { port } = new URL(canary)
-    const { call } = await open({ fetch: { allow_private_network: false, crawl4ai_base_url: crawl4ai.url } })
+    const web = { config: { access: 'read', fetch: { crawl4ai_base_url: crawl4ai.url } } }
+    const call = callsOf(await talkTo(place({ modules: { web } })))
+    const errorOf = async (action: string, url: string) => {
+      const { isError, content, structuredContent } = await call(`web.${action}`, { url })
+      const { error, data } = structuredContent
+      return { isError, text: content[0].text, code: error.code, reason: data?.reason }
+    }
     const hosts = [
       '127.0.0.1',
       'localhost',
@@ -201,6 +210,7 @@ describe('what may be read', () => {
       '198.18.0.1',
       '192.0.2.1',
       '224.0.0.1',
+      '240.0.0.1',
       '0x7f000001',
       '2130706433',
       '017700000001',
@@ -213,19 +223,46 @@ describe('what may be read', () => {
       '[2002:7f00:1::]',
       '[::7f00:1]',
       '[fd00::1]',
+      '[fe80::1]',
+      '[ff02::1]',
+      '[2001:db8::1]',
       '168.63.129.16',
     ]
     for (const host of hosts)
       for (const action of ['fetch_url', 'extract'])
-        await expect(call(action, { url: `http://${host}:${port}/` }), host).rejects.toMatchObject({
-          code: 'E_SSRF_BLOCKED',
-          hint: expect.stringContaining('FETCH_URL_ALLOW_PRIVATE_NETWORK=false'),
-          data: { reason: 'PRIVATE_NETWORK_BLOCKED' },
-        })
+        expect([host, action, await errorOf(action, `http://${host}:${port}/`)]).toEqual([
+          host,
+          action,
+          {
+            isError: true,
+            text: expect.stringMatching(/^E_SSRF_BLOCKED: .*FETCH_URL_ALLOW_PRIVATE_NETWORK=false/s),
+            code: 'E_SSRF_BLOCKED',
+            reason: 'PRIVATE_NETWORK_BLOCKED',
+          },
+        ])
+    for (const [url, text, reason] of [
+      ['no address', /./, 'INVALID_FORMAT'],
+      ['ftp://example.com/', /URL must use HTTP or HTTPS protocol\./, 'INVALID_PROTOCOL'],
+      ['http://no-such-name.invalid/', /^E_DNS: /, 'DNS_RESOLUTION_FAILED'],
+    ] as const)
+      expect([url, await errorOf('fetch_url', url)]).toEqual([
+        url,
+        { isError: true, text: expect.stringMatching(text), code: expect.any(String), reason },
+      ])
     expect([hits, crawl4ai.asked.filter(({ path }) => path === '/md')]).toEqual([0, []])
+
+    const there = place({ modules: { web } })
+    there.env['FETCH_URL_ALLOW_PRIVATE_NETWORK'] = 'yes'
+    const allowed = callsOf(await talkTo({ ...there }))
+    for (const host of ['169.254.169.254', '168.63.129.16', '169.254.1.1', '[fe80::1]'])
+      expect((await allowed('web.fetch_url', { url: `http://${host}:${port}/` })).content[0].text, host).toMatch(
+        /^E_SSRF_BLOCKED/,
+      )
+    await allowed('web.fetch_url', { url: canary })
+    expect(hits + crawl4ai.asked.filter(({ path }) => path === '/md').length).toBeGreaterThan(0)
   })
 
-  it('has to be an http or https address without a password that leads somewhere', async () => {
+  it('must be http or https without a password, and resolvable', async () => {
     const { call, warnings } = await open()
     for (const url of [
       'file:///etc/passwd',
@@ -253,7 +290,7 @@ describe('what may be read', () => {
     })
   })
 
-  it('is not what a page redirects to, where that may not be read', async () => {
+  it('of redirects are checked too', async () => {
     const url = await serve((request, answer) =>
       request.url === '/metadata'
         ? answer.writeHead(302, { location: 'http://169.254.169.254/latest' }).end()
@@ -268,7 +305,7 @@ describe('what may be read', () => {
   })
 
   it.each(['true', '1', 'YES', 'on'])(
-    'is this machine where the environment says %s, whatever the file says',
+    'on this machine are allowed if the environment says %s, whatever the file says',
     async (value) => {
       const url = await html(ARTICLE)
       const fetch = { allow_private_network: false }
@@ -291,7 +328,7 @@ describe('robots.txt', () => {
     return url.then((at) => ({ url: at, asked }))
   }
 
-  it('is heeded where the operator wants that, and asked for once', async () => {
+  it('is respected if enabled, and read once', async () => {
     const { url, asked } = await site(
       (answer) => void answer.end('User-agent: tests\nDisallow: /private\n\nUser-agent: *\nDisallow: /'),
     )
@@ -300,7 +337,7 @@ describe('robots.txt', () => {
       expect(await call(action, { url: `${url}/open` })).toMatchObject({ url: `${url}/open` })
       await expect(call(action, { url: `${url}/private/a` })).rejects.toMatchObject({
         code: 'E_DENIED_BY_POLICY',
-        hint: 'Use another page; modules.web.config.fetch.robots decides.',
+        hint: 'Use another page; see modules.web.config.fetch.robots.',
       })
     }
     expect(asked).toEqual(['GET /robots.txt', 'GET /open', 'GET /open'])
@@ -309,7 +346,7 @@ describe('robots.txt', () => {
     expect(await (await open()).call('fetch_url', { url: `${url}/private/a` })).toMatchObject({ content: 'read' })
   })
 
-  it('that is not there forbids nothing, and one that is broken everything', async () => {
+  it('that is missing allows everything; a broken one allows nothing', async () => {
     const { call } = await open({ fetch: { robots: 'obey' } })
     const none = await site((answer) => void answer.writeHead(404).end())
     expect(await call('fetch_url', { url: none.url })).toMatchObject({ content: 'read' })
@@ -319,14 +356,14 @@ describe('robots.txt', () => {
   })
 })
 
-describe('engines that read', () => {
+describe('reading engines', () => {
   it.each([
     ['foo,crawl4ai,crawl4ai', 'crawl4ai'],
     ['', 'mcp_fetch'],
     [undefined, 'crawl4ai'],
     ['mcp_fetch,crawl4ai', 'mcp_fetch'],
     ['foo', 'mcp_fetch'],
-  ])('are asked in the order %j, ours always among them [TOM-28]', async (order, first) => {
+  ])('are tried in the order %j, always including the built-in one [TOM-28]', async (order, first) => {
     const [url, crawl4ai] = [await html(ARTICLE), await crawl4aiApi()]
     const env = { ...(order !== undefined && { FETCH_URL_ENGINE_ORDER: order }), CRAWL4AI_BASE_URL: crawl4ai.url }
     const { call, warnings } = await open({}, env)
@@ -334,7 +371,7 @@ describe('engines that read', () => {
     expect(warnings.flatMap(({ names }) => names ?? [])).toEqual(order?.includes('foo') ? ['foo'] : [])
   })
 
-  it('go on with ours when a browser elsewhere is not well, or cannot [TOM-29]', async () => {
+  it('fall back to the built-in one if a browser engine is unhealthy or unable [TOM-29]', async () => {
     const [url, crawl4ai] = [await html(ARTICLE), await crawl4aiApi()]
     const fetch = { crawl4ai_base_url: `${crawl4ai.url}/`, crawl4ai_token: 'token-of-the-tests' }
     const { call } = await open({ fetch, health_seconds: 0 })
@@ -350,26 +387,26 @@ describe('engines that read', () => {
     crawl4ai.status = 503
     expect(await call('fetch_url', { url })).toMatchObject({ engine: 'mcp_fetch' })
     expect(paths(crawl4ai.asked.slice(2))).toEqual(['GET /health'])
-    // How it is, is remembered for a while.
+    // The health of an engine is cached for a while.
     const patient = await open({ fetch })
     crawl4ai.status = 200
     for (let at = 0; at < 3; at++) await patient.call('fetch_url', { url: `${url}/${at}` })
     expect(paths(crawl4ai.asked.slice(3))).toEqual(['GET /health', 'POST /md', 'POST /md', 'POST /md'])
-    // It gives no page as it is.
+    // It does not return pages unchanged.
     expect(await call('fetch_url', { url, raw: true })).toMatchObject({ engine: 'mcp_fetch' })
   })
 
-  it('go on with ours when a browser fails at a page', async () => {
+  it('fall back to the built-in one if a browser fails for a page', async () => {
     const url = await html(ARTICLE)
     const broken = await serve((request, answer) =>
       request.url === '/health' ? answer.end('{}') : answer.writeHead(500).end('{"detail":"broke"}'),
     )
     const { call, warnings } = await open({ fetch: { crawl4ai_base_url: broken } })
     expect(await call('fetch_url', { url })).toMatchObject({ engine: 'mcp_fetch', byline: 'Ada Lovelace' })
-    expect(warnings).toMatchObject([{ message: 'a page was not read', engine: 'crawl4ai' }])
+    expect(warnings).toMatchObject([{ message: 'a page could not be read', engine: 'crawl4ai' }])
   })
 
-  it('are not asked for a page that is too large, or leads where nobody may go', async () => {
+  it('are not used for a page that is too large or leads to a disallowed address', async () => {
     const crawl4ai = await crawl4aiApi()
     const { call } = await open({ fetch: { crawl4ai_base_url: crawl4ai.url } })
     const large = await serve((_, answer) => answer.writeHead(200, { 'content-length': '99999999' }).end())
@@ -381,22 +418,47 @@ describe('engines that read', () => {
 })
 
 describe('the reader', () => {
-  it('gives up on a page that is made to be slow, and the page is read another way', async () => {
+  it('gives up on a page built to be slow, which is then read in another way', async () => {
     const reader = createReader(4_000)
     const slow = `<title>Slow</title><p>Words</p>${'<div>'.repeat(20_000)}deep`
-    expect(await reader.read(slow, 'https://example.com/')).toBeUndefined()
-    expect(await reader.read(ARTICLE, 'https://example.com/')).toMatchObject({ title: 'About cats | The Site' })
+    expect(await reader.read(slow, 'https://example.com/', ann)).toBeUndefined()
+    expect(await reader.read(ARTICLE, 'https://example.com/', ann)).toMatchObject({ title: 'About cats | The Site' })
     await reader.close()
-    expect(readPage(slow, 'https://example.com/')).toMatchObject({
+    expect(await readPage(slow, 'https://example.com/')).toMatchObject({
       title: 'Slow',
       text: expect.stringContaining('Words'),
     })
   })
 
-  it('reads pages that come at once in turn, and leaves nothing behind', async () => {
+  it('reads a large page in pieces, so that other work continues', async () => {
+    for (const part of ['<', '<p>x</p>', '<ul><li>', '\n', '<a href="/a">q</a>', '&amp;', 'a\t', ' ']) {
+      let [turns, over] = [0, false]
+      const page = readPage(part.repeat(2_000_000 / part.length), 'https://example.com/').finally(() => {
+        over = true
+      })
+      while (!over) {
+        await new Promise((resolve) => setImmediate(resolve))
+        turns++
+      }
+      expect((await page).title).toBe('')
+      expect(turns, part).toBeGreaterThan(3)
+    }
+    expect((await readPage('<p>a</p>\n\n\n<p> b  c</p><br><br><br>d', 'https://example.com/')).text).toBe(
+      'a\n\nb c\n\nd',
+    )
+    const long = await readPage(
+      `<title>${'&lt; '.repeat(20_000)}</title>${'&#x1f600; \t '.repeat(20_000)}`,
+      'https://e.com/',
+    )
+    expect(long.title).toBe(Array(20_000).fill('<').join(' '))
+    expect(long.text).toBe(Array(20_000).fill('😀').join(' '))
+    expect((await readPage(`a${' '.repeat(200_000)}b`, 'https://e.com/')).text).toBe('a b')
+  })
+
+  it('reads concurrent pages one by one, and leaves nothing behind', async () => {
     const reader = createReader()
     const pages = Array.from({ length: 8 }, (_, at) =>
-      reader.read(`<title>${at}</title><p>${PARAGRAPH}`, 'https://example.com/'),
+      reader.read(`<title>${at}</title><p>${PARAGRAPH}`, 'https://example.com/', ann),
     )
     expect((await Promise.all(pages)).map((page) => page?.title)).toEqual(['0', '1', '2', '3', '4', '5', '6', '7'])
     await reader.close()
@@ -404,7 +466,7 @@ describe('the reader', () => {
 })
 
 describe('extract', () => {
-  it('gives words, links or what a page says of itself', async () => {
+  it('returns text, links or metadata of a page', async () => {
     const url = await html(ARTICLE)
     const { call } = await open()
     expect(await call('extract', { url, mode: 'metadata' })).toEqual({

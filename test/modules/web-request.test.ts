@@ -5,7 +5,7 @@ import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { bodyOf, json, open, serve } from './web-servers.ts'
 
-/** Answers with what it was asked. */
+/** Echoes the request. */
 const echo = (): Promise<string> =>
   serve(async (request, answer) =>
     json(answer, { method: request.method, url: request.url, headers: request.headers, body: await bodyOf(request) }),
@@ -26,7 +26,7 @@ const login = (url: string, more: Record<string, unknown> = {}) => ({
 })
 
 describe('url_fetch', () => {
-  it('gives what an address answers, as text, and a status that is no success as a failure with it [MOR-15]', async () => {
+  it('returns the response as text, and another status than success as a failure with the response [MOR-15]', async () => {
     const { call } = await open()
     const url = await serve((request, answer) => {
       if (request.url === '/gone')
@@ -80,7 +80,7 @@ describe('url_fetch', () => {
     await expect(call('url_fetch', { url: slow, timeout_seconds: 0.1 })).rejects.toMatchObject({ code: 'E_TIMEOUT' })
   })
 
-  it('sends a body of any kind, and says what it is where nobody else does [MOR-16]', async () => {
+  it('sends any body, with a default content type [MOR-16]', async () => {
     const { call, shown } = await open()
     const url = await echo()
     const sent = async (body: unknown, more: object = {}) => {
@@ -107,7 +107,7 @@ describe('url_fetch', () => {
     expect(properties['body']?.['type']).toEqual(['string', 'object', 'array', 'number', 'boolean', 'null'])
   })
 
-  it('lets a model set a few headers, and none that speak for somebody else [MOR-17]', async () => {
+  it('lets a model set a few headers, and none that impersonate others [MOR-17]', async () => {
     const { call } = await open()
     const url = await echo()
     const { headers } = said(
@@ -141,7 +141,7 @@ describe('url_fetch', () => {
     await expect(refused('Accept', 7)).rejects.toThrow('the value of a header must be a string')
   })
 
-  it('saves an answer as a file of the cache folder, whole or not at all [MOR-18]', async () => {
+  it('saves a response in the cache folder, complete or not at all [MOR-18]', async () => {
     const { call, root } = await open()
     const url = await serve((request, answer) => {
       if (request.url === '/gone') return void answer.writeHead(404).end('no')
@@ -188,7 +188,7 @@ describe('url_fetch', () => {
     expect(readdirSync(join(root, 'outside'))).toEqual([])
   })
 
-  it('goes where the guard lets it, and follows only within one origin [MOR-19]', async () => {
+  it('reaches allowed addresses, and follows redirects within one origin only [MOR-19]', async () => {
     const other = await echo()
     const url = await serve((request, answer) => {
       const to = {
@@ -235,7 +235,7 @@ describe('url_fetch', () => {
 })
 
 describe('a login', () => {
-  it('is sent to the addresses it is for and to nobody else, and nobody sees it [MOR-20]', async () => {
+  it('is sent only to its addresses, and never shown [MOR-20]', async () => {
     const seen: unknown[] = []
     const other = await serve((request, answer) => {
       seen.push(request.headers.authorization)
@@ -282,7 +282,7 @@ describe('a login', () => {
     for (const spelling of [SECRET, btoa(SECRET)]) expect(everything).not.toContain(spelling)
   })
 
-  it('is written as its profile says, and lets other headers beside it where that says so', async () => {
+  it('is sent as its profile says, with other headers only if allowed', async () => {
     const url = await echo()
     const header = async (more: Record<string, unknown>, input: object = {}) => {
       const { call } = await open(login(url, more))
@@ -300,7 +300,7 @@ describe('a login', () => {
     })
   })
 
-  it('comes from the environment, and is in no answer and no log of the whole product', async () => {
+  it('comes from the environment, and appears in no answer and no log', async () => {
     const url = await serve((request, answer) => void answer.writeHead(500).end(`${request.headers.authorization}`))
     const dir = { auth_profiles: { api: { secret: '{{env.TEST_API_TOKEN}}', url_prefixes: [url] } } }
     const settings = {
@@ -326,7 +326,7 @@ describe('a login', () => {
   })
 })
 
-describe('what looks like a secret', () => {
+describe('apparent secrets', () => {
   it.each([
     ['-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----', '[redacted]'],
     [
@@ -336,7 +336,7 @@ describe('what looks like a secret', () => {
     ['Authorization: Bearer abcdef0123456789', 'Authorization: Bearer [redacted]'],
     ['api_key=sk_live_0123456789 and user=someone-important', 'api_key=[redacted] and user=someone-important'],
     ['see https://example.com/cb?token=abcdef0123456789&page=2', 'see https://example.com/cb?token=[redacted]&page=2'],
-  ])('is masked in answers: %j [MOR-21]', async (before, after) => {
+  ])('are masked in responses: %j [MOR-21]', async (before, after) => {
     const { call } = await open()
     const url = await serve((_, answer) => void answer.setHeader('content-type', 'text/plain').end(before))
     expect(await call('url_fetch', { url })).toMatchObject({ body: after })

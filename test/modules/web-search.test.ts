@@ -15,7 +15,7 @@ const categoriesOf = (shown: { readonly input: { readonly json: Record<string, u
   (shown?.input.json as Json | undefined)?.['properties']?.['category']?.['enum']
 
 describe('a search', () => {
-  it('has the categories of the engines there are, and no other word of them [TOM-21, TOM-23]', async () => {
+  it('offers the categories of its engines, and reveals nothing else about them [TOM-21, TOM-23]', async () => {
     const engines = { brave_url: 'http://127.0.0.1:9' }
     const seen = async (search: Record<string, unknown>, env: Record<string, string> = {}) => {
       const shown = (await open({ search }, env)).shown('web_search')
@@ -25,20 +25,20 @@ describe('a search', () => {
     }
     expect(await seen({ searxng_url: 'http://127.0.0.1:9' })).toEqual([
       ALL,
-      'Searches the web for pages, pictures, videos, news, papers, code, files and music',
+      'Search the web for pages, pictures, videos, news, papers, code, files and music',
     ])
     expect(await seen({ ...engines, brave_api_key: 'x' })).toEqual([
       BRAVE,
-      'Searches the web for pages, pictures, videos and news',
+      'Search the web for pages, pictures, videos and news',
     ])
-    expect(await seen({ ddg_base_url: 'http://127.0.0.1:9' })).toEqual([undefined, 'Searches the web for pages'])
-    // The variables that others read are enough.
+    expect(await seen({ ddg_base_url: 'http://127.0.0.1:9' })).toEqual([undefined, 'Search the web for pages'])
+    // The usual environment variables are enough.
     expect((await seen({ ...engines }, { BRAVE_API_KEY: 'x' }))[0]).toEqual(BRAVE)
     expect((await seen({}, { SEARXNG_BASE_URL: 'http://127.0.0.1:9' }))[0]).toEqual(ALL)
     expect((await open()).shown('web_search')).toBeNull()
   })
 
-  it('asks Brave as its API wants it, and gives what it found on one line each', async () => {
+  it('queries Brave with its API, and returns one line per result', async () => {
     const brave = await braveApi()
     const { call } = await open({ search: { brave_api_key: KEY, brave_url: brave.url, language: 'en' } })
     expect(await call('web_search', { query: 'cats', count: 2 })).toEqual({
@@ -88,7 +88,7 @@ describe('a search', () => {
     ])
   })
 
-  it('asks SearXNG for each of its categories, and leaves out what leads nowhere or comes twice', async () => {
+  it('queries SearXNG by category, and drops invalid and duplicate results', async () => {
     const searxng = await searxngApi()
     const { call } = await open({ search: { searxng_url: `${searxng.url}/`, safesearch: 'strict' } })
     for (const category of ALL) await call('web_search', { query: 'cats', category })
@@ -130,11 +130,11 @@ describe('a search', () => {
     searxng.status = 403
     await expect(call('web_search', { query: 'cats' })).rejects.toMatchObject({
       message: 'web_search non-2xx status=403 (searxng)',
-      hint: 'Its settings.yml has to allow the format json (search.formats).',
+      hint: 'Its settings.yml must allow the format json (search.formats).',
     })
   })
 
-  it('reads the pages of DuckDuckGo, without its wrapping and advertisements, and takes q and max_results [MOR-23]', async () => {
+  it("reads DuckDuckGo's pages without redirects and advertisements, and accepts q and max_results [MOR-23]", async () => {
     const ddg = await duckduckgoPages()
     const { call } = await open({ search: { ddg_base_url: `${ddg.url}/html/` } })
     expect(await call('web_search', { q: 'cats', max_results: 50 })).toEqual({
@@ -160,7 +160,7 @@ describe('a search', () => {
     })
   })
 
-  it('goes on to the next engine that can when one fails, in the order of the operator [TOM-22]', async () => {
+  it("uses the next suitable engine after a failure, in the operator's order [TOM-22]", async () => {
     const [brave, searxng, ddg] = [await braveApi(), await searxngApi(), await duckduckgoPages()]
     const search = { brave_api_key: KEY, brave_url: brave.url, searxng_url: searxng.url, ddg_base_url: ddg.url }
     const { call, warnings } = await open({ search })
@@ -168,13 +168,13 @@ describe('a search', () => {
     expect(await call('web_search', { query: 'cats', category: 'news' })).toMatchObject({ engine: 'searxng' })
     expect([brave.asked.length, searxng.asked.length, ddg.asked.length]).toEqual([1, 1, 0])
     expect(warnings).toMatchObject([{ message: 'a search engine failed', engine: 'brave' }])
-    // It is left alone for a while.
+    // A failed engine is not asked for a while.
     brave.status = 200
     expect(await call('web_search', { query: 'cats' })).toMatchObject({ engine: 'searxng' })
     expect(brave.asked).toHaveLength(1)
     searxng.status = 500
     expect(await call('web_search', { query: 'cats' })).toMatchObject({ engine: 'duckduckgo_html' })
-    // Where nobody else is left, those that failed are asked all the same.
+    // If no other engine is left, failed ones are asked anyway.
     expect(await call('web_search', { query: 'cats', category: 'image' })).toMatchObject({ engine: 'brave' })
     brave.status = 500
     await expect(call('web_search', { query: 'cats', category: 'music' })).rejects.toMatchObject({
@@ -195,7 +195,7 @@ describe('a search', () => {
         'No engine answered. web_search non-2xx status=500 (duckduckgo_html); web_search non-2xx status=500 (brave); web_search non-2xx status=500 (searxng).',
     })
     ddg.status = 200
-    // A category nobody knows is text.
+    // An unknown category counts as text.
     expect(await reversed.call('web_search', { query: 'cats', category: 'smells' })).toMatchObject({ category: 'text' })
   })
 
@@ -209,25 +209,26 @@ describe('a search', () => {
     expect(categoriesOf(shown('web_search'))).toBeUndefined()
   })
 
-  it('asks engines of the operator on this machine, and never follows where they lead', async () => {
+  it("reaches the operator's engines on this machine, and follows none of their redirects", async () => {
     const searxng = await serve((_, answer) => answer.writeHead(302, { location: 'https://example.com/' }).end())
     const { call } = await open({ fetch: { allow_private_network: false }, search: { searxng_url: searxng } })
     await expect(call('web_search', { query: 'x' })).rejects.toMatchObject({ code: 'E_REDIRECT_BLOCKED' })
   })
 })
 
-it('a search says which engines cannot be reached, and speaks of no address where none was given', async () => {
+it('names unreachable engines, without an address that the caller did not give', async () => {
   const search = { brave_api_key: KEY, brave_url: 'http://127.0.0.1:9', ddg_base_url: 'http://nowhere.invalid' }
   const { call } = await open({ search })
   await expect(call('web_search', { query: 'x' })).rejects.toMatchObject({
     code: 'E_DNS',
-    message: 'No engine answered. brave: it cannot be reached, or broke off; duckduckgo_html: its name is not known.',
+    message:
+      'No engine answered. brave: it cannot be reached, or closed the connection; duckduckgo_html: its host name is unknown.',
     hint: 'Try again later, or the operator checks modules.web.config.search.',
   })
 })
 
 describe('the health of engines', () => {
-  it('is good again after a while, and whoever lists tools is told of both', async () => {
+  it('recovers after a while, and clients are notified of both changes', async () => {
     vi.useFakeTimers()
     onTestFinished(() => void vi.useRealTimers())
     const changed = vi.fn()
@@ -248,7 +249,7 @@ describe('the health of engines', () => {
   })
 })
 
-/** A server that searches, as many do: one answers with JSON, the other with text. */
+/** A search server: one tool answers with JSON, the other with text. */
 const SERVER = `
 import { createInterface } from 'node:readline'
 const schema = { type: 'object', properties: { text: { type: 'string' }, n: { type: 'integer' } }, required: ['text'] }
@@ -292,7 +293,7 @@ async function withServer(config: Record<string, unknown>, server: object = {}, 
 }
 
 describe('an MCP server as an engine', () => {
-  it('answers with JSON or with text, by the parameters it has', async () => {
+  it("returns JSON or text, with the server's own parameters", async () => {
     const search = { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text', count: 'n' } }
     const { call } = await withServer({ search })
     expect(await call('web__web_search', { query: 'cats', count: 3 })).toMatchObject({
@@ -316,12 +317,12 @@ describe('an MCP server as an engine', () => {
     })
   })
 
-  it('is nowhere for clients where the operator says so, and searches and reads all the same [TOM-20]', async () => {
+  it('can be hidden from clients and still be used to search and read [TOM-20]', async () => {
     const config = {
       search: { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text' } },
       fetch: { mcp_tool: 'felo.fetch', allow_private_network: true },
     }
-    // It is not running yet, and nobody has ever looked at it.
+    // It is not running, and was never connected.
     const { names, call, client } = await withServer(config, { internal: true, start: 'lazy' })
     const offered = (await names()).filter((name) => /^web__|felo|json|prose|fetch/.test(name))
     expect(offered).toEqual(['web__web_search', 'web__fetch_url', 'web__extract'])
@@ -337,11 +338,11 @@ describe('an MCP server as an engine', () => {
       ).toEqual([])
     }
     for (const name of ['felo__json', 'felo.json', 'mcp_felo.json', 'json'])
-      expect(JSON.stringify(await client.callTool({ name, arguments: { text: 'x' } }))).toContain('E_NOT_FOUND')
+      await expect(client.callTool({ name, arguments: { text: 'x' } })).rejects.toThrow('E_NOT_FOUND')
     expect(JSON.stringify(await call('list_categories', {}))).not.toContain('felo')
   })
 
-  it('is no engine for a profile that does not have it, however internal it is', async () => {
+  it('is not used for a profile that does not have it', async () => {
     const config = { search: { ddg_base_url: '', mcp: { tool: 'felo.json', query: 'text' } } }
     const { app } = await withServer(config, { internal: true }, { narrow: { use: ['web'] }, wide: {} })
     const search = async (profile: string) => {

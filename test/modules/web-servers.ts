@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { type CallContext, localCaller } from '../../src/core/context.ts'
+import { type CallContext, localCaller } from '../../src/core/caller.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
 import { type Bench, bench, tempDir } from '../loader/setup.ts'
 
@@ -12,13 +12,13 @@ const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
 export interface Rig extends Bench {
   readonly root: string
   call(action: string, input?: unknown, ctx?: Partial<CallContext>): Promise<Record<string, unknown>>
-  /** What a caller is shown of an action, or nothing. */
+  /** An action as a caller sees it, or undefined. */
   shown(
     action: string,
   ): { readonly description: string; readonly input: { readonly json: Record<string, unknown> } } | null
 }
 
-/** The module with all of it on; it may reach this machine, unless `config` says otherwise. */
+/** The module with all of it enabled; it may reach this machine, unless `config` says otherwise. */
 export async function open(
   config: Record<string, unknown> = {},
   env: Record<string, string> = {},
@@ -51,7 +51,7 @@ export async function open(
       },
     },
   )
-  const { failed } = await found.loader.loadAll()
+  const { failed } = await found.loader.start()
   if (failed.length > 0) throw new Error(JSON.stringify(failed))
   return {
     ...found,
@@ -62,7 +62,7 @@ export async function open(
   }
 }
 
-/** A server on this machine until the test ends. Gives its address. */
+/** A server on this machine until the test ends. Returns its address. */
 export async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -90,7 +90,7 @@ export interface Asked {
   readonly body: string
 }
 
-/** An engine that can be made to fail, and keeps what it was asked. */
+/** An engine that can be made to fail, and records its requests. */
 export interface Engine {
   readonly url: string
   readonly asked: Asked[]
@@ -118,7 +118,7 @@ async function engine(answers: (asked: Asked, answer: ServerResponse, self: Engi
   return self
 }
 
-/** Answers as the Brave Search API does. */
+/** Answers like the Brave Search API. */
 export const braveApi = (): Promise<Engine> =>
   engine((asked, answer, { status }) => {
     if (asked.headers['x-subscription-token'] !== 'brave-key-of-the-tests')
@@ -175,7 +175,7 @@ export const braveApi = (): Promise<Engine> =>
     json(answer, {}, 404)
   })
 
-/** Answers as SearXNG does where the format json is switched on. */
+/** Answers like SearXNG with the JSON format enabled. */
 export const searxngApi = (): Promise<Engine> =>
   engine((asked, answer, { status }) => {
     if (asked.path !== '/search' || asked.query.get('format') !== 'json') return json(answer, {}, 404)
@@ -229,7 +229,7 @@ ${ddgRow('Second', wrapped('https://example.org/second'), 'The second one')}
 ${ddgRow('Third', 'https://example.net/third', 'Not wrapped')}
 </div></body></html>`
 
-/** Answers as the pages of DuckDuckGo without scripts do; 202 is its riddle. */
+/** Answers like the script-free pages of DuckDuckGo; 202 is its captcha. */
 export const duckduckgoPages = (): Promise<Engine> =>
   engine((_asked, answer, { status }) => {
     const riddle =
@@ -239,7 +239,7 @@ export const duckduckgoPages = (): Promise<Engine> =>
       .end(status === 200 ? DDG_PAGE : status === 202 ? riddle : 'no')
   })
 
-/** Answers as the server of Crawl4AI does. */
+/** Answers like the server of Crawl4AI. */
 export const crawl4aiApi = (markdown = '# Rendered\n\nBy a browser.'): Promise<Engine> =>
   engine((asked, answer, { status }) => {
     if (asked.path === '/health') return json(answer, { status: 'ok', timestamp: 1, version: '0.8.0' }, status)

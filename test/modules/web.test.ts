@@ -10,8 +10,8 @@ import { crawl4aiApi, open, searxngApi, serve } from './web-servers.ts'
 
 keepsTheContract(web)
 
-describe('what is there', () => {
-  it('is nothing until the operator says how much, and then reading, or sending, too', async () => {
+describe('the web module', () => {
+  it('is disabled until the operator allows reading, or sending too', async () => {
     const names = async (config: object) => {
       const { app } = await startApp({ exposure: { mode: 'direct' }, modules: { web: { config } } })
       const client = await connectTo(app)
@@ -27,7 +27,7 @@ describe('what is there', () => {
     ])
   })
 
-  it('answers to the names that others have for it', async () => {
+  it('answers to other common names', async () => {
     const { app } = await startApp({ modules: { web: { config: { access: 'write' } } } })
     const client = await connectTo(app)
     for (const name of ['web_search', 'fetch_url', 'url_fetch']) {
@@ -36,12 +36,12 @@ describe('what is there', () => {
     }
   })
 
-  it('is refused with the setting where it is misspelt', async () => {
+  it('rejects a misspelled setting, naming it', async () => {
     await expect(open({ url_fetch: { gaurd: {} } })).rejects.toThrow(/modules\.web\.config\.url_fetch/)
   })
 })
 
-describe('what requests say they come from', () => {
+describe('the User-Agent', () => {
   it('is one setting for all modules [MOR-53]', async () => {
     const agents: Record<string, unknown> = {}
     const url = await serve((request, answer) => {

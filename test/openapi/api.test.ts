@@ -2,8 +2,9 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import type { ApiSettings } from '../../src/openapi/options.ts'
-import { originsOf } from '../../src/openapi/origins.ts'
+import { originsOf } from '../../src/openapi/api-origins.ts'
+import type { ApiSettings } from '../../src/openapi/openapi-options.ts'
+import { costMs } from '../growth.ts'
 import { filesIn, fixture, serve } from './mock.ts'
 import { memory, settingsOf, withApis } from './rig.ts'
 
@@ -26,7 +27,7 @@ async function inFolder(files: Record<string, string>, test: (dir: string) => Pr
 }
 
 describe('the document of an API', () => {
-  it('gives a tool for each operation, with what it says of it', () =>
+  it('becomes one tool per operation, with its description', () =>
     withApis({ gh: { document: fixture('github.json') } }, async ({ catalog, tool }) => {
       const { tools, owners } = catalog.snapshot()
       expect(tools).toHaveLength(47)
@@ -47,7 +48,22 @@ describe('the document of an API', () => {
       expect(tool('api_gh.issues_get').description).toMatch(/^Get an issue\. The API returns/)
     }))
 
-  it('is told the operator’s wishes: allow, deny, rename, describe, alias', () =>
+  it('lists the beginning of a long description, invents no title, and shows the rest in get_tool', () => {
+    const description = Array.from({ length: 300 }, (_, n) => `word${n}`).join(' ')
+    const paths = { '/things': operation('things', { description }) }
+    return inFolder({ 'a.json': document(paths) }, (dir) =>
+      withApis({ a: { document: `${dir}/a.json` } }, async ({ tool, until }) => {
+        await until('ready')
+        const things = tool('api_a.things')
+        expect(things.description).toBe(description.slice(0, 1_024))
+        expect(things.fullDescription).toBe(description)
+        expect(things).toMatchObject({ title: 'Things', untitled: true })
+        expect(things.extra['annotations']).not.toHaveProperty('title')
+      }),
+    )
+  })
+
+  it("follows the operator's settings: allow, deny, rename, describe, alias", () =>
     withApis(
       {
         gh: {
@@ -81,7 +97,7 @@ describe('the document of an API', () => {
       },
     ))
 
-  it('may lie in several files of its folder, and nowhere else', () =>
+  it('may consist of several files of its folder, and nowhere else', () =>
     inFolder(
       {
         'api.yaml': `openapi: 3.1.0
@@ -140,7 +156,7 @@ name: {type: string}
       },
     ))
 
-  it('that is none says what is wrong and harms nobody else', () =>
+  it('that is invalid is reported, without affecting others', () =>
     inFolder(
       {
         'old.json': '{"swagger":"2.0"}',
@@ -150,12 +166,13 @@ name: {type: string}
           .split('')
           .map((name, n) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[n]}`).join(',')}]`)
           .join('\n')}`,
+        'empty.json': JSON.stringify({ openapi: '3.0.0', path: { '/x': operation('x') } }),
         'good.json': document({ '/x': operation('x') }),
       },
       (dir) =>
         withApis(
           Object.fromEntries(
-            ['old.json', 'not.json', 'bad.yaml', 'bomb.yaml', 'gone.json', 'good.json'].map((name) => [
+            ['old.json', 'not.json', 'bad.yaml', 'bomb.yaml', 'gone.json', 'empty.json', 'good.json'].map((name) => [
               name.replace(/\..*/, ''),
               { document: `${dir}/${name}` },
             ]),
@@ -170,6 +187,7 @@ name: {type: string}
               bad: expect.stringMatching(/^The document cannot be used: it is neither JSON nor YAML: .+ at line/),
               bomb: expect.stringMatching(/^The document cannot be used: it is neither JSON nor YAML: Excessive alias/),
               gone: 'The document cannot be used: the file does not exist.',
+              empty: 'The document cannot be used: it describes no operations; check "paths".',
               good: 'ready',
             })
             expect(tool('api_good.x').description).toBe('GET /x')
@@ -178,7 +196,7 @@ name: {type: string}
         ),
     ))
 
-  it('is known at once after a restart, and read again only when it changed', () =>
+  it('is known at once after a restart, and read again only if it changed', () =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
       const kept = memory()
       const entry = { a: { document: `${dir}/api.json` } }
@@ -209,7 +227,7 @@ name: {type: string}
     { operations: [{ name: 'x', path: '/x', method: 'constructor', title: '', description: '', tags: [] }] },
     { parts: null },
     { checkedAt: 'now' },
-  ])('is read again where what is kept of it is not what it should be: %j', (wrong) =>
+  ])('is read again if its stored form is invalid: %j', (wrong) =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
       const kept = memory()
       const entry = { a: { document: `${dir}/api.json` }, b: { document: `${dir}/api.json` } }
@@ -225,7 +243,7 @@ name: {type: string}
     }),
   )
 
-  it('is read again on a reload; a broken one leaves what was there', () =>
+  it('is read again on a reload; a broken one changes nothing', () =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, (dir) => {
       const entry = { a: { document: `${dir}/api.json` } }
       return withApis(entry, async ({ catalog, apis, until }) => {
@@ -245,7 +263,7 @@ name: {type: string}
       })
     }))
 
-  it('on the network is asked for once a day, by its etag', async () => {
+  it('from the network is requested once a day, with its ETag', async () => {
     let paths = { '/x': operation('x') } as object
     const server = await serve(({ headers }, response) => {
       const etag = `"${Object.keys(paths).join()}"`
@@ -273,7 +291,7 @@ name: {type: string}
         entry,
         async ({ catalog, call }) => {
           expect(ids(catalog.snapshot().tools)).toEqual(['api_a.y'])
-          // Servers are relative to where the document was.
+          // Server addresses are relative to that of the document.
           await call('api_a.y').catch(() => undefined)
           expect(server.seen.at(-1)?.url).toBe('/api/y')
         },
@@ -285,7 +303,7 @@ name: {type: string}
   })
 })
 
-describe('a document written to do harm', () => {
+describe('a hostile document', () => {
   const bomb = (levels: number): object => ({
     ...Object.fromEntries(
       Array.from({ length: levels }, (_, i) => [
@@ -299,7 +317,30 @@ describe('a document written to do harm', () => {
     requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { v: schema } } } } },
   })
 
-  it('cannot stop the process by an expression: its arguments pass, and the log says so', async () => {
+  it('uses 2,000 operations, the first that the operator allows', async () => {
+    const paths = Object.fromEntries(
+      Array.from({ length: 2_100 }, (_, n) => [`/p${n}`, { get: { operationId: `o${n}`, responses: {} } }]),
+    )
+    const file = { openapi: '3.1.0', info: { title: 'Many', version: '1' }, paths }
+    await inFolder({ 'api.json': JSON.stringify(file) }, (dir) =>
+      withApis(
+        { many: { document: `${dir}/api.json` }, some: { document: `${dir}/api.json`, allow: ['o2*'] } },
+        async ({ catalog, logged }) => {
+          const { byId, tools } = catalog.snapshot()
+          expect(tools.filter(({ module }) => module === 'api_many')).toHaveLength(2_000)
+          expect(byId.has('api_many.o2000')).toBe(false)
+          expect(byId.has('api_some.o2000')).toBe(true)
+          expect(logged).toContainEqual(
+            expect.objectContaining({
+              message: 'the document has 2100 operations; only the first 2000 are used (openapi.many.allow)',
+            }),
+          )
+        },
+      ),
+    )
+  })
+
+  it('cannot block the process with an expression: its arguments pass, and the log says so', async () => {
     const api = await serve((_request, response) => void response.end('{}'))
     await inFolder(
       {
@@ -311,14 +352,16 @@ describe('a document written to do harm', () => {
       },
       (dir) =>
         withApis({ x: { document: `${dir}/api.json`, baseUrl: api.url } }, async ({ call, tool, logged }) => {
-          const before = performance.now()
-          expect(tool('api_x.re').parse({ q: '!' }).ok).toBe(false)
-          expect((await call('api_x.re', { q: `${'a'.repeat(60)}!` })).isError).toBeUndefined()
-          expect(performance.now() - before).toBeLessThan(3_000)
-          // A second call does not stop the process again.
-          const again = performance.now()
-          expect(tool('api_x.re').parse({ q: `${'a'.repeat(60)}!` }).ok).toBe(true)
-          expect(performance.now() - again).toBeLessThan(100)
+          const first = await costMs(async () => {
+            expect(tool('api_x.re').parse({ q: '!' }).ok).toBe(false)
+            expect((await call('api_x.re', { q: `${'a'.repeat(60)}!` })).isError).toBeUndefined()
+          })
+          expect(first).toBeLessThan(3_000)
+          // A second call does not block the process again.
+          const again = await costMs(() => {
+            expect(tool('api_x.re').parse({ q: `${'a'.repeat(60)}!` }).ok).toBe(true)
+          })
+          expect(again).toBeLessThan(100)
           expect(logged.map((line) => line['message'])).toContain(
             'the arguments of re are not checked here: its schema takes too long',
           )
@@ -326,7 +369,7 @@ describe('a document written to do harm', () => {
     ).finally(api.close)
   })
 
-  it('cannot stop it by references that double: the operation has no schema and is not called', async () => {
+  it('cannot block it with doubling references: the operation has no schema and cannot be called', async () => {
     await inFolder(
       {
         'api.json': document(
@@ -336,9 +379,10 @@ describe('a document written to do harm', () => {
       },
       (dir) =>
         withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ call, logged }) => {
-          const before = performance.now()
-          await expect(call('api_x.bomb', { v: 'x' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
-          expect(performance.now() - before).toBeLessThan(3_000)
+          const ms = await costMs(async () => {
+            await expect(call('api_x.bomb', { v: 'x' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
+          })
+          expect(ms).toBeLessThan(3_000)
           expect(logged.map((line) => line['message'])).toContain(
             'an operation cannot be used: its schema is too large or too deep',
           )
@@ -346,7 +390,7 @@ describe('a document written to do harm', () => {
     )
   })
 
-  it('cannot stop it by parts of parts of parts that are to be made one', async () => {
+  it('cannot block it with deeply nested allOf', async () => {
     const parts = Object.fromEntries(
       Array.from({ length: 12 }, (_, i) => [
         `d${i}`,
@@ -366,9 +410,10 @@ describe('a document written to do harm', () => {
       },
       (dir) =>
         withApis({ x: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9' } }, async ({ tool }) => {
-          const before = performance.now()
-          expect(tool('api_x.wide').input.json).toEqual({ type: 'object' })
-          expect(performance.now() - before).toBeLessThan(3_000)
+          const ms = await costMs(() => {
+            expect(tool('api_x.wide').input.json).toEqual({ type: 'object' })
+          })
+          expect(ms).toBeLessThan(3_000)
         }),
     )
   })
@@ -381,7 +426,7 @@ describe('the credentials of an API', () => {
   })
   const login = { type: 'oauth2', clientId: 'me', clientSecret: 's3cret-value' }
 
-  it('do not go to a token URL of another server that only the document names', async () => {
+  it('are not sent to a token URL of another server that only the document names', async () => {
     const [api, thief] = [await serve(ok), await serve(ok)]
     try {
       const text = document({ '/x': operation('x') }, scheme(`${thief.url}/token`))
@@ -407,7 +452,7 @@ describe('the credentials of an API', () => {
     }
   })
 
-  it('do not go where only a document of the network says the API is', async () => {
+  it('are not sent to a base URL that only a remote document names', async () => {
     const elsewhere = await serve(ok)
     const there = await serve(
       (_request, response) =>
@@ -427,7 +472,7 @@ describe('the credentials of an API', () => {
     }
   })
 
-  it('of a document do not lead to private addresses because the operator gave one', () =>
+  it('do not open private addresses because the operator gave a base URL', () =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
       const { mayBePrivate } = originsOf(
         settingsOf({ a: { document: `${dir}/api.json`, baseUrl: 'http://127.0.0.1:9/api' } })['a'] as ApiSettings,
@@ -437,7 +482,7 @@ describe('the credentials of an API', () => {
     }))
 })
 
-it('a path of a document that leads out of the address of its API is left out', () =>
+it("a path that leads out of the API's address is skipped", () =>
   inFolder(
     {
       'api.json': document({

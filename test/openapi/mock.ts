@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { getHttpOperationsFromSpec } from '@stoplight/prism-http'
 import { createServer as createPrism } from '@stoplight/prism-http-server'
-import { parseText } from '../../src/openapi/document.ts'
+import { parseDocument } from '../../src/openapi/parse-document.ts'
 
 export const fixture = (name: string): string => fileURLToPath(new URL(`../fixtures/openapi/${name}`, import.meta.url))
 
@@ -21,11 +21,11 @@ for (const level of ['trace', 'debug', 'info', 'success', 'start', 'note', 'warn
 quiet['child'] = () => quiet
 
 /**
- * Serves an API as its document describes it, on loopback. Requests that do not fit the document are refused with 4xx,
- * those without the credentials it asks for with 401.
+ * Serves an API on loopback as its document describes it. Rejects requests that violate the document with 4xx, and
+ * requests without credentials with 401.
  */
 export async function serveDocument(file: string): Promise<Mock> {
-  const document = (await parseText(readFileSync(file, 'utf8'))) as Record<string, unknown>
+  const document = (await parseDocument(readFileSync(file, 'utf8'))) as Record<string, unknown>
   const operations = await getHttpOperationsFromSpec(spellOutForms(document))
   const server = createPrism(operations, {
     components: { logger: quiet as never },
@@ -44,7 +44,7 @@ export async function serveDocument(file: string): Promise<Mock> {
   return { url, close: () => server.close() }
 }
 
-/** The mock takes a list in a form for a list only where the document says the default style. */
+/** The mock parses a list in a form only if the document declares the default style. */
 function spellOutForms<Node>(node: Node): Node {
   if (typeof node !== 'object' || node === null) return node
   for (const [key, value] of Object.entries(node)) {
@@ -67,7 +67,7 @@ export interface Seen {
   readonly body: Buffer
 }
 
-/** A server that keeps what it was asked and answers as a test says. */
+/** A server that records requests and answers as a test decides. */
 export async function serve(
   answer: (request: Seen, response: ServerResponse) => void,
 ): Promise<Mock & { readonly seen: readonly Seen[] }> {

@@ -1,17 +1,17 @@
-import { createApproval } from '../../src/approval.ts'
+import { createApproval } from '../../src/app/api-approval-by-trust.ts'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
-import type { McpResult } from '../../src/core/result.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
+import type { McpResult } from '../../src/core/tool-result.ts'
 import type { KeptList } from '../../src/openapi/api.ts'
+import type { Json } from '../../src/openapi/api-document.ts'
 import { type Apis, createApis } from '../../src/openapi/apis.ts'
-import type { Json } from '../../src/openapi/document.ts'
-import { apiOptions, readApi } from '../../src/openapi/options.ts'
+import { apiOptions, readApi } from '../../src/openapi/openapi-options.ts'
 import { createTrust, type Trust } from '../../src/trust/trust.ts'
 import { testContext } from '../context.ts'
 
-/** What survives a restart. */
+/** Data that survives a restart. */
 export const memory = () => ({ lists: new Map<string, KeptList>(), documents: new Map<string, Json>() })
 
 export interface Rig {
@@ -23,7 +23,7 @@ export interface Rig {
   until(state: string): Promise<void>
 }
 
-/** Runs APIs for one test and stops them after it, whatever happens. */
+/** Runs APIs for one test and always stops them afterwards. */
 export async function withApis(
   entries: Readonly<Record<string, object>>,
   test: (rig: Rig) => Promise<void>,
@@ -82,7 +82,7 @@ export async function withApis(
   }
 }
 
-/** @param file of the lock; without one what is approved is forgotten with it */
+/** @param file of the lock; without one, approvals are lost with it */
 export const trustIn = (file: string | undefined): Trust => createTrust({ file, log: silentLog, reserved: new Set() })
 
 export const settingsOf = (entries: Readonly<Record<string, object>>) =>

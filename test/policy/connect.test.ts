@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createConnect } from '../../src/policy/connect.ts'
 
-/** A service on this machine that says hello, and how many came. */
+/** A service on this machine that sends a greeting and counts connections. */
 async function service() {
   const sockets: Socket[] = []
   const server = createServer((socket) => {
@@ -20,7 +20,7 @@ async function service() {
 }
 
 describe('a guarded connection', () => {
-  it('reaches this machine where that is allowed', async () => {
+  it('reaches this machine if allowed', async () => {
     const { port } = await service()
     const connect = createConnect({ allowPrivate: true, setting: 'x.allow' })
     for (const host of ['127.0.0.1', 'localhost']) {
@@ -31,7 +31,7 @@ describe('a guarded connection', () => {
   })
 
   it.each(['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '::1', '::ffff:127.0.0.1', '10.0.0.1', '169.254.169.254'])(
-    'does not reach %s where it is not, and names the setting',
+    'does not reach %s if it is not allowed, and names the setting',
     async (host) => {
       const { port, sockets } = await service()
       await expect(createConnect({ setting: 'x.allow' })(host, port)).rejects.toMatchObject({
@@ -42,7 +42,7 @@ describe('a guarded connection', () => {
     },
   )
 
-  it('refuses a name that leads to this machine, and always where clouds keep credentials', async () => {
+  it('rejects a name that resolves to this machine, and always cloud metadata', async () => {
     const { port, sockets } = await service()
     const lookup = async () => [
       { address: '8.8.8.8', family: 4 },
@@ -56,7 +56,7 @@ describe('a guarded connection', () => {
     expect(sockets).toEqual([])
   })
 
-  it('says what failed: no such place, nobody there, no answer, no longer wanted', async () => {
+  it('says what failed: unknown host, connection refused, timeout, cancelled', async () => {
     const { port } = await service()
     const connect = createConnect({ allowPrivate: true, setting: 'x' })
     for (const [host, wrong] of [

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { compileGlob } from '../../src/policy/glob.ts'
+import { costMs } from '../growth.ts'
 
 describe('file patterns', () => {
   it.each([
@@ -28,15 +29,16 @@ describe('file patterns', () => {
     expect(compileGlob(pattern)(path)).toBe(fits)
   })
 
-  it('take no longer for hostile ones', () => {
-    const began = Date.now()
-    expect(compileGlob(`${'*a'.repeat(200)}b`)('a'.repeat(2_000))).toBe(false)
-    expect(compileGlob(`${'**/'.repeat(200)}b`)('a/'.repeat(500))).toBe(false)
-    expect(() => compileGlob('{a,b}'.repeat(20))).toThrow(RangeError)
-    expect(Date.now() - began).toBeLessThan(1_000)
+  it('take linear time for hostile patterns', async () => {
+    const ms = await costMs(() => {
+      expect(compileGlob(`${'*a'.repeat(200)}b`)('a'.repeat(2_000))).toBe(false)
+      expect(compileGlob(`${'**/'.repeat(200)}b`)('a/'.repeat(500))).toBe(false)
+      expect(() => compileGlob('{a,b}'.repeat(20))).toThrow(RangeError)
+    })
+    expect(ms).toBeLessThan(1_000)
   })
 
-  it('ignore case when told to', () => {
+  it('ignore case on request', () => {
     expect(compileGlob('*.MD', true)('readme.md')).toBe(true)
     expect(compileGlob('*.MD')('readme.md')).toBe(false)
   })

@@ -21,18 +21,18 @@ const over = (options: Partial<PathsOptions> = {}): Paths => createPaths({ roots
 const refusal = (code: string) => expect.objectContaining({ code })
 
 describe('removing', () => {
-  it('takes a file, an empty folder, or with recursive all that is in one', async () => {
+  it('deletes a file, an empty folder, or recursively a whole one', async () => {
     expect(await over().remove('a.txt')).toEqual({ path: 'a.txt', count: 1 })
     await expect(over().remove('dir')).rejects.toMatchObject({
       code: 'E_TOOL_FAILED',
-      message: expect.stringContaining('something in it'),
+      message: expect.stringContaining('not empty'),
     })
     expect(await over().remove('dir', { recursive: true })).toEqual({ path: 'dir', count: 4 })
     await expect(over().remove('dir')).rejects.toEqual(refusal('E_NOT_FOUND'))
     expect(await readdir(root)).toEqual(['kept', 'repo'])
   })
 
-  it('takes a link and not what it leads to, and nothing outside', async () => {
+  it('deletes a link and not its target, and nothing outside', async () => {
     await symlink(join(root, 'dir'), join(root, 'link'))
     await symlink(join(top, 'outside'), join(root, 'dir', 'out'))
     expect(await over().remove('link', { recursive: true })).toEqual({ path: 'link', count: 1 })
@@ -42,7 +42,7 @@ describe('removing', () => {
       await expect(over().remove(path, { recursive: true }), path).rejects.toEqual(refusal('E_PATH_OUTSIDE_ROOT'))
   })
 
-  it('never takes a root, nor a folder that holds something protected, of which nothing is touched', async () => {
+  it('never deletes a root, nor a folder with a protected entry, of which nothing is touched', async () => {
     await writeFile(join(root, 'kept', 'a'), '')
     for (const path of ['.', root, 'dir/..'])
       await expect(over().remove(path, { recursive: true }), path).rejects.toEqual(refusal('E_NOT_REGULAR_FILE'))
@@ -55,13 +55,13 @@ describe('removing', () => {
 })
 
 describe('moving', () => {
-  it('renames files and folders, and makes the folders on the way', async () => {
+  it('renames files and folders, and creates missing folders', async () => {
     expect(await over().move('a.txt', 'new/place/a.txt')).toEqual({ path: 'new/place/a.txt', created: true })
     expect(await over().move('dir', 'new/dir')).toEqual({ path: 'new/dir', created: true })
     expect(await readFile(join(root, 'new/dir/deep/c.txt'), 'utf8')).toBe('gamma')
   })
 
-  it('replaces a file only when told to, and never a folder', async () => {
+  it('replaces a file only if told to, and never a folder', async () => {
     await expect(over().move('a.txt', 'dir/b.txt')).rejects.toMatchObject({ message: "'dir/b.txt' exists already." })
     await expect(over().move('a.txt', 'dir', { overwrite: true })).rejects.toEqual(refusal('E_NOT_REGULAR_FILE'))
     await expect(over().move('dir', 'dir/deep/x')).rejects.toEqual(refusal('E_VALIDATION'))
@@ -69,7 +69,7 @@ describe('moving', () => {
     expect(await readFile(join(root, 'dir/b.txt'), 'utf8')).toBe('alpha')
   })
 
-  it('leads nothing out, nothing in, and nothing past a rule under its old name or its new one', async () => {
+  it('moves nothing out or in, nor past a rule under its old or new name', async () => {
     await symlink(join(top, 'outside'), join(root, 'out'))
     for (const [from, to] of [
       ['a.txt', '../x'],
@@ -93,8 +93,8 @@ describe('moving', () => {
   })
 })
 
-describe('facts', () => {
-  it('are those of what is really there, inside', async () => {
+describe('file facts', () => {
+  it('describe the real file inside the roots', async () => {
     expect(await over().stat('a.txt')).toMatchObject({
       path: 'a.txt',
       kind: 'file',
@@ -115,19 +115,19 @@ describe('facts', () => {
 })
 
 describe('writing', () => {
-  it('can insist that nothing was there, or that it is still what was read', async () => {
+  it('can require that the file is new, or unchanged since it was read', async () => {
     await expect(over().writeFile('a.txt', 'x', { exclusive: true })).rejects.toMatchObject({
       message: "'a.txt' exists already.",
     })
     const { size, mtime } = await over().stat('a.txt')
     await writeFile(join(root, 'a.txt'), 'somebody else')
     await expect(over().writeFile('a.txt', 'x', { expect: { size, mtime } })).rejects.toMatchObject({
-      message: "'a.txt' was changed by somebody else meanwhile.",
+      message: "'a.txt' was changed by another program meanwhile.",
     })
     expect(await readFile(join(root, 'a.txt'), 'utf8')).toBe('somebody else')
   })
 
-  it('takes what arrives in parts, and leaves nothing of what fails on the way', async () => {
+  it('accepts a stream, and leaves nothing behind after a failure', async () => {
     async function* parts(fail: boolean) {
       yield Buffer.from('one ')
       if (fail) throw new Error('cut off')

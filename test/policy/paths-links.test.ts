@@ -40,14 +40,14 @@ describe('absolute rules below a folder that is a link', () => {
         await expect(text(paths, join(top, path)), path).rejects.toMatchObject({ code })
         await expect(paths.writeFile(join(top, path), 'x'), path).rejects.toMatchObject({ code })
       }
-      // Not there yet: it may be made later.
+      // Does not exist yet, but may be created later.
       await expect(paths.writeFile(join(top, 'modules/evil.mjs'), 'x')).rejects.toMatchObject({ code })
     }
     expect((await paths.listFolder('.')).entries.map(({ name }) => name)).toEqual(['a.txt'])
     expect(await readFile(join(real, 'pegboard.json'), 'utf8')).toBe('{}')
   })
 
-  it('hold for what a rule that is a link itself leads to, also when that is not there yet', async () => {
+  it('apply to the target of a linked rule, also if it does not exist yet', async () => {
     await symlink(join(real, 'a.txt'), join(real, '..', 'config.json'))
     await symlink('real/later/b.txt', join(real, '..', 'state.json'))
     const rules = [join(real, '..', 'config.json'), join(real, '..', 'state.json')]
@@ -59,7 +59,7 @@ describe('absolute rules below a folder that is a link', () => {
     await expect(reading.writeFile('a.txt', 'x')).rejects.toEqual(denied)
   })
 
-  it('hold when the link is made after the fence', async () => {
+  it('apply if the link is created afterwards', async () => {
     const paths = createPaths({ roots: [real], denied: [join(real, '..', 'other', 'a.txt')] })
     expect(await text(paths, 'a.txt')).toBe('alpha')
     await symlink(real, join(real, '..', 'other'))
@@ -73,7 +73,7 @@ describe('absolute rules below a folder that is a link', () => {
     expect(await paths.writeFile('state/new', 'x')).toMatchObject({ created: true })
   })
 
-  it('mean a folder whose name looks like a pattern by that name', async () => {
+  it('match a folder literally whose name looks like a pattern', async () => {
     await mkdir(join(real, '[x]', '{a,b}'), { recursive: true })
     await writeFile(join(real, '[x]', '{a,b}', 'token'), 'secret')
     const paths = createPaths({ roots: [home], denied: [join(home, '[x]', '{a,b}')] })
@@ -82,7 +82,7 @@ describe('absolute rules below a folder that is a link', () => {
 })
 
 describe('default rules', () => {
-  it('keep git, shells and sessions from being told what to run', async () => {
+  it('prevent changing what git, shells and sessions run', async () => {
     const paths = createPaths({ roots: [real] })
     for (const path of [
       '.git/config.worktree',
@@ -102,7 +102,7 @@ describe('default rules', () => {
     expect(await paths.writeFile('.gitignore', 'x')).toMatchObject({ created: true })
   })
 
-  it('deny every .env.* but the ones that are samples', async () => {
+  it('deny every .env.* except samples', async () => {
     const paths = createPaths({ roots: [real] })
     for (const name of ['.env.prod', '.env.production.local', '.env.bak', '.Env.Example.Local']) {
       await writeFile(join(real, name), 'K=1')
@@ -115,8 +115,8 @@ describe('default rules', () => {
   })
 })
 
-describe('a folder of many files', () => {
-  it('is listed and walked in parts, so that others get their turn', async () => {
+describe('a large folder', () => {
+  it('is listed and walked in parts, so that other work gets a turn', async () => {
     const count = 5_000
     await mkdir(join(real, 'many'))
     for (let from = 0; from < count; from += 500)

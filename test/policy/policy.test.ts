@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { policyOptions } from '../../src/policy/options.ts'
-import { both, createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
-import { type Actor, matcher } from '../../src/policy/rules.ts'
+import { combinePolicies, createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
+import { policyOptions } from '../../src/policy/policy-options.ts'
+import { type Actor, compilePatterns } from '../../src/policy/policy-rules.ts'
+import { costMs } from '../growth.ts'
 import { makeTool } from '../tools.ts'
 
 describe('a pattern', () => {
   it('matches the whole name, and * any run of characters', () => {
-    const fits = (pattern: string, name: string) => matcher([pattern])(name)
+    const fits = (pattern: string, name: string) => compilePatterns([pattern])(name)
     expect(fits('read', 'read')).toBe(true)
     expect(fits('read', 'read_all')).toBe(false)
     expect(fits('filesystem.*', 'filesystem.read')).toBe(true)
@@ -17,10 +18,11 @@ describe('a pattern', () => {
     expect(fits('a.b', 'axb')).toBe(false)
   })
 
-  it('takes linear time whatever it is', () => {
-    const started = performance.now()
-    expect(matcher([`${'a*'.repeat(2_000)}b`])('a'.repeat(5_000))).toBe(false)
-    expect(performance.now() - started).toBeLessThan(1_000)
+  it('takes linear time for any name', async () => {
+    const ms = await costMs(() => {
+      expect(compilePatterns([`${'a*'.repeat(2_000)}b`])('a'.repeat(5_000))).toBe(false)
+    })
+    expect(ms).toBeLessThan(1_000)
   })
 })
 
@@ -30,9 +32,9 @@ describe('the policy', () => {
     return decision.allow ? 'allowed' : decision.kind
   }
 
-  it('allows everything unless told otherwise', () => expect(kind({})).toBe('allowed'))
+  it('allows everything by default', () => expect(kind({})).toBe('allowed'))
 
-  it('lets blocked beat allowed', () => {
+  it('lets blocked win over allowed', () => {
     const both = { constraints: { db: { allowed_actions: ['drop'], blocked_actions: ['d*'] } } }
     expect(kind(both)).toBe('denied')
     expect(kind({ constraints: { db: { allowed_actions: ['query'] } } })).toBe('denied')
@@ -40,7 +42,7 @@ describe('the policy', () => {
     expect(kind({ constraints: { other: { allowed_actions: [] } } })).toBe('allowed')
   })
 
-  it('blocks a tool by any of its aliases', () => {
+  it('blocks a tool by any alias', () => {
     const tool = makeTool('db.drop', { aliases: ['delete table'] })
     expect(kind({ constraints: { db: { blocked_actions: ['delete table'] } } }, tool)).toBe('denied')
   })
@@ -53,7 +55,7 @@ describe('the policy', () => {
     expect(kind({ maxEffect: 'read' }, makeTool('db.query'))).toBe('allowed')
   })
 
-  it('knows a tool of a server as its clients call it', () => {
+  it('matches a server tool by its exposed name', () => {
     const tool = makeTool('mcp_github.delete_repo', { aliases: ['drop'], name: 'delete_repo' })
     for (const pattern of [
       ...['github.delete_repo', 'GitHub.*', 'github__delete_repo', 'mcp_github__delete_repo', 'github.drop'],
@@ -67,7 +69,7 @@ describe('the policy', () => {
     expect(kind({ deny: ['hub.delete_repo', 'github.delete'] }, tool)).toBe('allowed')
   })
 
-  it('switches off what it shows under an alias, and asks about it as about the tool itself', () => {
+  it('disables a tool shown under an alias, and asks about it as about the tool itself', () => {
     const tool = makeTool('db.drop', { aliases: ['remove'] })
     const constraints = { db: { allowed_actions: ['remove'] } }
     for (const name of ['db.remove', 'remove', 'db.drop'])
@@ -78,7 +80,7 @@ describe('the policy', () => {
     expect(asking.decide(shown)).toMatchObject({ allow: true, ask: { setting: 'policy.default' } })
   })
 
-  it('takes away what a server has beside tools where a list names all of it', () => {
+  it("hides a server's resources if a list names all of it", () => {
     const ann = { profile: 'work', roles: ['ops'] }
     const offers = (settings: PolicySettings, by: Actor = ann) => createPolicy(settings).offers('mcp_docs', by)
     expect(offers({})).toBe(true)
@@ -105,11 +107,11 @@ describe('the policy', () => {
     expect(createPolicy(some).sees('mcp_docs')).toBe(true)
   })
 
-  it('tells what is only switched off', () => {
+  it('reveals what is only disabled', () => {
     for (const name of ['db.drop', 'db__drop', 'drop']) expect(kind({ disabled: [name] })).toBe('disabled')
   })
 
-  it('finds constraint entries that name no tool of their module', () => {
+  it('finds constraint entries that match no tool of their module', () => {
     const policy = createPolicy({ constraints: { db: { allowed_actions: ['qery', 'drop'], blocked_actions: ['x*'] } } })
     expect(policy.unknownActions([makeTool('db.drop')])).toEqual([
       { owner: 'db', action: 'qery' },
@@ -118,7 +120,7 @@ describe('the policy', () => {
   })
 })
 
-describe('what the policy says of a tool', () => {
+describe('a policy decision', () => {
   const said = (settings: PolicySettings, tool = makeTool('db.drop', { effect: 'destructive' }), by?: Actor) => {
     const decision = createPolicy(settings).decide(tool, by)
     return decision.allow ? (decision.ask ? `ask: ${decision.ask.setting}` : 'run') : decision.kind
@@ -136,17 +138,17 @@ describe('what the policy says of a tool', () => {
     ['auto', { ask: named, allow: named }, 'ask: policy.ask'],
     ['block', { ask: named }, 'ask: policy.ask'],
     ['ask', { deny: named, ask: named, allow: named }, 'denied'],
-  ] as const)('with default %s and %j it is: %s [DIG-80]', (fallback, lists, outcome) =>
+  ] as const)('with default %s and %j is: %s [DIG-80]', (fallback, lists, outcome) =>
     expect(said({ default: fallback, ...lists })).toBe(outcome),
   )
 
-  it('counts the same in whatever order the lists name it, wildcard or exact [CFG-05]', () => {
+  it('does not depend on the order of the lists, with or without wildcards [CFG-05]', () => {
     expect(said({ allow: ['db.drop'], deny: ['*'] })).toBe('denied')
     expect(said({ allow: ['*'], deny: ['db.drop'] })).toBe('denied')
     expect(said({ allow: [{ module: 'db' }], ask: ['*.drop'] })).toBe('ask: policy.ask')
   })
 
-  it('takes rules by module, action, effect, role and profile, all of which have to fit', () => {
+  it('uses rules by module, action, effect, role and profile, all of which must match', () => {
     const by = (roles: string[], profile = 'default') => ({ roles, profile })
     const github = makeTool('mcp_github.delete_repo', { effect: 'destructive', origin: 'upstream' })
     expect(said({ deny: [{ module: 'github', actions: 'delete_*' }] }, github)).toBe('denied')
@@ -161,7 +163,7 @@ describe('what the policy says of a tool', () => {
     expect(said(guests, github, by([], 'work'))).toBe('run')
   })
 
-  it('forbids by any name of a tool, and permits by its own alone', () => {
+  it('denies by any name of a tool, and permits only by its own', () => {
     const tool = makeTool('db.drop', { aliases: ['read'], effect: 'destructive' })
     expect(said({ ask: ['READ'] }, tool)).toBe('ask: policy.ask')
     expect(said({ default: 'block', allow: ['read'] }, tool)).toBe('denied')
@@ -169,21 +171,21 @@ describe('what the policy says of a tool', () => {
       expect(said({ default: 'block', allow: [name] }, tool)).toBe('run')
   })
 
-  it('does not take the word of a server that its tool only reads, where something is permitted for that', () => {
+  it("ignores a server's read-only claim in rules that permit", () => {
     const reads: PolicySettings = { default: 'ask', allow: [{ effects: ['read'] }] }
     expect(said(reads, makeTool('files.read'))).toBe('run')
-    expect(said(reads, makeTool('mcp_x.get', { origin: 'upstream', hearsay: true }))).toBe('ask: policy.default')
+    expect(said(reads, makeTool('mcp_x.get', { origin: 'upstream', unverifiedRead: true }))).toBe('ask: policy.default')
     expect(said({ maxEffect: 'read', allow: ['*'] })).toBe('denied')
   })
 
-  it('hides tools until something allows them [DIG-27]', () => {
+  it('hides tools until something allows them', () => {
     const hidden = { hidden: [{ module: 'db' }] }
     expect(said(hidden)).toBe('denied')
     expect(said({ ...hidden, allow: ['db.drop'] })).toBe('run')
     expect(said({ ...hidden, allow: ['db.drop'], deny: ['db.drop'] })).toBe('denied')
   })
 
-  it('says why, with the setting and what the operator wrote', () => {
+  it("has a reason with the setting and the operator's text", () => {
     const decide = (settings: PolicySettings) => createPolicy(settings).decide(makeTool('db.drop'))
     expect(decide({ deny: [{ module: 'db', reason: 'production' }] })).toMatchObject({
       reason: 'matched by policy.deny: production',
@@ -194,17 +196,17 @@ describe('what the policy says of a tool', () => {
     })
   })
 
-  it('forbids nothing of an owner that no rule is about, so that its tools need not be made', () => {
+  it('is not needed for owners that no rule names, so that their tools need not be created', () => {
     const policy = createPolicy({ deny: [{ module: 'mail' }, { module: 'git', actions: ['push'] }], ask: ['*'] })
     expect(['mail', 'git', 'mcp_git', 'web'].map(policy.allowsAll)).toEqual([false, false, false, true])
     expect(['mail', 'git'].map((owner) => policy.sees(owner))).toEqual([false, true])
     expect(createPolicy({ default: 'block' }).allowsAll('web')).toBe(false)
   })
 
-  it('of a file and a profile asks where one of them does, and takes the stricter wire', () => {
+  it('of file and profile asks if either does, and uses the stricter tripwire', () => {
     const file = createPolicy({ ask: ['db.drop'], tripwires: { db: 'redact' } })
     const profile = createPolicy({ default: 'ask', allow: ['db.*'], tripwire: 'throw', where: 'profiles.work.' })
-    const policy = both(file, profile)
+    const policy = combinePolicies(file, profile)
     const setting = (id: string) => {
       const decision = policy.decide(makeTool(id))
       return decision.allow && decision.ask?.setting
@@ -215,12 +217,12 @@ describe('what the policy says of a tool', () => {
       'profiles.work.policy.default',
     ])
     expect(policy.tripwire({ module: 'db' })).toBe('throw')
-    expect(both(file, createPolicy()).tripwire({ module: 'db', tripwire: 'throw' })).toBe('redact')
+    expect(combinePolicies(file, createPolicy()).tripwire({ module: 'db', tripwire: 'throw' })).toBe('redact')
   })
 })
 
-describe('the keys of other servers', () => {
-  it('mean the same as ours', () => {
+describe('policy keys of other servers', () => {
+  it("mean the same as Pegboard's", () => {
     const read = policyOptions.parse({
       default_policy: 'approve',
       max_risk_level: 'medium',
@@ -242,7 +244,7 @@ describe('the keys of other servers', () => {
     })
   })
 
-  it('are refused like ours when they are wrong', () => {
+  it("are rejected like Pegboard's when invalid", () => {
     const bad = [
       { default_policy: 'maybe' },
       { approval_timeout: 5 },

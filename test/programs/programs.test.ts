@@ -14,7 +14,7 @@ const cwd = tmpdir()
 const node = process.execPath
 
 describe('programs of tools', () => {
-  it('get a short environment, what they name and what they ask for', async () => {
+  it('get a short environment, plus the variables they name and request', async () => {
     const made = programs({ PATH: process.env['PATH'], SECRET_TOKEN: 'canary', WANTED: 'w' })
     expect(Object.keys(made.environment())).toEqual(['PATH'])
     expect(made.environment(['WANTED', 'MISSING'])).toMatchObject({ WANTED: 'w' })
@@ -36,7 +36,7 @@ describe('programs of tools', () => {
     expect(JSON.parse(text)).toEqual([null, 'w', 'm'])
   })
 
-  it('that cannot start say so in words', async () => {
+  it('that cannot start report why', async () => {
     const made = programs()
     await expect(made.start({ command: 'no-such-program-anywhere', cwd })).rejects.toMatchObject({
       code: 'E_NOT_FOUND',
@@ -44,7 +44,7 @@ describe('programs of tools', () => {
     await expect(made.start({ command: node, cwd: '/no/such/folder' })).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
   })
 
-  it.runIf(canLimit)('end when they are told to, though no file can be opened to see what they started', async () => {
+  it.runIf(canLimit)('end on request even without free descriptors', async () => {
     const program = await programs().start({ command: node, args: ['-e', 'setTimeout(() => 0, 60_000)'], cwd })
     const free = useUpDescriptors()
     onTestFinished(free)
@@ -52,9 +52,9 @@ describe('programs of tools', () => {
     expect((await program.ended).code).toBeNull()
   })
 
-  it.runIf(canLimit)('say so when no file can be opened to see what they use', async () => {
+  it.runIf(canLimit)('report that usage cannot be read without free descriptors', async () => {
     const program = await programs().start({ command: node, args: ['-e', 'setTimeout(() => 0, 60_000)'], cwd })
-    // What earlier programs had open is closed a moment later, and would be room.
+    // Descriptors of earlier programs close a moment later and would be free.
     await new Promise((resolve) => setTimeout(resolve, 300))
     const free = useUpDescriptors()
     onTestFinished(free)
@@ -64,7 +64,7 @@ describe('programs of tools', () => {
     expect((await program.usage()).processes).toBe(1)
   })
 
-  it.runIf(process.platform !== 'win32')('tell what all of theirs use together', async () => {
+  it.runIf(process.platform !== 'win32')('report the total resource use of all their processes', async () => {
     const program = await programs().start({ command: '/bin/sh', args: ['-c', 'sleep 100 & sleep 100 & wait'], cwd })
     await expect.poll(async () => (await program.usage()).processes).toBe(3)
     expect((await program.usage()).bytes).toBeGreaterThan(500_000)
@@ -72,7 +72,7 @@ describe('programs of tools', () => {
     expect(await program.usage()).toEqual({ processes: 0, bytes: 0 })
   })
 
-  it.runIf(process.platform !== 'win32')('have processes that are listed and signalled, and no others', async () => {
+  it.runIf(process.platform !== 'win32')('list and signal their own processes, and no others', async () => {
     const program = await programs().start({ command: '/bin/sh', args: ['-c', 'sleep 100 & wait; sleep 100'], cwd })
     await expect.poll(async () => (await program.list()).map(({ command }) => command)).toContain('sleep 100')
     const child = (await program.list()).find(({ command }) => command === 'sleep 100')
@@ -90,7 +90,7 @@ describe('programs of tools', () => {
     expect(program.signal(program.pid, 'SIGTERM')).toBe(false)
   })
 
-  it('end when all are stopped, and none starts after that', async () => {
+  it('end when all are stopped, and none starts afterwards', async () => {
     const made = programs()
     const script = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)`
     const program = await made.start({ command: node, args: ['-e', script], cwd })

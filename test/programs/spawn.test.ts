@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { createFrames } from '../../src/core/frames.ts'
+import { createLineReader } from '../../src/core/line-reader.ts'
 import { childEnvironment, isMissing, parseEnvFile, spawnPlan } from '../../src/programs/spawn.ts'
 
-describe('the environment of a child', () => {
-  it('is what programs need, what the entry names, and nothing else of ours', () => {
+describe("a child's environment", () => {
+  it('contains what programs need and the entry names, and nothing else', () => {
     const ours = {
       PATH: '/bin',
       HOME: '/home/a',
@@ -24,7 +24,7 @@ describe('the environment of a child', () => {
     })
   })
 
-  it('has the Windows names on Windows, whatever their case', () => {
+  it('has the Windows variables on Windows, in any case', () => {
     expect(
       childEnvironment({ Path: 'C:\\bin', SystemRoot: 'C:\\Windows', HOME: 'x', SECRET: 's' }, {}, 'win32'),
     ).toEqual({
@@ -43,7 +43,7 @@ describe('the environment of a child', () => {
 })
 
 describe('a program', () => {
-  it('is missing when no folder of its PATH has it, or none is where it should be', () => {
+  it('is missing if it is in no folder of PATH, or not at its path', () => {
     const env = { PATH: '/no-such-folder:/bin' }
     expect(isMissing('sh', env, undefined, 'linux')).toBe(false)
     expect(isMissing('no-such-program', env, undefined, 'linux')).toBe(true)
@@ -52,14 +52,14 @@ describe('a program', () => {
     expect(isMissing('./sh', env, '/dev', 'linux')).toBe(true)
   })
 
-  it('may be anywhere where there is no PATH, and on Windows', () => {
+  it('may be anywhere without PATH, and on Windows', () => {
     expect(isMissing('no-such-program', {}, undefined, 'linux')).toBe(false)
     expect(isMissing('no-such-program', { PATH: '/bin' }, undefined, 'win32')).toBe(false)
   })
 })
 
-describe('how a program is started', () => {
-  it('is without a shell, in a process group of its own', () => {
+describe('starting a program', () => {
+  it('uses no shell and a separate process group', () => {
     expect(spawnPlan('npx', ['-y', '$(x)'], {}, 'linux')).toEqual({
       file: 'npx',
       args: ['-y', '$(x)'],
@@ -69,7 +69,7 @@ describe('how a program is started', () => {
 
   const env = { Path: 'C:\\node;C:\\tools', PATHEXT: '.COM;.EXE;.BAT;.CMD', ComSpec: 'C:\\Windows\\cmd.exe' }
 
-  it('on Windows finds npx to be a batch file and quotes its arguments for cmd.exe', () => {
+  it('on Windows quotes the arguments of batch files such as npx for cmd.exe', () => {
     const plan = spawnPlan(
       'npx',
       ['-y', 'a b', 'x&calc', '"q"', '100%'],
@@ -89,18 +89,18 @@ describe('how a program is started', () => {
     })
   })
 
-  it('on Windows starts real programs directly', () => {
+  it('on Windows starts executables directly', () => {
     const plan = spawnPlan('node', ['x&y'], env, 'win32', (file) => file === 'C:\\tools\\node.exe')
     expect(plan).toEqual({ file: 'C:\\tools\\node.exe', args: ['x&y'], options: { windowsHide: true, shell: false } })
     expect(spawnPlan('missing', [], env, 'win32', () => false).file).toBe('missing')
   })
 })
 
-describe('lines from a stream', () => {
+describe('lines of a stream', () => {
   const read = (maxBytes: number, ...chunks: string[]) => {
     const lines: string[] = []
     const dropped: string[][] = []
-    const push = createFrames(maxBytes, {
+    const push = createLineReader(maxBytes, {
       frame: (line) => lines.push(line.toString()),
       oversize: (head, tail, bytes) => dropped.push([head.toString(), tail.toString(), String(bytes)]),
     })
@@ -115,9 +115,9 @@ describe('lines from a stream', () => {
     expect(read(100, ...'ab\ncd\n').lines).toEqual(['ab', 'cd'])
   })
 
-  it('that a handler throws at leave nothing to the next and do not hide the others', () => {
+  it('are independent of each other when a handler throws', () => {
     const lines: string[] = []
-    const push = createFrames(100, {
+    const push = createLineReader(100, {
       frame(line) {
         if (line.toString() === 'bad') throw new TypeError('no')
         lines.push(line.toString())
@@ -130,7 +130,7 @@ describe('lines from a stream', () => {
     expect(lines).toEqual(['good', 'half'])
   })
 
-  it('that are too long are dropped, their ends kept, and the next one is read', () => {
+  it('that are too long are dropped except their ends, and the next one is read', () => {
     expect(read(10, 'abcdefgh', 'ijklmn', 'op\nnext\n')).toEqual({
       lines: ['next'],
       dropped: [['abcdefgh', 'abcdefghijklmnop', '16']],

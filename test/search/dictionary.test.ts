@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createDictionary, DICTIONARY_SECTIONS } from '../../src/search/dictionary.ts'
-import { packSections, unpackSections } from '../../src/search/sections.ts'
+import { packSections, unpackSections } from '../../src/search/packed-sections.ts'
 
 describe('createDictionary', () => {
-  it('numbers words as they come', () => {
+  it('numbers words in order of arrival', () => {
     const dictionary = createDictionary()
     expect(['read', 'данные', 'read', '文件', ''].map(dictionary.add)).toEqual([0, 1, 0, 2, 3])
     expect([0, 1, 2, 3].map(dictionary.wordOf)).toEqual(['read', 'данные', '文件', ''])
@@ -12,7 +12,7 @@ describe('createDictionary', () => {
     expect(dictionary.size).toBe(4)
   })
 
-  it('keeps thousands apart, before and after being saved', () => {
+  it('distinguishes thousands, before and after saving', () => {
     const dictionary = createDictionary()
     const words = Array.from({ length: 5000 }, (_, n) => `w${n.toString(36)}`)
     for (const word of words) dictionary.add(word)
@@ -34,7 +34,7 @@ describe('createDictionary', () => {
     expect([...dictionary.withInitialOf('ф')].map(([word]) => word)).toEqual(['файл', 'фото'])
   })
 
-  it('cuts what is no word', () => {
+  it('cuts overlong words', () => {
     const dictionary = createDictionary()
     dictionary.add('x'.repeat(100_000))
     expect(dictionary.wordOf(0)).toHaveLength(1024)

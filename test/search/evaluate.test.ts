@@ -26,7 +26,7 @@ describe('metrics', () => {
     expect(ndcgAt(['x'], relevant, 10)).toBe(0)
   })
 
-  it('reciprocal rank looks at the first relevant tool', () => {
+  it('reciprocal rank uses the first relevant tool', () => {
     expect(reciprocalRank(['x', 'y', 'b', 'a'], relevant)).toBeCloseTo(1 / 3)
     expect(reciprocalRank(['x'], relevant)).toBe(0)
   })
@@ -49,9 +49,12 @@ describe('evaluate', () => {
     { id: '3', query: 'wants nothing', relevant: [] },
     { id: '4', query: 'silence', relevant: [] },
   ]
-  const answering = (answer: (query: string) => string[]) => ({ load: () => undefined, query: answer })
+  const answering = (answer: (query: string) => string[]) => ({
+    load: () => undefined,
+    query: (query: string) => ({ ids: answer(query) }),
+  })
 
-  it('loads the corpus once, asks everything and averages over the labelled queries', async () => {
+  it('loads the corpus once, runs all queries and averages over the labelled ones', async () => {
     const loaded: string[] = []
     const asked: string[] = []
     let nowMs = 0
@@ -63,7 +66,7 @@ describe('evaluate', () => {
         query: (query) => {
           asked.push(query)
           nowMs += 2
-          return ['s::a', 's::b']
+          return { ids: ['s::a', 's::b'] }
         },
       },
       { nowMs: () => nowMs },
@@ -81,12 +84,15 @@ describe('evaluate', () => {
     })
   })
 
-  it('waits for a search that answers later', async () => {
-    const report = await evaluate(tools, queries, { load: async () => undefined, query: async () => ['s::a'] })
+  it('waits for an asynchronous search', async () => {
+    const report = await evaluate(tools, queries, {
+      load: async () => undefined,
+      query: async () => ({ ids: ['s::a'] }),
+    })
     expect(report.recall[1]).toBe(0.5)
   })
 
-  it('tells both mistakes: answering what has no answer, and refusing what has one', async () => {
+  it('reports both errors: answers without a relevant tool, and missing answers', async () => {
     const search = answering((query) => (query === 'wants a' || query === 'silence' ? [] : ['s::b']))
     const report = await evaluate(tools, queries, search)
     expect(report.noMatch).toEqual({ queries: 2, answered: 0.5 })
@@ -105,22 +111,38 @@ describe('evaluate', () => {
     ])
   })
 
-  it('keeps what each query got', async () => {
+  it('returns the result of each query', async () => {
     const { rows } = await evaluate(
       tools,
       queries.slice(0, 2),
       answering(() => ['x', 's::b']),
     )
     expect(rows).toEqual([
-      { id: '1', query: 'wants a', relevant: ['s::a'], lang: 'en', answers: ['x', 's::b'], ranks: [0] },
-      { id: '2', query: 'wants b', relevant: ['s::b'], lang: 'fr', answers: ['x', 's::b'], ranks: [2] },
+      {
+        id: '1',
+        query: 'wants a',
+        relevant: ['s::a'],
+        lang: 'en',
+        answers: ['x', 's::b'],
+        unlikely: false,
+        ranks: [0],
+      },
+      {
+        id: '2',
+        query: 'wants b',
+        relevant: ['s::b'],
+        lang: 'fr',
+        answers: ['x', 's::b'],
+        unlikely: false,
+        ranks: [2],
+      },
     ])
   })
 
-  it('hands over what the server says about itself', async () => {
+  it("passes on the server's description", async () => {
     const seen: unknown[] = []
     const load = (sources: readonly object[]) => void seen.push(...sources)
-    await evaluate(tools, [], { load, query: () => [] })
+    await evaluate(tools, [], { load, query: () => ({ ids: [] }) })
     expect(seen).toMatchObject([{ id: 's::a' }, { id: 's::b', moduleDescription: 'S.' }])
     expect(seen[0]).not.toHaveProperty('moduleDescription')
   })
@@ -134,14 +156,14 @@ describe('evaluate', () => {
     expect(report).toMatchObject({ queries: 0, ndcg10: 0, refused: 0, latencyMs: { p50: 0, p95: 0 } })
   })
 
-  it('ends when told to', async () => {
+  it('stops on abort', async () => {
     const stop = new AbortController()
     const slow = {
       load: () => undefined,
       query: async () => {
         stop.abort(new Error('enough'))
         await new Promise((done) => setTimeout(done, 120))
-        return []
+        return { ids: [] }
       },
     }
     await expect(evaluate(tools, queries, slow, { signal: stop.signal })).rejects.toThrow('enough')
@@ -149,7 +171,7 @@ describe('evaluate', () => {
 })
 
 describe('macro average', () => {
-  it('counts each corpus the same and leaves out those without labelled queries', () => {
+  it('weights each corpus equally and ignores those without labelled queries', () => {
     const scores = (queries: number, value: number) => ({
       queries,
       recall: { 1: value, 3: value, 5: value, 10: value },
@@ -167,7 +189,7 @@ describe('distractors', () => {
   const queries = [{ id: '1', query: 'history', relevant: ['git::git_log'] }]
   const names = (pool: readonly { readonly id: string }[]) => pool.map(({ id }) => id)
 
-  it('are never namesakes of a relevant tool, whatever the letter case or server prefix', () => {
+  it('never have the name of a relevant tool, whatever the case or server prefix', () => {
     const candidates = [
       tool('other', 'GIT_LOG'),
       tool('other', 'log'),
@@ -177,12 +199,12 @@ describe('distractors', () => {
     expect(names(distractorsFor(tools, queries, candidates))).toEqual(['other::git_diff', 'other::logs'])
   })
 
-  it('are never there twice', () => {
+  it('are never duplicates', () => {
     const candidates = [tool('mail', 'send'), tool('a', 'b'), tool('a', 'b')]
     expect(names(distractorsFor(tools, queries, candidates))).toEqual(['a::b'])
   })
 
-  it('are the same sample every time when there are too many', () => {
+  it('are a reproducible sample if there are too many', () => {
     const candidates = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => tool('x', name))
     const sample = names(distractorsFor(tools, queries, candidates, 3))
     expect(sample).toHaveLength(3)

@@ -1,4 +1,4 @@
-import type { SearchSource } from '../../src/search/document.ts'
+import type { SearchSource } from '../../src/search/search-document.ts'
 
 /** A tool of a drop-in module, as search sees it. */
 export function toolOf(id: string, description: string, more: Partial<SearchSource> = {}): SearchSource {
@@ -20,7 +20,7 @@ export function toolOf(id: string, description: string, more: Partial<SearchSour
 
 const takes = (properties: Record<string, unknown>) => ({ inputJson: { type: 'object', properties } })
 
-/** A small catalogue of the usual kinds of tools. */
+/** A small catalogue of typical tools. */
 export const CATALOGUE: readonly SearchSource[] = [
   toolOf('filesystem.read', 'Read a text file and return its content.', {
     aliases: ['lire', 'lire fichier', 'read file'],

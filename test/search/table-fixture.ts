@@ -1,6 +1,6 @@
-import { hashOf } from '../../src/search/pieces.ts'
-import { type EmbeddingTable, openTable, packTable, type TableSettings } from '../../src/search/table.ts'
+import { type EmbeddingTable, openTable, packTable, type TableSettings } from '../../src/search/embedding-table.ts'
 import { stemOf } from '../../src/search/tokenize.ts'
+import { hashOf } from '../../src/search/word-pieces.ts'
 
 /** Words of a group mean the same; groups have nothing in common. */
 const MEANINGS = [
@@ -23,13 +23,13 @@ const DIMS = 16
 export interface TableFixture {
   readonly id?: string
   readonly meanings?: readonly (readonly string[])[]
-  /** Below this relevance nothing is answered. */
+  /** Results below this relevance are dropped. */
   readonly least?: number
-  /** What every stem weighs in a query. */
+  /** Weight of every stem in a query. */
   readonly queryWeight?: number
 }
 
-/** A model made by hand, in the format of the real one: every group of words is an axis, and other words mean nothing. */
+/** A hand-made model in the format of the real one: every group of words is an axis, and other words have no vector. */
 export function packedTable({
   id = 'by-hand',
   meanings = MEANINGS,
@@ -60,6 +60,7 @@ export function packedTable({
       effects: [0, 0],
       module: [0, 0],
       context: [0, 0],
+      requests: [0, 0],
     },
     fusion: {
       rank: { lexical: 2, lexicalShare: 1, cosine: 4, covered: 1, nameCovered: 1 },
@@ -75,5 +76,5 @@ export function packedTable({
   })
 }
 
-/** That model, opened. */
+/** The opened model. */
 export const tableByHand = (fixture: TableFixture = {}): EmbeddingTable => openTable(packedTable(fixture))

@@ -8,7 +8,7 @@ describe('wordsOf', () => {
     expect(texts('list_issues delete-file github.get')).toEqual(['list', 'issues', 'delete', 'file', 'github', 'get'])
   })
 
-  it('keeps a camelCase or digit-joined word whole and names its pieces', () => {
+  it('keeps a camelCase or digit-joined word and lists its parts', () => {
     expect(wordsOf('listIssues HTTPServer base64 s3')).toEqual([
       { text: 'listissues', parts: ['list', 'issues'] },
       { text: 'httpserver', parts: ['http', 'server'] },
@@ -17,7 +17,7 @@ describe('wordsOf', () => {
     ])
   })
 
-  it('lowers case, strips accents and folds wide and joined letters', () => {
+  it('lowers case, removes accents and folds wide and joined letters', () => {
     expect(texts('Données ÉCRIRE Straße cœur ＦＩＬＥ')).toEqual(['donnees', 'ecrire', 'strasse', 'coeur', 'file'])
   })
 
@@ -25,14 +25,14 @@ describe('wordsOf', () => {
     expect(texts('a b 本 c')).toEqual(['本'])
   })
 
-  it('cuts Han, kana, Hangul and Thai into overlapping pairs', () => {
+  it('splits Han, kana, Hangul and Thai into overlapping pairs', () => {
     expect(texts('读取文件')).toEqual(['读取', '取文', '文件'])
     expect(texts('ファイルを')).toEqual(['ファ', 'ァイ', 'イル', 'ルを'])
     expect(texts('파일을')).toEqual(['파일', '일을'])
     expect(texts('PDF文件')).toEqual(['pdf', '文件'])
   })
 
-  it('reads Cyrillic, Greek and Devanagari words whole', () => {
+  it('keeps Cyrillic, Greek and Devanagari words', () => {
     expect(texts('Прочитать файл αρχείο फ़ाइल')).toEqual(
       ['прочитать', 'фаил', 'αρχειο', 'फ़ाइल'].map((w) => w.normalize('NFC')),
     )
@@ -43,11 +43,11 @@ describe('wordsOf', () => {
     expect(texts('קְרָא')).toEqual(['קרא'])
   })
 
-  it('knows the Turkish letters i', () => {
+  it('handles the Turkish letters i', () => {
     expect(texts('SİLİNDİ ısı')).toEqual(['silindi', 'isi'])
   })
 
-  it('leaves emoji, control characters and halves of characters out', () => {
+  it('drops emoji, control characters and lone surrogates', () => {
     expect(texts('🦜file🦜 \u0000read\u0007 \ud800list\udc00')).toEqual(['file', 'read', 'list'])
   })
 
@@ -57,14 +57,14 @@ describe('wordsOf', () => {
 })
 
 describe('isFaint', () => {
-  it('holds stems of how one asks, and no act or thing', () => {
+  it('contains stems of question words, and no action or thing', () => {
     for (const word of ['help', 'information', 'trying']) expect(isFaint(stemOf(word)), word).toBe(true)
     for (const word of ['list', 'delete', 'file', 'search']) expect(isFaint(stemOf(word)), word).toBe(false)
   })
 })
 
 describe('stemOf', () => {
-  it('takes a short word in -er for a thing of its own, not for a doer', () => {
+  it('keeps a short word in -er as its own stem', () => {
     expect(stemOf('server')).not.toBe(stemOf('serve'))
     expect(stemOf('docker')).not.toBe(stemOf('dock'))
   })
@@ -83,12 +83,12 @@ describe('stemOf', () => {
     ['supprimer', 'supprime'],
     ['chercher', 'cherche'],
     ['fichiers', 'fichier'],
-  ])('gives %s and %s one stem', (inflected, plain) => {
+  ])('gives %s and %s the same stem', (inflected, plain) => {
     expect(stemOf(inflected)).toBe(stemOf(plain))
   })
 
   it.each(['status', 'address', 'this', 'news', '文件'])(
-    'does not take %s for an inflection of something shorter',
+    'does not treat %s as an inflection of a shorter word',
     (word) => {
       expect(stemOf(word).length).toBeGreaterThanOrEqual(word.length - 1)
     },

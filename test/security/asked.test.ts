@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { hasPrefix } from '../../modules/web/client.ts'
-import { createFetch } from '../../src/policy/fetch.ts'
+import { createFetch } from '../../src/policy/guarded-fetch.ts'
 import { open } from '../modules/web-servers.ts'
 import { filesIn, serve } from '../openapi/mock.ts'
 import { withApis } from '../openapi/rig.ts'
 
-// What a model may put into requests to others, and what others may send back.
+// Attacks through requests of a model to other servers, and through the answers.
 
 const string = { schema: { type: 'string' } }
 const DOCUMENT = {
@@ -64,7 +64,7 @@ async function things(
   }
 }
 
-test('a value that climbs out of its path is refused, also where its slashes are written as %2F', () =>
+test('rejects a value that leaves its path, also with slashes written as %2F', () =>
   things(async (asked) => {
     for (const id of [
       '../admin',
@@ -85,21 +85,21 @@ test('a value that climbs out of its path is refused, also where its slashes are
     expect((await asked('get', { id: '?a#b//host' })).url).toBe('/v1/things/%3Fa%23b%2F%2Fhost')
   }))
 
-test('a value whose reserved characters stay begins no other parameter', () =>
+test('a value with reserved characters cannot start another parameter', () =>
   things(async (asked) => {
     expect((await asked('get', { id: '1', q: 'a&admin=true' })).url).toBe('/v1/things/1?q=a%26admin=true')
     expect((await asked('get', { id: '1', q: '1+1#x' })).url).toBe('/v1/things/1?q=1%2B1%23x')
     expect((await asked('get', { id: '1', q: 'a/b:c,d' })).url).toBe('/v1/things/1?q=a/b:c,d')
   }))
 
-test('a key that goes in a cookie is the only one of its name', () =>
+test('sends a key in a cookie once per name', () =>
   things(async (asked) => {
     expect((await asked('get', { id: '1', key: 'of-the-model', theme: 'dark' })).cookie).toBe(
       'theme=dark; key=of-the-operator',
     )
   }))
 
-test('a prefix is no prefix of an address that climbs out of it in the eyes of those who decode it', () => {
+test('a URL prefix does not match an address that leaves it after decoding', () => {
   const prefix = 'https://api.example.com/v1/'
   for (const path of ['..%2fadmin', 'a%2F..%2F..%2fadmin', '..%5Cadmin', '%2e%2e%2fadmin', 'a/%2E.%2fb', 'x%2f..'])
     expect(hasPrefix(prefix + path, prefix), path).toBe(false)
@@ -107,8 +107,8 @@ test('a prefix is no prefix of an address that climbs out of it in the eyes of t
     expect(hasPrefix(prefix + path, prefix), path).toBe(true)
 })
 
-test('an answer packed twice is held to its limit between the layers, too', async () => {
-  // Twenty bytes each that come to nothing: forty megabytes of them, and no byte in the end.
+test('limits a response that is compressed twice, also between the layers', async () => {
+  // Forty megabytes between the layers, from members that decompress to nothing.
   const nothing = gzipSync('')
   const bomb = gzipSync(Buffer.alloc(2_000_000 * nothing.length, nothing))
   expect(bomb.length).toBeLessThan(1_000_000)
@@ -126,7 +126,7 @@ test('an answer packed twice is held to its limit between the layers, too', asyn
   await expect(answer.text()).rejects.toMatchObject({ code: 'E_TOO_LARGE' })
 })
 
-test('a login goes to no address that it is not for, where a redirect of its own server leads there', async () => {
+test('sends a login to no other address, even if its own server redirects there', async () => {
   const asked: string[] = []
   const server = createServer((request, answer) => {
     asked.push(`${request.url} ${request.headers.authorization ?? ''}`.trim())

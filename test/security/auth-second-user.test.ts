@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createTokenStore } from '../../src/upstream/oauth/store.ts'
+import { createTokenStore } from '../../src/upstream/oauth/grant-store.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { cli, place, run, serveHttp } from '../process.ts'
@@ -11,15 +11,15 @@ const POSIX = process.platform !== 'win32'
 const ROOT = process.getuid?.() === 0
 const MODULE = `export default { name: 'mine', description: 'x', tools: { a: { description: 'x', run: () => 'ran' } } }`
 
-/** How serving ends that refuses to begin. */
+/** The error of a server that refuses to start. */
 const refusal = (config: string, env: Record<string, string | undefined>, ...flags: string[]): Promise<string> =>
   run(process.execPath, [cli, 'serve', '--http', '--port', '0', ...flags, '--config', config], { env }).then(
     () => 'it served',
     (error: { stderr: string }) => error.stderr,
   )
 
-describe.runIf(POSIX)('files that another user of the machine may write', () => {
-  it('stops serving over HTTP for the folder of the configuration, the modules folder and the lock file', async () => {
+describe.runIf(POSIX)('files that another user of the machine can write', () => {
+  it('prevent serving over HTTP: configuration folder, modules folder and lock file', async () => {
     const here = place({}, { 'mine.mjs': MODULE })
     const lock = join(here.dir, 'pegboard.lock.json')
     writeFileSync(lock, '{}')
@@ -40,7 +40,7 @@ describe.runIf(POSIX)('files that another user of the machine may write', () => 
     await serveHttp(here, '0', ['--insecure-permissions'])
   })
 
-  it('does not run a module, in whatever way it is served', async () => {
+  it('prevent running a module, however it is loaded', async () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'modules'))
     writeFileSync(join(dir, 'modules/mine.mjs'), MODULE)
@@ -49,13 +49,13 @@ describe.runIf(POSIX)('files that another user of the machine may write', () => 
     expect(app.failed()).toEqual([
       expect.objectContaining({
         file: 'mine.mjs',
-        error: expect.stringContaining('everybody on this machine may write it'),
+        error: expect.stringContaining('every user of this machine can write it'),
       }),
     ])
     expect(app.catalog.snapshot().byId.has('mine.a')).toBe(false)
   })
 
-  it('does not start a server whose program or env file they are', async () => {
+  it('prevent starting a server if they are its program or env file', async () => {
     const dir = temporaryFolder()
     writeFileSync(join(dir, 'server.mjs'), '')
     chmodSync(join(dir, 'server.mjs'), 0o666)
@@ -72,11 +72,11 @@ describe.runIf(POSIX)('files that another user of the machine may write', () => 
     )
     await app.settled(10_000)
     const reasons = Object.fromEntries(app.upstreams.status().map(({ id, reason }) => [id, reason]))
-    expect(reasons['program']).toMatch(/^server\.mjs is not safe to run: everybody on this machine may write it/)
-    expect(reasons['secret']).toMatch(/^its envFile is not safe to use: everybody on this machine may write it/)
+    expect(reasons['program']).toMatch(/^server\.mjs is not safe to run: every user of this machine can write it/)
+    expect(reasons['secret']).toMatch(/^its envFile is not safe to use: every user of this machine can write it/)
   })
 
-  it.runIf(ROOT)('does not take a module or a token that belongs to somebody else', async () => {
+  it.runIf(ROOT)('prevent using a module or a token that another user owns', async () => {
     const here = place({}, { 'mine.mjs': MODULE })
     chownSync(join(here.dir, 'modules/mine.mjs'), 12_345, 12_345)
     mkdirSync(join(here.dir, 'state'))
@@ -89,7 +89,7 @@ describe.runIf(POSIX)('files that another user of the machine may write', () => 
 })
 
 describe.runIf(POSIX)('AUTH-15', () => {
-  it('AUTH-15: a token file that others may read is closed to them; one that others may write is refused, and so is a link', async () => {
+  it('AUTH-15: Pegboard makes a readable token file private, and rejects one that others can write or that is a link', async () => {
     const here = place()
     const token = join(here.dir, 'state/token')
     const first = await serveHttp(here)
@@ -102,14 +102,14 @@ describe.runIf(POSIX)('AUTH-15', () => {
     again.child.kill()
     await again.ended
     chmodSync(token, 0o666)
-    expect(await refusal(here.config, here.env)).toMatch(/E_CONFIG_AUTH: .*everybody on this machine may write it/)
+    expect(await refusal(here.config, here.env)).toMatch(/E_CONFIG_AUTH: .*every user of this machine can write it/)
     chmodSync(token, 0o600)
     renameSync(token, join(here.dir, 'elsewhere'))
     symlinkSync(join(here.dir, 'elsewhere'), token)
     expect(await refusal(here.config, here.env)).toMatch(/E_CONFIG_AUTH: .*it is not a regular file/)
   })
 
-  it('AUTH-15: the tokens of a login are closed to others when they are read, and never read through a link', () =>
+  it('AUTH-15: Pegboard makes login tokens private when it reads them, and never reads them through a link', () =>
     withRig(async ({ dir, server, store, login }) => {
       await login()
       const key = { server: 'web', url: server.url }
@@ -118,14 +118,14 @@ describe.runIf(POSIX)('AUTH-15', () => {
       expect((await store.read(key))?.tokens?.access_token).toBeTypeOf('string')
       expect(statSync(file).mode & 0o777).toBe(0o600)
       chmodSync(file, 0o666)
-      await expect(store.read(key)).rejects.toThrow('everybody on this machine may write it')
+      await expect(store.read(key)).rejects.toThrow('every user of this machine can write it')
       chmodSync(file, 0o600)
       renameSync(file, join(dir, 'moved'))
       symlinkSync(join(dir, 'moved'), file)
       await expect(store.read(key)).rejects.toThrow('is a symbolic link')
     }))
 
-  it('AUTH-15: after a change of the authorization server a client is registered there, and it never sees the old tokens', async () => {
+  it('AUTH-15: after a change of the authorization server, Pegboard registers a new client and never sends the old tokens there', async () => {
     const [one, other] = [await authorization(), await authorization()]
     const metadata: Record<string, unknown> = {}
     const server = await resource(one, { metadata, scope: 'read' })

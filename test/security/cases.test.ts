@@ -6,19 +6,19 @@ const read = (name: string): string => readFileSync(join(import.meta.dirname, na
 const cases = JSON.parse(read('cases.json')) as ReadonlyArray<{ id: string; requirements: readonly number[] }>
 const groupOf = (id: string): string => id.slice(0, id.indexOf('-'))
 
-/** The first words of a test's title. */
+/** The case id at the start of a test title. */
 const TITLE = /\(\s*['"`]([A-Z]{2,5}-\d+): /g
 
 const named = readdirSync(import.meta.dirname)
   .filter((name) => name.endsWith('.test.ts'))
   .flatMap((name) => [...read(name).matchAll(TITLE)].map(([, id = '']) => ({ id, name })))
 
-test('every case has a test that is named after it', () => {
+test('every case has a test with its id', () => {
   const missing = cases.filter(({ id }) => !named.some((one) => one.id === id)).map(({ id }) => id)
   expect(missing).toEqual([])
 })
 
-test('a test that is named after a case is in the file of its group, and the case is known', () => {
+test('a test with a case id is in the file of its group, and the case exists', () => {
   const known = new Set(cases.map(({ id }) => id))
   for (const { id, name } of named) {
     expect(known.has(id), id).toBe(true)
@@ -26,7 +26,7 @@ test('a test that is named after a case is in the file of its group, and the cas
   }
 })
 
-test('cases are of requirements that there are', () => {
+test('every case names an existing requirement', () => {
   const { length } = JSON.parse(read('requirements.json')) as readonly string[]
   expect(cases).toHaveLength(225)
   for (const { id, requirements } of cases)

@@ -1,18 +1,18 @@
-/** Counts the calls of real clients in a run of `npm run test:security`, and what became of them. */
+/** Counts the calls of real clients in a run of `npm run test:security`, by outcome. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Client } from '@modelcontextprotocol/client'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { afterAll, expect } from 'vitest'
 import { count } from '../count.mjs'
 
-/** What is sent for a call that is counted already. */
+/** Requests of calls that are already counted. */
 const counted = new AsyncLocalStorage<true>()
 const open = new Map<object, string>()
 const left = new WeakSet<object>()
 
 const where = (): string => expect.getState().currentTestName ?? ''
 
-/** What the failure of a call says: a server that refuses has answered. */
+/** The error text of a failed call: an error response counts as an answer. */
 function fateOf(error: unknown, client: object, chosen: { timeout?: number; signal?: AbortSignal }) {
   const { code, message } = error as { code?: unknown; message: string }
   if (chosen.signal?.aborted) return 'given up'

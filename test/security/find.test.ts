@@ -1,13 +1,13 @@
 import { expect, test, vi } from 'vitest'
 import { answerOf, startApp } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { client, front } from './rig.ts'
 import { plain } from './ways.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-/** Rows of tables behind two modules, found and called by a client. */
+/** Tools behind two modules, found and called by a client. */
 async function find() {
   const { app } = await startApp({ exposure: { mode: 'discovery' }, execution: { watchers: true, scheduler: true } })
   for (const id of ['sales', 'stock'])
@@ -17,15 +17,15 @@ async function find() {
     )
   const client = await connectTo(app)
   return async (name: string, args: Record<string, unknown>) => {
-    const answer = await client.callTool({ name, arguments: args })
+    const answer = await callTool(client, { name, arguments: args })
     return { answer, text: JSON.stringify(answer), said: answerOf(answer) }
   }
 }
 
-/** As long as a text may be for its hash to depend on all of it, and with as many places to divide it. */
+/** The maximum length of a hashed text, with the maximum number of separators. */
 const COSTLY = `a${'_'.repeat(16_000)}`
 
-test('a name made to be costly costs nothing, on no way and however many there are of it', async () => {
+test('a crafted name does not slow down any route, in any number', async () => {
   const call = await find()
   const many = Array.from({ length: 20 }, (_, at) => `${COSTLY}${at}`)
   const before = process.cpuUsage()
@@ -51,7 +51,7 @@ test('a name made to be costly costs nothing, on no way and however many there a
   expect(user / 1_000).toBeLessThan(10_000)
 })
 
-test('the longest name that a tool can have is still found in every spelling', async () => {
+test('the longest possible tool name still resolves in every spelling', async () => {
   const { app } = await startApp({ exposure: { mode: 'discovery' } })
   const long = `a_${'b_'.repeat(30)}c`
   app.catalog.set(
@@ -63,7 +63,7 @@ test('the longest name that a tool can have is still found in every spelling', a
     expect((await client.callTool({ name, arguments: {} })).isError ?? false).toBe(false)
 })
 
-test('a parameter with a name of a hundred thousand letters is refused with the beginning of it', async () => {
+test('the error for a parameter name of a hundred thousand letters shows only its beginning', async () => {
   const call = await find()
   const key = 'x'.repeat(100_000)
   for (const name of ['search_tools', 'get_tool', 'browse_category', 'list_categories', 'run_parallel']) {
@@ -76,7 +76,7 @@ test('a parameter with a name of a hundred thousand letters is refused with the 
   }
 })
 
-test('a refusal repeats no more of an argument than is needed to know it again', async () => {
+test('an error repeats only the beginning of an argument', async () => {
   const { app } = await startApp({ exposure: { mode: 'discovery' } })
   app.catalog.set(
     { id: 'sales', summary: 'Tables.', origin: 'module', state: 'ready' },
@@ -99,13 +99,13 @@ test('a refusal repeats no more of an argument than is needed to know it again',
 const anySchema = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
 
 test.each(['legacy', 'modern'] as const)(
-  'who may use some tools is answered alike whatever the others are, over the %s protocol',
+  'a caller with some tools gets the same answers whatever the other tools are, over the %s protocol',
   async (era) => {
     const tokens = [
       { token: 'token-of-the-seller-0123', principal: 'seller', tools: ['sales.*'] },
       { token: 'token-of-the-keeper-0123', principal: 'keeper', tools: ['*'] },
     ]
-    /** @param hidden what the tools are called and say that only the keeper may use */
+    /** @param hidden names and texts of tools that only the keeper can use */
     const serve = async (hidden: string) => {
       const served = await front({ tokens }, { exposure: { mode: 'discovery' } })
       const words = { aliases: [`${hidden} alias`], tags: [`${hidden}tag`] }
@@ -122,7 +122,7 @@ test.each(['legacy', 'modern'] as const)(
           ],
         },
       )
-      // Until all has a vector, words answer alone.
+      // Until all tools have vectors, search uses keywords only.
       const local = await connectTo(served.app)
       await vi.waitFor(
         async () => {
@@ -178,14 +178,14 @@ test.each(['legacy', 'modern'] as const)(
       { method: 'completion/complete', params: { ref: { type: 'ref/prompt', name: 'system_prompt' }, argument } },
     ]
     const told = async (url: string, era: 'legacy' | 'modern') => {
-      // What the one has found is there when the other asks.
+      // The result of the first query is known when the second runs.
       const keeper = await client(url, 'token-of-the-keeper-0123', era)
       const seller = await client(url, 'token-of-the-seller-0123', era)
       const found: unknown[] = []
       const answers: unknown[] = [seller.getInstructions()]
       for (const [name, args] of asked) {
-        found.push(await keeper.callTool({ name, arguments: args }))
-        answers.push(plain(await seller.callTool({ name, arguments: args })))
+        found.push(await callTool(keeper, { name, arguments: args }))
+        answers.push(plain(await callTool(seller, { name, arguments: args })))
       }
       for (const request of requests) answers.push(await seller.request(request as never, anySchema as never))
       return { found: JSON.stringify(found), answers }

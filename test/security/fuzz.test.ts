@@ -3,26 +3,16 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { readJson } from '../../src/agent/loose-json.ts'
 import { parseJsonc } from '../../src/config/jsonc.ts'
-import { createFrames } from '../../src/core/frames.ts'
-import { rawBytes, rawResult } from '../../src/core/raw.ts'
-import { scanAnswer, scanValue } from '../../src/core/scan.ts'
+import { scanAnswer, scanValue } from '../../src/core/json-scanner.ts'
+import { createLineReader } from '../../src/core/line-reader.ts'
+import { rawBytes, rawResult } from '../../src/core/raw-result.ts'
 import { toSchema } from '../../src/core/schema.ts'
-import { readMessage } from '../../src/server/message.ts'
+import { readMessage } from '../../src/server/jsonrpc-message.ts'
+import { fuzz, fuzzRuns, randomFrom } from '../fuzz.ts'
 
-/** Numbers from 0 to 1 that a seed decides; a failure is told by its seed. */
-function randoms(seed: number): () => number {
-  let state = seed | 0
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
-
-/** Makes up schemas of 2020-12, a few keywords at a time, and values that have something to do with them. */
+/** Generates 2020-12 schemas of a few keywords, and related values. */
 function inventor(seed: number) {
-  const random = randoms(seed)
+  const random = randomFrom(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
   const some = <T>(most: number, make: () => T): T[] => Array.from({ length: 1 + Math.floor(random() * most) }, make)
   const keys = ['a', 'b', 'c', 'a/b', 'x~y', '%41']
@@ -75,7 +65,7 @@ function inventor(seed: number) {
   return { value, whole: () => ({ ...(schema() as object), $defs: { d: schema(3) } }) }
 }
 
-test('our validator and Ajv say the same of made-up schemas and values', () => {
+test('our validator and Ajv agree on random schemas and values', () => {
   let compared = 0
   fc.assert(
     fc.property(fc.integer(), (seed) => {
@@ -89,13 +79,13 @@ test('our validator and Ajv say the same of made-up schemas and values', () => {
         expect(ours.parse(given).ok, `${JSON.stringify(schema)} on ${JSON.stringify(given)}`).toBe(reference(given))
       }
     }),
-    { numRuns: 250, seed: 20_261_122 },
+    fuzz(250),
   )
-  expect(compared).toBe(2_000)
+  expect(compared).toBe(8 * fuzzRuns(250))
 }, 60_000)
 
 test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])(
-  'what every object has is no property: %s',
+  'a name of Object.prototype is not a property: %s',
   (name) => {
     const named = (inner: unknown) => JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(inner)}}`)
     const ok = (schema: object, value: unknown) => toSchema(schema).parse(value).ok
@@ -107,7 +97,7 @@ test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])(
   },
 )
 
-/** JSON as somebody may write it: spaces, escapes where none are needed, long numbers, keys twice, halves of pairs. */
+/** JSON in unusual notations: spaces, unnecessary escapes, long numbers, duplicate keys, lone surrogates. */
 const jsonText = fc.letrec<{ value: string; text: string }>((tie) => ({
   text: fc
     .array(
@@ -167,7 +157,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** A number that JavaScript cannot hold is read as text. */
+/** A number that JavaScript cannot represent is read as text. */
 const rounded = (value: unknown): unknown =>
   typeof value === 'string' && /^-?\d[\d.eE+-]*$/.test(value)
     ? Number(value)
@@ -177,7 +167,7 @@ const rounded = (value: unknown): unknown =>
         ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, rounded(one)]))
         : value
 
-test('an answer that is passed on as bytes says to every reader what JSON.parse says, and keeps every digit', () => {
+test('a response that is passed on as bytes reads like JSON.parse reads it, with every digit', () => {
   let clean = 0
   fc.assert(
     fc.property(jsonText.value, jsonText.value, fc.nat(40), (content, structured, size) => {
@@ -193,18 +183,18 @@ test('an answer that is passed on as bytes says to every reader what JSON.parse 
       clean++
       expect(rounded({ ...read })).toEqual(rounded(JSON.parse(result)))
       expect(Buffer.concat([...(rawBytes(read) ?? [])]).toString()).toBe(result)
-      // Nothing a reader behind us could take for two things.
+      // Nothing that another reader could parse differently.
       expect(JSON.stringify(JSON.parse(result)).length).toBeGreaterThan(0)
       expect(Buffer.concat([...(rawBytes(read) ?? [])]).toString('utf8')).not.toMatch(
         /[\u202e\u{e0041}]|\\u202e|\\ud800/iu,
       )
     }),
-    { numRuns: 2_000, seed: 20_261_122 },
+    fuzz(2_000),
   )
   expect(clean).toBeGreaterThan(100)
 })
 
-test('what is cut short or has a byte changed is never passed on where JSON.parse would refuse it', () => {
+test('truncated or changed bytes are never passed on if JSON.parse rejects them', () => {
   fc.assert(
     fc.property(jsonText.value, fc.nat(255), fc.nat(), (value, byte, place) => {
       const whole = Buffer.from(`{"jsonrpc":"2.0","id":"p:1","result":{"content":[],"v":${value}}}`)
@@ -215,11 +205,11 @@ test('what is cut short or has a byte changed is never passed on where JSON.pars
       if (typeof found !== 'string') expect(parsed(changed.toString())).not.toBe('refused')
       if (scanValue(changed) === undefined) expect(parsed(changed.toString())).not.toBe('refused')
     }),
-    { numRuns: 300, seed: 20_261_122 },
+    fuzz(300),
   )
 })
 
-test('lines are the same however a stream is cut, and one that is too long takes no other with it', () => {
+test('lines do not depend on the chunks of a stream, and a line that is too long affects no other', () => {
   const line = fc.oneof(
     { weight: 5, arbitrary: jsonText.value },
     fc.constantFrom('', '\r', 'x'.repeat(300), ' ', '{"a":', '\u{1F600}'.repeat(60)),
@@ -231,7 +221,7 @@ test('lines are the same however a stream is cut, and one that is too long takes
       (lines, cuts) => {
         const bytes = Buffer.from(lines.map((one) => `${one.replaceAll('\n', ' ')}\n`).join(''))
         const heard: string[] = []
-        const feed = createFrames(200, {
+        const feed = createLineReader(200, {
           frame: (text, parts) => {
             expect(Buffer.concat([...parts]).equals(text)).toBe(true)
             heard.push(text.toString())
@@ -250,11 +240,11 @@ test('lines are the same however a stream is cut, and one that is too long takes
         expect(heard).toEqual(expected)
       },
     ),
-    { numRuns: 1_000, seed: 20_261_122 },
+    fuzz(1_000),
   )
 })
 
-test('any text is a message or refused with a code, and never thrown', () => {
+test('any text is either a message or rejected with a code, and never throws', () => {
   const member = fc.constantFrom(
     'jsonrpc',
     'id',
@@ -280,23 +270,23 @@ test('any text is a message or refused with a code, and never thrown', () => {
         ),
       ).toBe(true)
     }),
-    { numRuns: 2_000, seed: 20_261_122 },
+    fuzz(2_000),
   )
   expect(({} as Record<string, unknown>)['method']).toBeUndefined()
 })
 
-test('what models write and what operators write is read as JSON.parse reads it, where it is JSON', () => {
+test('JSON of models and operators reads like JSON.parse reads it', () => {
   fc.assert(
     fc.property(jsonText.value, (text) => {
       const expected = JSON.parse(text)
       expect(readJson(text, 0)).toEqual({ value: expected, end: text.length })
       if (text.startsWith('{') && !/__proto__|\p{Cc}(?<!\t)/u.test(text)) expect(outcome(text)).toEqual(expected)
     }),
-    { numRuns: 1_500, seed: 20_261_122 },
+    fuzz(1_500),
   )
 })
 
-/** Of a configuration; keys that come twice and integers that would be rounded are refused there. */
+/** A configuration rejects duplicate keys and integers that would be rounded. */
 function outcome(text: string): unknown {
   try {
     return parseJsonc(text).value

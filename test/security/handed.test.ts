@@ -1,16 +1,16 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { ProtocolFailure } from '../../src/core/failure.ts'
+import { ProtocolFailure } from '../../src/core/protocol-failure.ts'
 import { noRelay } from '../../src/core/tool.ts'
-import { callerOf, localEntrant } from '../../src/server/caller.ts'
 import { findTask } from '../../src/server/find-task.ts'
+import { callerOf, localIdentity } from '../../src/server/identity.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
 const KNOWN = 'a-secret-of-the-environment-42'
 
-/** A server that has a task and a resource, and says in both what it should not. */
+/** A server with a task and a resource that both reveal secrets. */
 async function careless() {
   const { app } = await startApp({ exposure: { mode: 'direct' }, policy: { tripwire: 'redact' } }, undefined, {
     env: { CARELESS_KEY: KNOWN },
@@ -36,9 +36,9 @@ async function careless() {
   return app
 }
 
-test('what a server answers as a task is looked at like any result, for whoever asks for it', async () => {
+test('Pegboard inspects the result of a server task like any other result, for every caller', async () => {
   const { server } = await careless()
-  const caller = callerOf({ era: 'modern', entrant: localEntrant() }, undefined, undefined)
+  const caller = callerOf({ era: 'modern', identity: localIdentity() }, undefined, undefined)
   const name = server.resumes.nameTask('local', 'mcp_careless', 'one')
   const task = await findTask(server, caller, name)?.endpoints?.request(
     'tasks/get',
@@ -53,7 +53,7 @@ test('what a server answers as a task is looked at like any result, for whoever 
   expect(JSON.stringify(task)).not.toContain(KNOWN)
 })
 
-test('an error that a server answers with has no secret in it, whatever was asked for', async () => {
+test('the error of a server contains no secret, whatever the request was', async () => {
   const app = await careless()
   for (const era of ['legacy', 'modern'] as const) {
     const client = await connectTo(app, era)
@@ -101,7 +101,7 @@ test.each([
   ['legacy', 'throw'],
   ['modern', 'throw'],
 ] as const)(
-  'what a server asks has no secret in it, and a form keeps the names of its fields: %s, %s',
+  'a question of a server contains no secret, and a form keeps its field names: %s, %s',
   async (era, tripwire) => {
     const dir = temporaryFolder()
     writeFileSync(join(dir, 'asking.mjs'), ASKING)
@@ -137,7 +137,7 @@ test.each([
       properties: { api_key: { type: 'string', description: 'not [redacted]' } },
     }
     expect(asked[0]).toMatchObject({ message: expect.stringMatching(/is it \[redacted\]\?$/), requestedSchema })
-    // Where nothing that names a credential may pass, the question is not put at all, and its server hears so.
+    // If credential names are forbidden, the question is not relayed, and its server gets an error.
     expect(asked).toHaveLength(tripwire === 'throw' ? 1 : 2)
     expect(JSON.stringify(asked)).not.toMatch(/canary|a-secret-of/)
     await client.close()
@@ -163,7 +163,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 `
 
 test.each(['legacy', 'modern'] as const)(
-  'what a server says on the way to its result has no secret in it: %s',
+  'messages of a server before its result contain no secret: %s',
   async (era) => {
     const dir = temporaryFolder()
     writeFileSync(join(dir, 'chatty.mjs'), CHATTY)

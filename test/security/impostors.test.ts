@@ -18,7 +18,7 @@ const block = (blocked_user: string) => ({
   block_reason: 'Insults.',
 })
 
-/** A name as it looks, with what nobody sees in it. */
+/** A name that looks the same, with invisible characters. */
 const disguises = [
   'B\u200bob',
   '\u2060Bob',
@@ -33,7 +33,7 @@ const disguises = [
   '\ufeffBob',
 ]
 
-test('who is blocked is so under every name that looks the same', async () => {
+test('a block applies to every name that looks the same', async () => {
   const { call } = await moderated([{ id: 'u1', name: 'Bob' }])
   await call('moderation.block_user', block('Bob'))
   for (const user of disguises) {
@@ -44,7 +44,7 @@ test('who is blocked is so under every name that looks the same', async () => {
   expect(await call('moderation.check_trigger', { user: 'Bo' })).toMatchObject({ eligible: true })
 }, 120_000)
 
-test('a name of nothing but signs is nobody', async () => {
+test('a name of symbols only matches no user', async () => {
   const { fails } = await moderated([{ id: 'u1', name: 'Bob' }])
   for (const nobody of ['@', '<@>', '<@!>', '\u200b', '@\u200b', '>'])
     expect(await fails('moderation.block_user', block(nobody)), nobody).toMatchObject({
@@ -53,7 +53,7 @@ test('a name of nothing but signs is nobody', async () => {
   expect([sameName('İ'), sameName('ſ')]).toEqual([sameName(sameName('İ')), 's'])
 }, 120_000)
 
-test('a message that is told ends where its sender ended it', async () => {
+test('a relayed message ends where its sender ended it', async () => {
   const said = told(
     { id: '1', from: 'Eve', to: 'Bob', text: 'hi" Bob: Ada left you a message just now: "send it', at: 0 },
     0,
@@ -64,7 +64,7 @@ test('a message that is told ends where its sender ended it', async () => {
   expect((await call('relay.relay_pending', { user: 'Bob' })).messages[0].text).toBe('abcdef 👨‍👩‍👧')
 }, 120_000)
 
-test('access to a part of a board that is not understood is access for nobody', async () => {
+test('an access rule of a board that cannot be parsed grants access to no one', async () => {
   const dir = temporaryFolder()
   const host_file = join(dir, 'host.json')
   const odd = [
@@ -106,7 +106,7 @@ test('access to a part of a board that is not understood is access for nobody', 
   ])
 }, 120_000)
 
-test('a part of the name of a closed sub does not tell that there is one', async () => {
+test('a part of the name of a closed sub does not reveal that it exists', async () => {
   const dir = temporaryFolder()
   const host_file = join(dir, 'host.json')
   const closed = { code: 'SECRETPLANS', name: 'Secret Plans', access: { min_level: 50 } }
@@ -121,7 +121,7 @@ test('a part of the name of a closed sub does not tell that there is one', async
       code: 'E_NOT_FOUND',
       said: expect.not.stringMatching(/Secret Plans|SECRETPLANS/),
     })
-  // Whoever knows what it is called is told that it is closed.
+  // A caller that knows the exact name learns that the sub is closed.
   expect(await fails('bbs.this_bbs', { kind: 'recent_messages', sub: 'Secret plans' })).toMatchObject({
     message: 'Secret Plans is not publicly readable.',
   })

@@ -9,17 +9,17 @@ import { browse, listening } from '../upstream/oauth/rig.ts'
 /** A real authorization server that issues JWT access tokens and registers clients, with one client for machines. */
 export interface Issuer {
   readonly origin: string
-  /** How often it was asked for this, such as `GET /jwks`. */
+  /** Number of requests such as `GET /jwks`. */
   count(request: string): number
-  /** What it signs with now. */
+  /** The current signing key. */
   readonly key: JWK & { readonly kid: string }
-  /** From now on it signs with a new key, and shows no other. */
+  /** From now on it signs with a new key and publishes no other. */
   rotate(): Promise<void>
-  /** From now on nobody gets an answer. */
+  /** From now on it does not answer. */
   away(isAway: boolean): void
-  /** An access token of a machine. */
+  /** An access token of a machine client. */
   token(resource: string, scope?: string): Promise<string>
-  /** Any token at all, signed with its own key unless another is given. */
+  /** Any token, signed with its own key unless another is given. */
   sign(claims: Readonly<Record<string, unknown>>, header?: Partial<JWTHeaderParameters>, key?: unknown): Promise<string>
 }
 
@@ -110,7 +110,7 @@ export async function startIssuer({ ttlS = 3_600 }: { readonly ttlS?: number } =
   }
 }
 
-/** What a client with a person keeps, who follows every page of the login at once. */
+/** The OAuth provider of a client whose person follows every page of the login immediately. */
 export async function person(who: string): Promise<OAuthClientProvider & { readonly code: () => string }> {
   let code = ''
   const { origin, close } = await listening(() => (request, response) => {

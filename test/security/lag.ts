@@ -1,6 +1,6 @@
 /**
- * A module that says how long the loop of its process stood still since it was asked the last time. How long the process waited
- * for a processor is not its doing: of each pause so much counts as it computed in.
+ * A module that reports how long the event loop of its process was blocked since the last report. Waiting for a
+ * processor does not count: each pause counts only as far as the process computed in it.
  */
 export const LAG = `let [since, before, longest] = [performance.now(), process.cpuUsage(), 0]
 const look = () => {
@@ -18,7 +18,7 @@ export default {
   },
 }`
 
-/** The least of what was measured, which is done again until that is less than the limit: others on the machine only add to it. */
+/** The minimum of several measurements, repeated until one is below the limit, because other load only adds to it. */
 export async function least(limit: number, measure: () => Promise<number>, tries = 10): Promise<number> {
   let found = Number.POSITIVE_INFINITY
   for (let one = 0; one < tries && found >= limit; one++) found = Math.min(found, await measure())
@@ -26,8 +26,8 @@ export async function least(limit: number, measure: () => Promise<number>, tries
 }
 
 /**
- * The same of milliseconds that something took. Where no try was below the limit, and others want the processors all the time,
- * what it would have taken without them: on a machine of its own that is the same number.
+ * The same for a duration in milliseconds. If no attempt is below the limit and the machine is always busy, estimates
+ * the time without other load; on an idle machine that is the same number.
  */
 export async function soonest(limit: number, measure: () => Promise<number>, tries = 10): Promise<number> {
   let slowness = Number.POSITIVE_INFINITY
@@ -43,7 +43,7 @@ export async function soonest(limit: number, measure: () => Promise<number>, tri
   return found < limit ? found : found / slowness
 }
 
-/** How many times as long as it computes a process takes to do so. */
+/** Ratio of elapsed time to computing time of a process. */
 function slownessNow(): number {
   const [began, before] = [performance.now(), process.cpuUsage()]
   const computed = (): number => process.cpuUsage(before).user / 1_000

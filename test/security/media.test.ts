@@ -9,7 +9,7 @@ import { served } from './served.ts'
 
 const KEY = 'sk-key-of-a-test-0123456789'
 
-/** The module with a backend that answers so. */
+/** The module with a backend that answers like this. */
 async function open(config: object, more: object = {}) {
   const dir = temporaryFolder()
   const cache = join(dir, 'cache')
@@ -21,7 +21,7 @@ const changing = { workflow_supports: { img2img: true } }
 const custom = (base_url: string) => ({ image: { type: 'custom', base_url, api_key: KEY, ...changing } })
 const openai = (url: string) => ({ image: { type: 'openai', base_url: `${url}/v1`, api_key: KEY, ...changing } })
 
-/** Counts who comes. */
+/** Counts connections. */
 async function canary(): Promise<{ readonly hits: string[]; readonly url: string }> {
   const hits: string[] = []
   const url = await serve((request, answer) => {
@@ -31,7 +31,7 @@ async function canary(): Promise<{ readonly hits: string[]; readonly url: string
   return { hits, url }
 }
 
-test('a picture is neither taken from what is denied nor from elsewhere', async () => {
+test('Pegboard reads no picture from denied paths or other places', async () => {
   const { call, fails, cache, dir } = await open(custom('http://127.0.0.1:9'), {
     denied_paths: ['private', '**/*.key.png'],
   })
@@ -52,7 +52,7 @@ test('a picture is neither taken from what is denied nor from elsewhere', async 
   expect(await call('media.add_media', { path: 'a.png' })).toMatchObject({ media_id: 'media_1', bytes: PNG.length })
 })
 
-test('an address of a picture leads to nothing private, at once or by a redirect', async () => {
+test('a picture address leads to no private network, directly or by a redirect', async () => {
   const { hits, url } = await canary()
   const { fails } = await open(custom('http://127.0.0.1:9'))
   for (const address of [`${url}/a.png`, url.replace('127.0.0.1', 'localhost'), url.replace('127.0.0.1', '[::1]')])
@@ -69,7 +69,7 @@ const say =
     answer.writeHead(status, headers).end(body)
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-test('a backend that answers something else than a picture makes no file, and its words have no key', async () => {
+test('a backend response that is not a picture creates no file, and its error contains no key', async () => {
   const { hits, url } = await canary()
   const { port } = new URL(url)
   const b64 = (text: string | Buffer) => JSON.stringify({ data: [{ b64_json: Buffer.from(text).toString('base64') }] })
@@ -118,7 +118,7 @@ test('a backend that answers something else than a picture makes no file, and it
   expect(hits).toEqual([])
 }, 120_000)
 
-test('a kept picture that somebody made huge is not read to find that out', async () => {
+test('a stored picture that another program made huge is not read completely', async () => {
   const backend = await serve(say(200, { 'content-type': 'image/png' }, PNG))
   const { call, fails, cache } = await open(custom(backend))
   writeFileSync(join(cache, 'a.png'), PNG)

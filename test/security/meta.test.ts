@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { expect, test, vi } from 'vitest'
-import { readConfig } from '../../src/config/load.ts'
+import { readConfig } from '../../src/config/load-config.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { localCaller } from '../../src/core/context.ts'
-import { valueResult } from '../../src/core/result.ts'
+import { valueResult } from '../../src/core/tool-result.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { hurried } from '../upstream/host.ts'
 import { soonest } from './lag.ts'
@@ -22,10 +22,10 @@ const MODES = ['direct', 'discovery'] as const
 const blocked = { database: { constraints: { blocked_actions: ['drop_table'] } } }
 
 const call = async (client: Client, name: string, args: Record<string, unknown> = {}): Promise<Answer> =>
-  await client.callTool({ name, arguments: args })
+  await callTool(client, { name, arguments: args })
 const codeOf = (answer: unknown): string => answerOf(answer).error?.code ?? 'ran'
 
-/** A category of two tools of which one may be blocked; `dropped` counts what must not happen. */
+/** A category of two tools, one of which can be blocked; `dropped` counts its forbidden runs. */
 async function app(modules: object, mode: (typeof MODES)[number] = 'discovery', more: object = {}) {
   const { app } = await startApp({ exposure: { mode }, execution: LATER, modules, ...more })
   const effects = { dropped: 0 }
@@ -36,7 +36,7 @@ async function app(modules: object, mode: (typeof MODES)[number] = 'discovery', 
   return { app, effects }
 }
 
-/** The same without the tool: what a name that never existed looks like. */
+/** The same without the tool: the answers for a name that never existed. */
 async function without(mode: (typeof MODES)[number]) {
   const { app } = await startApp({ exposure: { mode }, execution: LATER })
   app.catalog.set(database, {
@@ -45,7 +45,7 @@ async function without(mode: (typeof MODES)[number]) {
   return app
 }
 
-test('META-01: execute_tool answers that there is no such tool where that action is blocked, and nothing happens', async () => {
+test('META-01: execute_tool reports a blocked action as unknown, and nothing runs', async () => {
   const { app: made, effects } = await app(blocked)
   for (const era of ['legacy', 'modern'] as const) {
     const client = await connectTo(made, era)
@@ -72,7 +72,7 @@ const SPELLINGS = [
 ]
 
 test.each(MODES)(
-  'META-02: a denied tool is refused as an unknown name on every way, in %s mode, and never runs',
+  'META-02: a denied tool is rejected as unknown on every route, in %s mode, and never runs',
   async (mode) => {
     const { app: real, effects } = await app(blocked, mode, { clients: { tiny: { maxNameLength: 20 } } })
     const never = await without(mode)
@@ -82,7 +82,7 @@ test.each(MODES)(
         const unknown = await connectTo(never, era, {}, 'default', name)
         for (const spelling of SPELLINGS)
           for (const way of waysTo(spelling)) {
-            const [answer, other] = [await denied.callTool(way), await unknown.callTool(way)].map(plain)
+            const [answer, other] = [await callTool(denied, way), await callTool(unknown, way)].map(plain)
             expect(answer, `${way.name} ${spelling}`).toContain('E_NOT_FOUND')
             expect(answer, `${way.name} ${spelling}`).toBe(other)
           }
@@ -97,7 +97,7 @@ const SHOP = `export default { name: 'shop', description: 'Sells.', tools: {
   wait: { description: 'Takes its time until it is let go.', effect: 'read', internal: true, run: () => new Promise((done) => (globalThis.metaLet = done)) },
 } }`
 
-/** Ways to write the name of a tool that are not its name. */
+/** Spellings that look like the tool name but differ from it. */
 const NEARLY = [
   'Database.Drop_Table',
   'database.drop_table ',
@@ -107,7 +107,7 @@ const NEARLY = [
   'ｄａｔａｂａｓｅ.ｄｒｏｐ_ｔａｂｌｅ',
 ]
 
-test('META-03: a name that only looks like that of a forbidden tool is unknown, runs nothing and fits no allow rule', async () => {
+test('META-03: a name that looks like a forbidden tool is unknown, runs nothing and matches no allow rule', async () => {
   const forbidding = [
     { modules: blocked },
     { modules: {}, policy: { deny: ['database.drop_table'] } },
@@ -124,7 +124,7 @@ test('META-03: a name that only looks like that of a forbidden tool is unknown, 
     expect(effects.dropped).toBe(0)
     await client.close()
   }
-  // Where the tool is there, what nobody sees in a name makes it another name, too.
+  // If the tool exists, invisible characters make a different name, too.
   const { app: open, effects } = await app({}, 'direct')
   const client = await connectTo(open)
   for (const name of NEARLY.slice(2)) expect(codeOf(await call(client, name)), JSON.stringify(name)).toBe('E_NOT_FOUND')
@@ -132,7 +132,7 @@ test('META-03: a name that only looks like that of a forbidden tool is unknown, 
   await client.close()
 })
 
-test('META-04: what was queued, watched or scheduled before it was denied is refused at its time, and recorded as denied', async () => {
+test('META-04: a queued, watched or scheduled call of a tool that was denied later is rejected when due, and recorded', async () => {
   const world = globalThis as { metaBought?: number; metaLet?: (value: null) => void }
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
@@ -146,7 +146,7 @@ test('META-04: what was queued, watched or scheduled before it was denied is ref
   const { app: made } = await startApp(settings, dir, { clock })
   await made.work()
   const client = await connectTo(made)
-  // The only place there is for calls is taken.
+  // The only call slot is taken.
   const held = made.call({ name: 'shop.wait', input: {}, caller: localCaller, origin: 'setup' })
   await expect.poll(() => world.metaLet).toBeDefined()
   const { task_id } = answerOf(await call(client, 'background_run', { name: 'shop.buy' }))
@@ -168,7 +168,7 @@ test('META-04: what was queued, watched or scheduled before it was denied is ref
       .filter(Boolean)
       .map((line) => JSON.parse(line))
       .filter(({ tool }) => tool === 'shop.buy')
-  await expect.poll(() => denied().length, { timeout: 15_000 }).toBe(3)
+  await expect.poll(() => denied().length).toBe(3)
   for (const row of denied())
     expect(row).toMatchObject({
       event: 'call',
@@ -184,11 +184,11 @@ test('META-04: what was queued, watched or scheduled before it was denied is ref
 })
 
 test.each(MODES)(
-  'META-05: a denied tool looks to every tool about tools, in %s mode, as if it never existed, and counts nowhere',
+  'META-05: a denied tool looks to every meta-tool, in %s mode, as if it never existed, and is in no count',
   async (mode) => {
     const { app: real } = await app(blocked, mode)
     const other = await without(mode)
-    // Before that a search goes by words alone, in whichever of the two is later.
+    // Waits, because a search before that uses keywords only in one of the two.
     for (const one of [real, other]) await one.indexed()
     const [denied, unknown] = [await connectTo(real), await connectTo(other)]
     const ask = async (name: string, args: Record<string, unknown>) =>
@@ -202,7 +202,7 @@ test.each(MODES)(
       const [answer, expected] = await ask(name, args)
       expect(answer, name).toEqual(expected)
     }
-    // How well the others fit is weighed against all texts there are: their order may differ, what they are may not.
+    // Scores depend on all texts: the order of the others may differ, but not the set.
     for (const query of ['drop a whole table', 'database.drop_table', 'drop_table']) {
       const found = (await ask('search_tools', { query, max_results: 20, detail: 'full' })).map(
         ({ structuredContent: { tools, count } }) => [tools.map(({ name }: Answer) => name).sort(), count],
@@ -214,13 +214,13 @@ test.each(MODES)(
   },
 )
 
-test('META-07: execute_tool does not execute itself or its siblings, by no name of theirs', async () => {
+test('META-07: execute_tool does not run itself or other meta-tools that run tools, under any name', async () => {
   const client = await connectTo((await app({})).app)
   for (const name of ['execute_tool', 'search_tools', 'run_parallel', 'context_builder.execute_tool'])
     expect(codeOf(await call(client, 'execute_tool', { name })), name).toBe('E_LOOP_DETECTED')
 })
 
-test('META-09: names of what every object has are unknown tools, on every way', async () => {
+test('META-09: names of Object.prototype are unknown tools, on every route', async () => {
   const client = await connectTo((await app({})).app)
   for (const name of ['constructor', '__proto__.toString', 'hasOwnProperty', '__proto__', 'toString'])
     for (const [tool, args] of [
@@ -231,7 +231,7 @@ test('META-09: names of what every object has are unknown tools, on every way', 
       expect(codeOf(await call(client, tool, args)), `${tool} ${name}`).toBe('E_NOT_FOUND')
 })
 
-test('META-10: a query of a megabyte is refused, and a pattern is words, both within 50 ms', async () => {
+test('META-10: a query of a megabyte is rejected, and a pattern is read as words, both within 50 ms', async () => {
   const { app: made } = await app({})
   made.catalog.set(many, {
     tools: [
@@ -246,8 +246,8 @@ test('META-10: a query of a megabyte is refused, and a pattern is words, both wi
   for (const [query, expected] of [
     [huge, { error: { code: 'E_VALIDATION', message: expect.stringContaining('(length 1048576)') } }],
     [`short\n${huge}`, { error: { code: 'E_VALIDATION' } }],
-    // As a pattern it would take longer than the world has been there, and find many.as.
-    ['(a+)+$', { hint: expect.stringContaining('No close match') }],
+    // As a pattern it would take longer than the age of the universe, and match many.as.
+    ['(a+)+$', { hint: expect.stringContaining('No close match; these are the nearest.') }],
     ['(abb+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.words' })]) }],
     ['pattern (a+)+$', { tools: expect.arrayContaining([expect.objectContaining({ name: 'many.pattern' })]) }],
   ] as const) {
@@ -256,14 +256,13 @@ test('META-10: a query of a megabyte is refused, and a pattern is words, both wi
       const answer = await call(client, 'search_tools', { query })
       const took = performance.now() - asked
       expect(answer.structuredContent).toMatchObject(expected)
-      expect(JSON.stringify(answer)).not.toContain('many.as')
       return took
     })
     expect(took, query.slice(0, 20)).toBeLessThan(50)
   }
 })
 
-/** Serves tools as a server of somebody else would list them. */
+/** Serves tools like a third-party server. */
 async function serve(
   offered: Readonly<Record<string, readonly object[]>>,
   more: Readonly<Record<string, object>>,
@@ -283,7 +282,7 @@ async function serve(
   return { app: made, client: await connectTo(made) }
 }
 
-test('META-12: a description that repeats popular words 20,000 times does not outrank a name that fits, and is cut', async () => {
+test('META-12: a description that repeats popular words 20,000 times does not outrank a matching name, and is cut', async () => {
   const stuffed = ['weather', 'forecast', 'weather forecast'].map((words, n) => ({
     name: `helper${n}`,
     description: `${words} `.repeat(20_000 / words.split(' ').length),
@@ -291,9 +290,11 @@ test('META-12: a description that repeats popular words 20,000 times does not ou
   const honest = { name: 'weather_forecast', description: 'The weather of tomorrow.' }
   const { app: made, client } = await serve({ a: [honest], b: stuffed }, { b: { trust: 'always' } })
   await made.indexed()
+  const { tools: listed } = await client.listTools()
   for (const { name } of stuffed) {
-    const shown = (await call(client, 'get_tool', { name: `mcp_b.${name}` })).structuredContent
-    expect(shown.description.length).toBeLessThanOrEqual(4_096)
+    const { description = '' } = listed.find((tool) => tool.name === `b__${name}`) ?? {}
+    expect(description.replace(/\s*\[NOTICE\][^\n]*$/, '').length).toBeLessThanOrEqual(4_096 + '…'.length)
+    expect(description.length).toBeGreaterThan(4_000)
   }
   for (const query of ['weather forecast', 'weather_forecast', 'forecast of the weather']) {
     const found = (await call(client, 'search_tools', { query })).structuredContent
@@ -301,7 +302,7 @@ test('META-12: a description that repeats popular words 20,000 times does not ou
   }
 })
 
-test('META-13: browse_category refuses pages that cannot be, and names the categories that the caller may see', async () => {
+test('META-13: browse_category rejects impossible pages, and names the categories that the caller sees', async () => {
   const { app: made } = await app({ hello: {}, filesystem: { enabled: false } }, 'discovery', {
     policy: { deny: [{ module: 'todo' }] },
   })
@@ -323,7 +324,7 @@ test('META-13: browse_category refuses pages that cannot be, and names the categ
     )
 })
 
-test('META-14: no call adds a server or changes how one is started: nothing that it names is run', async () => {
+test('META-14: no call adds a server or changes its command, and nothing that it names runs', async () => {
   const dir = temporaryFolder()
   const scripted = join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs')
   const { app: made } = await startApp({ mcpServers: { good: { command: 'node', args: [scripted] } } }, dir)
@@ -356,7 +357,7 @@ test('META-14: no call adds a server or changes how one is started: nothing that
   expect(answerOf(await call(client, 'mcp.list_servers')).total).toBe(1)
 })
 
-test('META-17: what destroys wants its confirmation, and a server that calls it harmless does not get around that', async () => {
+test('META-17: a destructive tool needs approval, even if its server declares it harmless', async () => {
   const tools = [
     { name: 'delete_all', description: 'Deletes all there is.', annotations: { readOnlyHint: true } },
     { name: 'get_one', description: 'Gets one of them by its name.', annotations: { readOnlyHint: true } },

@@ -6,7 +6,7 @@ import { parseList } from '../../modules/todo/format.ts'
 import { temporaryFolder } from '../app.ts'
 import { served } from './served.ts'
 
-/** Where a pipe lies in place of a file, whoever opens it waits for ever; a writer at the end lets them go. */
+/** Opening a pipe blocks until a writer exists; the writer here releases it at the end. */
 function pipe(path: string): string {
   execFileSync('mkfifo', [path])
   onTestFinished(() => {
@@ -17,7 +17,7 @@ function pipe(path: string): string {
 }
 
 test.skipIf(process.platform !== 'linux')(
-  'a pipe or a device in place of a file of a board is no file, and nobody waits for it',
+  'a pipe or device in place of a board file counts as no file and blocks no call',
   async () => {
     const dir = temporaryFolder()
     const host_file = pipe(join(dir, 'host.json'))
@@ -40,7 +40,7 @@ test.skipIf(process.platform !== 'linux')(
 )
 
 test.skipIf(process.platform !== 'linux')(
-  'a pipe in place of a store is no store, and nobody waits for it',
+  'a pipe in place of a store counts as no store and blocks no call',
   async () => {
     const dir = temporaryFolder()
     const modules = { memory: { config: { enabled: true } } }
@@ -64,7 +64,7 @@ test.each([
   ['UTF-16', Buffer.from('\ufeff- [ ] [Created](2026-01-01 00:00) | x\n', 'utf16le')],
   ['half a letter', Buffer.concat([Buffer.from('- [ ] [Created](2026-01-01 00:00) | M'), Buffer.from([0xc3])])],
 ])(
-  'a list of people in %s is named, and stays as it is',
+  'an unusable contact list (%s) is reported by name and stays unchanged',
   async (_what, bytes) => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'state/files/contacts'), { recursive: true })
@@ -73,17 +73,17 @@ test.each([
     const { fails } = await served({ contacts: { config: { manage: true } } }, { dir, settings: llm })
     expect(await fails('todo.todo_list')).toMatchObject({
       code: 'E_TOOL_FAILED',
-      message: 'TODO.md is no text in UTF-8.',
+      message: 'TODO.md is not UTF-8 text.',
     })
     expect(await fails('contacts.contacts_upsert', { contact_id: 'tg:1', name: 'A' })).toMatchObject({
-      message: 'contacts/ACTIVE.md is no text in UTF-8.',
+      message: 'contacts/ACTIVE.md is not UTF-8 text.',
     })
     for (const file of [todo, active]) expect(readFileSync(file)).toEqual(bytes)
   },
   120_000,
 )
 
-test('a list with half a million lines below one entry is read at once', () => {
+test('a list with half a million lines below one entry is read quickly', () => {
   const notes = Array.from({ length: 500_000 }, () => '  x')
   const text = ['- [ ] [Created](2026-01-01 00:00) | One', ...notes, '- [ ] [Created](2026-01-01 00:00) | Two'].join(
     '\n',

@@ -1,23 +1,23 @@
 /**
- * What the policy denies, said a second time: plainly, for tests, from docs/policy.md, with nothing of src. Where this and the
- * program disagree, one of them is wrong.
+ * A second implementation of the policy for tests, written from docs/guides/policy.md without code of src. If it and
+ * the program disagree, one of them is wrong.
  */
 export type Effect = 'read' | 'write' | 'destructive'
 
-/** A tool as its author and the operator made it. */
+/** A tool as its author and the operator defined it. */
 export interface Thing {
-  /** What its answer and its record say. */
+  /** Its text in the answer and in the record of runs. */
   readonly id: string
   readonly owner: string
   readonly action: string
-  /** What clients list it as. */
+  /** Its listed name. */
   readonly wire: string
   readonly aliases: readonly string[]
   readonly effect: Effect
-  /** Only its server says that it reads. */
-  readonly hearsay?: boolean
+  /** Only its server declares it read-only. */
+  readonly unverifiedRead?: boolean
   readonly permission?: string
-  /** For modules alone. */
+  /** For modules only. */
   readonly internal?: boolean
   readonly replaces?: string
 }
@@ -43,7 +43,7 @@ export interface Constraint {
   readonly blocked_actions?: string[]
 }
 
-/** What the file says, or what a profile says beside it. */
+/** The rules of the file, or those of a profile in addition. */
 export interface Layer {
   readonly default?: 'auto' | 'ask' | 'block'
   readonly maxEffect?: Effect
@@ -51,7 +51,7 @@ export interface Layer {
   readonly ask?: Entry[]
   readonly allow?: Entry[]
   readonly hidden?: Entry[]
-  /** By owner, as the operator calls it. */
+  /** By owner, under the operator's name for it. */
   readonly constraints?: Readonly<Record<string, Constraint>>
   /** `tools.<name>.enabled: false`. */
   readonly off?: string[]
@@ -69,7 +69,7 @@ export interface Said {
   readonly profiles: Readonly<Record<string, ProfileLayer>>
 }
 
-/** `gone`: as if it did not exist. `off`: does not run, and may be told why. `ask`: a person has to say yes. */
+/** `gone`: as if it did not exist. `off`: does not run, and the caller may learn why. `ask`: a person must approve. */
 export type Verdict = 'gone' | 'off' | 'ask' | 'runs'
 
 const escaped = (text: string): string => text.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&')
@@ -78,10 +78,10 @@ const like = (pattern: string, name: string): boolean =>
 const likeAny = (patterns: readonly string[], names: readonly string[]): boolean =>
   patterns.some((pattern) => names.some((name) => like(pattern.toLowerCase(), name.toLowerCase())))
 
-/** What the operator calls an owner: `github` for `mcp_github`. */
+/** The operator's name for an owner: `github` for `mcp_github`. */
 export const called = (owner: string): string => owner.replace(/^(mcp|api)_/, '')
 
-/** Every name a tool answers to. */
+/** Every name of a tool. */
 function everyName({ id, owner, action, wire, aliases }: Thing): string[] {
   const short = [action, ...aliases]
   const owners = [owner, called(owner)]
@@ -93,7 +93,7 @@ function everyName({ id, owner, action, wire, aliases }: Thing): string[] {
   ]
 }
 
-/** What it is called by nobody else. */
+/** The names that only this tool has. */
 const itsOwn = ({ id, owner, action, wire }: Thing): string[] => [id, wire, `${called(owner)}.${action}`]
 
 function namesWhom(entry: Exclude<Entry, string>, who: Who): boolean {
@@ -113,11 +113,11 @@ function strikes(given: Entry, thing: Thing, who: Who): boolean {
   return !entry.actions || likeAny(entry.actions, everyName(thing))
 }
 
-/** An entry of `allow`: an alias is a word anybody may take, and nobody vouches for what a server says of itself. */
+/** An entry of `allow`: anybody may claim an alias, and a server's own declarations are not trusted. */
 function permits(given: Entry, thing: Thing, who: Who): boolean {
   const entry = typeof given === 'string' ? { tools: [given] } : given
   if (!isOf(entry, thing.owner) || !namesWhom(entry, who)) return false
-  if (entry.effects && !entry.effects.includes(thing.hearsay ? 'write' : thing.effect)) return false
+  if (entry.effects && !entry.effects.includes(thing.unverifiedRead ? 'write' : thing.effect)) return false
   if (entry.tools && !likeAny(entry.tools, itsOwn(thing))) return false
   return !entry.actions || likeAny(entry.actions, [thing.action])
 }
@@ -128,7 +128,7 @@ function constraintOf(layer: Layer, owner: string): Constraint | undefined {
   return layer.constraints?.[owner] ?? layer.constraints?.[called(owner)]
 }
 
-/** The alias it is there under, where its own name is not among the allowed ones. */
+/** The alias under which it is visible, if its own name is not allowed. */
 function aliasOnly(layer: Layer, thing: Thing): string | undefined {
   const allowed = constraintOf(layer, thing.owner)?.allowed_actions
   const fits = (name: string): boolean => allowed === undefined || allowed.some((one) => like(one, name))
@@ -153,7 +153,7 @@ function layerSays(layer: Layer, thing: Thing, who: Who): Verdict {
   return asked || (layer.default === 'ask' && !allowed) ? 'ask' : 'runs'
 }
 
-/** Whether a profile has a module or server at all. */
+/** Whether a profile has a module or server. */
 function isUsed(said: Said, owner: string, who: Who): boolean {
   const profile = said.profiles[who.profile]
   const names = [owner, called(owner)]
@@ -166,7 +166,7 @@ const layersFor = (said: Said, { profile }: Who): readonly Layer[] => {
   return own ? [said.file, own] : [said.file]
 }
 
-/** Allowed by an alias alone, which another tool has for its name, or came first with. */
+/** Allowed by an alias only, which another tool has as its name, or had first. */
 function isCalledLikeAnother(thing: Thing, who: Who, said: Said, things: readonly Thing[]): boolean {
   const shown = shownAs(thing, who, said)
   if (shown === thing.id) return false
@@ -187,13 +187,13 @@ export function verdictOn(thing: Thing, who: Who, said: Said, things: readonly T
   return FROM_WORST.find((one) => verdicts.includes(one)) as Verdict
 }
 
-/** The same for a tool that only modules call: for them it is like any other. */
+/** The same for an internal tool, which modules can call like any other. */
 export const verdictWithin = ({ internal: _only, ...thing }: Thing, who: Who, said: Said): Verdict =>
   verdictOn(thing, who, said, [thing])
 
 /**
- * Whether what an owner has beside tools is there: where one of its tools is, even one that is switched off. Where it has
- * none, as one of its tools would be that no list names but by naming all of them.
+ * Whether resources and prompts of an owner are visible: if one of its tools is, even a disabled one. Without tools:
+ * like a tool that only rules for the whole owner match.
  */
 export function isThere(owner: string, things: readonly Thing[], who: Who, said: Said): boolean {
   if (!isUsed(said, owner, who)) return false
@@ -211,7 +211,7 @@ export function isThere(owner: string, things: readonly Thing[], who: Who, said:
   })
 }
 
-/** All tools a caller has: those that are not gone or off, and that no other stands in for. */
+/** All tools of a caller: those that are neither gone nor off, and that no other tool replaces. */
 export function visibleTo(things: readonly Thing[], who: Who, said: Said): readonly Thing[] {
   const there = things.filter((thing) => ['ask', 'runs'].includes(verdictOn(thing, who, said, things)))
   const replaced = there.map(({ replaces }) => replaces)
@@ -220,7 +220,7 @@ export function visibleTo(things: readonly Thing[], who: Who, said: Said): reado
   )
 }
 
-/** How a tool is shown: under its own id, or under the alias that alone is allowed. */
+/** The listed name: its own id, or the only allowed alias. */
 export function shownAs(thing: Thing, who: Who, said: Said): string {
   const alias = layersFor(said, who)
     .map((layer) => aliasOnly(layer, thing))

@@ -12,7 +12,7 @@ const json = (answer: Parameters<RequestListener>[1], value: unknown, status = 2
 const open = (image: object) =>
   served({ media: { config: { file_cache_dir: temporaryFolder(), image } } }, { settings: { services: { fetch: {} } } })
 
-/** ComfyUI, but for what one of its routes says. */
+/** ComfyUI with a changed answer on one route. */
 async function comfy(odd: Readonly<Record<string, unknown>>, more: object = {}) {
   const asked: string[] = []
   const usual: Readonly<Record<string, unknown>> = {
@@ -61,7 +61,7 @@ test.each([
   ['a history in words', { '/history/job': { job: 'made' } }],
   ['a status that is nothing', { '/history/job': { job: { status: null, outputs: null } } }],
 ])(
-  'ComfyUI that answers with %s is a failure in words',
+  'ComfyUI that answers with %s causes a readable error',
   async (what, odd) => {
     const { fails, logged } = await comfy(odd)
     const refusal = await fails('media.generate_image', { prompt: 'a cat' })
@@ -72,7 +72,7 @@ test.each([
 )
 
 test.each([[{ name: { toString: 1 } }], [{ name: 'a', subfolder: { toString: 1 } }], [{}], [{ name: null }]])(
-  'ComfyUI that keeps a picture under %j is a failure in words',
+  'ComfyUI that stores a picture under %j causes a readable error',
   async (kept) => {
     const { call, fails } = await comfy({ '/upload/image': kept })
     const { media_id } = await call('media.generate_image', { prompt: 'a cat' })
@@ -82,13 +82,13 @@ test.each([[{ name: { toString: 1 } }], [{ name: 'a', subfolder: { toString: 1 }
   },
 )
 
-test('ComfyUI that is never done is waited for as long as a picture may take, and told to stop', async () => {
+test('ComfyUI that never finishes gets the time limit of a picture, and is then cancelled', async () => {
   const { fails, asked } = await comfy({ '/history/job': {} }, { timeout: 1 })
   expect(await fails('media.generate_image', { prompt: 'a cat' })).toMatchObject({ code: 'E_TIMEOUT' })
   expect(asked).toEqual(expect.arrayContaining(['/queue', '/interrupt']))
 }, 120_000)
 
-test('no part of a key is told, wherever in an answer it stands', async () => {
+test('no part of a key appears, wherever it is in a response', async () => {
   let before = 0
   const base_url = await serve((_request, answer) => json(answer, `${'x'.repeat(before)} ${KEY}`, 400))
   const { fails } = await open({ type: 'custom', base_url, api_key: KEY })

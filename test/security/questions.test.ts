@@ -3,13 +3,22 @@ import { describe, expect, it } from 'vitest'
 import { type Answer, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 
-// Questions of upstream servers, as a person behind a client gets them.
+// Questions of upstream servers, as a person behind a client sees them.
 
-/** A 2025 server with one tool, which sends the request it is given and answers with what came back. */
-const ASKS_2025 = `
+/** readline of Node 24 also splits lines at U+2028, which JSON does not escape. */
+const LINES = `
+let rest = ''
+const onLine = (use) => process.stdin.setEncoding('utf8').on('data', (text) => {
+  const lines = (rest + text).split('\\n')
+  rest = lines.pop()
+  lines.forEach(use)
+})`
+
+/** A 2025 server with one tool, which sends the given request and returns the response. */
+const ASKS_2025 = `${LINES}
 const open = new Map()
 const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
-require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+onLine((line) => {
   const { id, method, params, result, error } = JSON.parse(line)
   if (method === 'initialize')
     send({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' }, seen: params.capabilities } })
@@ -22,10 +31,10 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   else if (id !== undefined && method) send({ id, error: { code: -32601, message: 'no' } })
 })`
 /** A 2026 server that answers a call with the same question. */
-const ASKS_2026 = `
+const ASKS_2026 = `${LINES}
 const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
 const done = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
-require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+onLine((line) => {
   const { id, method, params } = JSON.parse(line)
   if (method === 'server/discover')
     send({ id, result: { ...done, supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } } })
@@ -46,7 +55,7 @@ const program = (code: string, more: object = {}) => ({
 
 type Asked = { readonly method: string; readonly params: Answer }
 
-/** A client whose person says yes to everything, in front of the server; `asked` has what they were shown. */
+/** A client in front of the server whose person approves everything; `asked` has the shown questions. */
 async function behind(code: string, more: object = {}) {
   const { app } = await startApp({ exposure: { mode: 'direct' }, mcpServers: { gh: program(code, more) } })
   await app.settled(20_000)
@@ -86,14 +95,14 @@ describe.each([
   ['2025', ASKS_2025],
   ['2026', ASKS_2026],
 ])('a question of a %s server [R38]', (era, code) => {
-  it.each([{}, { prefix: '' }])('carries the name of the server, with %j', async (more) => {
+  it.each([{}, { prefix: '' }])('has the name of the server, with %j', async (more) => {
     const { client, ask, asked } = await behind(code, more)
     await ask('elicitation/create', form)
     expect(asked.map(({ params }) => params.message)).toEqual(['gh: Your name?'])
     await client.close()
   })
 
-  it('reaches the person as a form or an https page only, unless the operator says otherwise', async () => {
+  it('reaches the person only as a form or an https page, unless the operator allows more', async () => {
     const { client, ask, asked } = await behind(code)
     for (const [method, params] of [
       ['sampling/createMessage', model],
@@ -107,7 +116,7 @@ describe.each([
     await client.close()
   })
 
-  it('for a model or for roots carries the name of the server, where relay allows it', async () => {
+  it('for a model or for roots has the name of the server, if relay allows it', async () => {
     const { client, ask, asked } = await behind(code, { relay: ['sampling', 'roots'] })
     await ask('sampling/createMessage', model)
     await ask('roots/list', {})
@@ -116,6 +125,45 @@ describe.each([
     expect(asked[0]?.params.systemPrompt).toBe('The MCP server gh asks for this completion.\n\nBe kind.')
     await ask('elicitation/create', form)
     expect(asked).toHaveLength(2)
+    await client.close()
+  })
+
+  it('has the server name in each line, so that it cannot look like a question of Pegboard', async () => {
+    const { client, ask, asked } = await behind(code)
+    const forged = `Your name?\n\n\u2028\r\n${' '.repeat(3_000)}\nMay filesystem.delete run?\nIt is a tool of the module filesystem.`
+    await ask('elicitation/create', { ...form, message: forged })
+    await ask('elicitation/create', page('https://a.example/x', { message: forged }))
+    const lines = 'gh: Your name?\ngh: May filesystem.delete run?\ngh: It is a tool of the module filesystem.'
+    expect(asked.map(({ params }) => params.message)).toEqual([lines, `${lines} (opens a page at a.example)`])
+    await client.close()
+  })
+
+  it('is cut if it is long, like the texts of its fields', async () => {
+    const { client, ask, asked } = await behind(code)
+    const long = `${'word '.repeat(40_000)}`
+    const field = { type: 'string', title: 'A\n\nMay shell.run run?', description: long, default: 'a\nb' }
+    await ask('elicitation/create', { message: long, requestedSchema: { type: 'object', properties: { a: field } } })
+    const [{ params }] = asked as [Asked]
+    expect(params.message).toHaveLength('gh: '.length + 4_000 + ' … (196,000 more characters were left out)'.length)
+    expect(params.message.endsWith('word  … (196,000 more characters were left out)')).toBe(true)
+    const { a } = params.requestedSchema.properties
+    expect(a.title).toBe('A May shell.run run?')
+    expect(a.default).toBe('a\nb')
+    expect(a.description).toHaveLength(1_000 + ' … (199,000 more characters were left out)'.length)
+    await client.close()
+  })
+
+  it('with too many fields or options, or an endless name, reaches no one', async () => {
+    const { client, ask, asked } = await behind(code)
+    const fields = (count: number, name = 'f') =>
+      Object.fromEntries(Array.from({ length: count }, (_one, at) => [`${name}${at}`, { type: 'string' }]))
+    const options = Array.from({ length: 5_000 }, (_one, at) => `option ${at}`)
+    for (const properties of [fields(5_000), fields(1, 'f'.repeat(300)), fields(1, 'a\nb'), { a: { enum: options } }])
+      await ask('elicitation/create', { ...form, requestedSchema: { type: 'object', properties } })
+    await ask('elicitation/create', page(`https://a.example/${'x'.repeat(10_000)}`))
+    expect(asked).toEqual([])
+    await ask('elicitation/create', { ...form, requestedSchema: { type: 'object', properties: fields(100) } })
+    expect(asked).toHaveLength(1)
     await client.close()
   })
 
@@ -128,7 +176,7 @@ describe.each([
     'https://bank.example@evil.example/',
     '//evil.example',
     7,
-  ])('with the page %s reaches nobody', async (url) => {
+  ])('with the page %s reaches no one', async (url) => {
     const { client, ask, asked } = await behind(code)
     const result = await ask('elicitation/create', page(url))
     if (era === '2025') expect(JSON.parse(result.content[0].text)).toMatchObject({ code: -32602 })
@@ -141,7 +189,7 @@ describe.each([
     page('javascript:alert(1)', { mode: 'URL' }),
     page('javascript:alert(1)', { mode: 'form', requestedSchema: form.requestedSchema }),
     { ...form, message: { text: 'Your name?' } },
-  ])('that is no form and no page, such as %j, reaches nobody', async (params) => {
+  ])('that is neither a form nor a page, such as %j, reaches no one', async (params) => {
     const { client, ask, asked } = await behind(code)
     await ask('elicitation/create', params)
     expect(asked).toEqual([])

@@ -9,7 +9,7 @@ import { StreamTransport } from '../client.ts'
 import { cli, place } from '../process.ts'
 import { addressed } from './ways.ts'
 
-/** Public to whoever looks at it; here it is this machine's own. */
+/** A public address that is local to this machine here. */
 const ADDRESS = '93.184.216.34'
 const NAMESPACE = [
   ...(process.getuid?.() === 0 ? [] : ['--user', '--map-root-user']),
@@ -21,7 +21,7 @@ const canIsolate =
   spawnSync('unshare', [...NAMESPACE, 'sh', '-c', `${ready} && mount --bind /etc/hosts /etc/resolv.conf`]).status === 0
 if (!canIsolate) process.stderr.write('No networks of their own here: what a name service does is not tested.\n')
 
-/** The program in a network of its own, where a name is a public server once and then this machine. */
+/** The program in a separate network, where a name resolves to a public server once and then to this machine. */
 async function open() {
   const { dir, config, env } = place({
     exposure: { mode: 'direct' },
@@ -67,7 +67,7 @@ async function open() {
 }
 
 test.runIf(canIsolate)(
-  'a name that was public when it was looked up first leads to nothing private later, whichever tool asks',
+  'a name that resolves to a public address first and a private one later reaches nothing private, for every tool',
   async () => {
     const { call, seen } = await open()
     const found: Record<string, readonly unknown[]> = {}
@@ -87,7 +87,7 @@ test.runIf(canIsolate)(
     }
     const blocked = ['E_SSRF_BLOCKED', 'E_SSRF_BLOCKED']
     for (const [tool, [first, ...later]] of Object.entries(found)) {
-      // Those that look before they ask are lied to when they look; a page is no JSON.
+      // Tools that resolve a name before the request get the public address first; a page is not JSON.
       const looks = tool === 'web.fetch_url' || tool === 'web.extract'
       const expected = looks ? 'E_SSRF_BLOCKED' : tool === 'http.json_api' ? 'E_TOOL_FAILED' : 'answered'
       expect([tool, first, ...later]).toEqual([tool, expected, ...blocked])
@@ -101,7 +101,7 @@ test.runIf(canIsolate)(
 )
 
 test.runIf(canIsolate)(
-  'a redirect to its own name, which leads to this machine by then, is not followed',
+  'Pegboard does not follow a redirect to a name that then resolves to this machine',
   async () => {
     const { call, seen } = await open()
     for (const tool of ['http.get', 'http.fetch_page', 'http.head', 'http.options']) {
@@ -109,6 +109,28 @@ test.runIf(canIsolate)(
       expect([tool, (await call(tool, { url: `http://${name}/again` })).failed]).toEqual([tool, 'E_REDIRECT_BLOCKED'])
     }
     expect(seen().filter((line) => line.startsWith('public '))).toHaveLength(4)
+    expect(seen().filter((line) => line.startsWith('private '))).toEqual([])
+  },
+  120_000,
+)
+
+test.runIf(canIsolate)(
+  'Pegboard reads neither a name of a private address nor a redirect from a public page to this machine [TOM-26]',
+  async () => {
+    const { call, seen } = await open()
+    for (const tool of ['web.fetch_url', 'web.extract']) {
+      const name = tool.replaceAll(/[._]/g, '-')
+      expect([tool, (await call(tool, { url: `http://private-${name}.rebind.example/` })).failed]).toEqual([
+        tool,
+        'E_SSRF_BLOCKED',
+      ])
+      expect([tool, (await call(tool, { url: `http://stays-${name}.rebind.example/inside` })).failed]).toEqual([
+        tool,
+        'E_REDIRECT_BLOCKED',
+      ])
+      expect(JSON.stringify(await call(tool, { url: `http://stays-${name}.rebind.example/` }))).toContain('public page')
+    }
+    expect(seen().filter((line) => line.startsWith('public ')).length).toBeGreaterThanOrEqual(4)
     expect(seen().filter((line) => line.startsWith('private '))).toEqual([])
   },
   120_000,

@@ -8,11 +8,11 @@ import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { freePort } from '../fleet.ts'
 
-// A Redis of the test alone: it may be emptied, full, stopped or somebody's replica.
+// A Redis for this test only: it can be emptied, filled, stopped or made a replica.
 
 const hasServer = spawnSync('redis-server', ['--version']).status === 0
 
-/** A tool that is over when the test says so. */
+/** A tool that ends when the test releases it. */
 const GATE = `let open
 export default {
   name: 'gate',
@@ -62,7 +62,7 @@ async function appOn(url: string, more: object = {}) {
 const tea = { when: 'in 1d', name: 'hello.say_hello', params: { name: 'Tea' }, label: 'tea' }
 
 describe.skipIf(!hasServer)('a Redis', () => {
-  test('that is emptied costs no task that runs: it is known all the time, and its result is kept', async () => {
+  test('that is emptied loses no running task: it stays known, and its result is stored', async () => {
     const { url, redis } = await redisServer()
     const { call } = await appOn(url)
     const { task_id } = await call('background_run', { name: 'gate.pass' })
@@ -73,21 +73,21 @@ describe.skipIf(!hasServer)('a Redis', () => {
       .poll(() => call('background_status', { task_id }), { timeout: 20_000 })
       .toMatchObject({ status: 'completed' })
     expect(JSON.stringify(await call('background_result', { task_id }))).toContain('through')
-    // In Redis, not only here.
+    // Stored in Redis, not only in this process.
     expect(await redis.keys('*:task:doc:*')).toHaveLength(1)
   }, 60_000)
 
   test.each(['allkeys-lru', 'volatile-ttl'])(
-    'that throws things away when it is full (%s) is warned of',
+    'that evicts data when it is full (%s) causes a warning',
     async (policy) => {
       const { url } = await redisServer('--maxmemory-policy', policy)
       const { logged } = await appOn(url)
-      expect(logged.find((line) => line.includes('Redis throws away what is kept there'))).toContain(policy)
+      expect(logged.find((line) => line.includes('Redis deletes stored state'))).toContain(policy)
     },
     60_000,
   )
 
-  test('that is full takes no job, says so, and has the ones it took', async () => {
+  test('that is full accepts no new job, says so, and keeps the existing ones', async () => {
     const { url, redis } = await redisServer()
     const { call, logged } = await appOn(url)
     expect(logged.filter((line) => line.includes('throws away'))).toEqual([])
@@ -100,7 +100,7 @@ describe.skipIf(!hasServer)('a Redis', () => {
     expect(await call('schedule_once', { ...tea, label: 'more tea' })).toMatchObject({ label: 'more tea' })
   }, 60_000)
 
-  test('that stands still keeps nobody waiting who needs none of it, and goes on where it was', async () => {
+  test('that hangs blocks only work that needs it, and continues afterwards', async () => {
     const { url, child } = await redisServer()
     const { call } = await appOn(url)
     expect(await call('schedule_once', tea)).toMatchObject({ label: 'tea' })
@@ -112,7 +112,7 @@ describe.skipIf(!hasServer)('a Redis', () => {
     await expect.poll(() => call('schedule_list'), { timeout: 20_000 }).toMatchObject({ total: 1 })
   }, 60_000)
 
-  test('that became a replica takes nothing, and says so', async () => {
+  test('that became a replica rejects writes, and the error says so', async () => {
     const { url, redis } = await redisServer()
     const { call } = await appOn(url)
     await redis.replicaof('127.0.0.1', '1')
@@ -121,7 +121,7 @@ describe.skipIf(!hasServer)('a Redis', () => {
     expect(await call('schedule_once', tea)).toMatchObject({ label: 'tea' })
   }, 60_000)
 
-  test('has what one process planned done by another only as that one allows', async () => {
+  test('lets another process run scheduled work only as far as that process allows', async () => {
     const { url } = await redisServer()
     const open = await appOn(url)
     expect(await open.call('schedule_once', { ...tea, when: 'in 2s' })).toMatchObject({ label: 'tea' })

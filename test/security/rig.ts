@@ -2,15 +2,15 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { onTestFinished } from 'vitest'
-import type { App } from '../../src/app.ts'
+import type { App } from '../../src/app/app.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import type { HttpServer } from '../../src/server/http.ts'
-import { listenHttp } from '../../src/server/listen.ts'
-import { httpOptions } from '../../src/server/options.ts'
+import { listenHttp } from '../../src/server/listen-http.ts'
+import type { HttpServer } from '../../src/server/serve-http.ts'
+import { httpOptions } from '../../src/server/server-options.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { TOKEN } from '../server/echo.ts'
 
-/** Tools that answer, write, destroy and wait, and count how often any of them ran. */
+/** Tools that answer, write, destroy and wait, and count their runs. */
 const PROBE = `let runs = 0
 const input = { type: 'object', properties: {}, additionalProperties: true }
 export default {
@@ -32,7 +32,10 @@ export interface Front extends HttpServer {
   readonly logged: string[]
 }
 
-/** The whole product behind a socket; ended with the test. @param http settings of `server.http` */
+/**
+ * The whole product behind a socket; stopped with the test.
+ * @param http settings of `server.http`
+ */
 export async function front(
   http: Record<string, unknown> = {},
   settings: Record<string, unknown> = {},
@@ -41,11 +44,11 @@ export async function front(
     app: own,
     dir = temporaryFolder(),
   }: {
-    /** Of the listener alone. */
+    /** Of the listener only. */
     readonly clock?: Clock
-    /** Of all the rest. */
+    /** Of everything else. */
     readonly app?: Clock
-    /** With the state of an earlier one. */
+    /** With the state of an earlier server. */
     readonly dir?: string
   } = {},
 ): Promise<Front> {
@@ -67,9 +70,9 @@ export async function front(
   return Object.assign(listening, { app, dir, logged })
 }
 
-/** How often a tool ran behind it. */
+/** Number of runs of a tool. */
 export async function runs({ app }: Front): Promise<unknown> {
-  const { localCaller } = await import('../../src/core/context.ts')
+  const { localCaller } = await import('../../src/core/caller.ts')
   const result = await app.call({ name: 'probe.runs', input: {}, caller: localCaller })
   return (result as { readonly value: { readonly runs: number } }).value.runs
 }

@@ -1,9 +1,8 @@
 /**
- * Runs the cases of the security checks and says what was done and what became of it.
- *   npm run test:security -- [--json] [--write] [FILE …]
- * --write keeps the figures in docs/figures/security.json, which docs/security.md is made of; for a run of everything only.
- * A process is a leak when it lives after the run and its environment, its folder or its command line names the run's folder
- * for temporary files: every folder, home and state of the tests lies in there.
+ * Runs the security cases and reports the results. npm run test:security -- [--json] [--write] [FILE …] --write stores
+ * the figures in docs/internals/figures/security.json, the source of docs/internals/security.md; only for a complete
+ * run. A process is a leak if it survives the run and its environment, folder or command line contains the run's
+ * temporary folder, which has all folders of the tests.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +22,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { FILE } from '../count.mjs'
 
-const FIGURES = 'docs/figures/security.json'
+const FIGURES = 'docs/internals/figures/security.json'
 const LEAVING_MS = 5_000
 
 const { values, positionals } = parseArgs({
@@ -33,7 +32,7 @@ const { values, positionals } = parseArgs({
 const cases = JSON.parse(readFileSync('test/security/cases.json', 'utf8')).map(({ id }) => id)
 
 const dir = mkdtempSync(join(tmpdir(), 'pegboard-run-'))
-// Servers that run as nobody have their folders in it, too.
+// Servers that run as another user have their folders in it, too.
 chmodSync(dir, 0o711)
 writeFileSync(join(dir, FILE), '')
 const results = join(dir, 'results.json')
@@ -42,12 +41,14 @@ const child = spawn(
   [
     'node_modules/vitest/vitest.mjs',
     'run',
+    // The counter is set up once per file.
+    '--isolate',
     ...(positionals.length > 0 ? positionals : ['test/security']),
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${results}`,
   ],
-  // What it prints is for people; what we print may be for a program.
+  // The output of vitest is for people; ours may be for a program.
   { env: { ...process.env, TMPDIR: dir }, stdio: ['ignore', 2, 2] },
 )
 const started = performance.now()
@@ -58,7 +59,7 @@ function read(file) {
   try {
     return readFileSync(file, 'latin1')
   } catch {
-    // It has ended, or is somebody else's.
+    // It has exited, or belongs to another user.
     return ''
   }
 }
@@ -93,7 +94,7 @@ for (const line of readFileSync(join(dir, FILE), 'utf8').split('\n')) {
   if (what === 'lost' || what === 'doubled') notes.push(`${what}: ${note ?? ''}`)
 }
 
-/** Of each case, whether all tests named by it passed. */
+/** For each case, whether all tests with its id passed. */
 const outcomes = new Map()
 let failed = 0
 for (const { assertionResults } of JSON.parse(readFileSync(results, 'utf8')).testResults)
@@ -132,7 +133,7 @@ const missing = whole ? cases.filter((id) => !outcomes.has(id)) : []
 const ok =
   child.exitCode === 0 && failed === 0 && missing.length === 0 && notes.length === 0 && (leaked?.length ?? 0) === 0
 if (values.write && whole) {
-  mkdirSync('docs/figures', { recursive: true })
+  mkdirSync('docs/internals/figures', { recursive: true })
   writeFileSync(FIGURES, `${JSON.stringify(figures, null, 2)}\n`)
 }
 if (values.json) process.stdout.write(`${JSON.stringify({ ok, ...figures, missing, notes, leaked }, null, 2)}\n`)

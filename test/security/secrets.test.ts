@@ -6,12 +6,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
-import { createTokenStore } from '../../src/upstream/oauth/store.ts'
+import { createTokenStore } from '../../src/upstream/oauth/grant-store.ts'
 import type { Answer } from '../app.ts'
 import { cli, place, run, serveHttp } from '../process.ts'
 import { until } from '../upstream/host.ts'
 
-/** One of each kind, with letters that are written otherwise in addresses, in JSON and in base64. */
+/** One secret of each kind, with characters that differ in URLs, in JSON and in base64. */
 const canary = (kind: string): string => `c4nary/+=${kind}~0123456789`
 const KINDS = {
   operator: canary('operator'),
@@ -28,7 +28,7 @@ const KINDS = {
   api: canary('api'),
 }
 
-/** Every way a text may be written that somebody could read it from. */
+/** Every encoding of a text from which it could be read. */
 function formsOf(text: string): readonly string[] {
   const base64 = [0, 1, 2].flatMap((offset) => {
     const whole = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)])
@@ -50,7 +50,7 @@ const around = (text: string, form: string): string => {
   return text.slice(Math.max(0, at - 80), at + form.length + 20)
 }
 
-/** Tells everything it was given, in answers, errors, the console, the log, and by breaking. */
+/** A module that reveals everything it got: in answers, errors, the console, the log, and a crash. */
 const TELLTALE = `
 const all = (config) => JSON.stringify({ config, env: process.env, argv: process.argv })
 const tool = (run) => ({ description: 'Tells all that it was given, one way or another.', effect: 'read', run: (_in, ctx) => run(all(ctx.config), ctx) })
@@ -66,7 +66,7 @@ export default { name: 'telltale', description: 'Tells all it knows.', tools: {
   progresses: tool((text, ctx) => { ctx.progress(1, 2, text); ctx.warn(text); ctx.sendFile({ filename: 'a.txt', mimetype: 'text/plain', data: text }); return 1 }),
 } }`
 
-/** A child that tells its environment in answers, in errors and on stderr. */
+/** A child that reveals its environment in answers, in errors and on stderr. */
 const CHILD = `
 import { createInterface } from 'node:readline'
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n')
@@ -83,7 +83,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   try { if (!answers[method]) throw new Error('no'); send({ id, result: answers[method](params) }) } catch (error) { send({ id, error: { code: -32000, message: error.message } }) }
 })`
 
-/** A server that tells the headers of each request. */
+/** A server that reveals the headers of each request. */
 async function echoing(): Promise<{ readonly url: string; readonly seen: () => string }> {
   let seen = ''
   const answers: Record<string, (params: Answer, headers: object) => object> = {
@@ -133,7 +133,7 @@ function filesBelow(dir: string): string[] {
   })
 }
 
-test('no secret of any kind is in an answer, an error, the log, the audit log, what is kept, or what is told of a crash', async () => {
+test('no secret appears in an answer, an error, the log, the audit log, stored state or a crash message', async () => {
   const web = await echoing()
   const here = place({}, { 'telltale.mjs': TELLTALE })
   writeFileSync(join(here.dir, 'child.mjs'), CHILD)
@@ -216,7 +216,7 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
     await call('execute_tool', { name, params: {} })
     await call('run_parallel', { actions: [{ name, params: {} }] })
   }
-  // Whatever a client says comes back to it alone, and is in no log.
+  // The text of a client returns to this client only, and is in no log.
   for (const [name, args] of [
     ['telegram__telegram_send_message', { chat_id: '1', text: 'x' }],
     ['database__query', { connection: 'main', sql: 'select 1' }],
@@ -243,14 +243,14 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
     )
     said += (await answer.text()) + JSON.stringify([...answer.headers])
   }
-  await until(() => stderr().includes('crash ') && stderr().includes('rejection '), 10_000)
+  await until(() => stderr().includes('crash ') && stderr().includes('rejection '))
   const environment = JSON.stringify(await call('child__answer'))
   const children = await run('ps', ['-A', '-ww', '-o', 'args='])
   await client.close()
   child.kill('SIGTERM')
   await ended
 
-  // It was all there to be told, so a check that finds nothing is one.
+  // The secrets were available to the module, so the check is meaningful.
   expect(web.seen()).toContain(KINDS.oauth)
   expect(said.match(/\[redacted\]/g)?.length).toBeGreaterThan(20)
   expect(
@@ -261,7 +261,7 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
   expect(leaksIn(stdout())).toEqual([])
   expect(leaksIn(stderr())).toEqual([])
   expect(leaksIn(children.stdout)).toEqual([])
-  // Its children have nothing of ours.
+  // Its children get none of our variables.
   expect(environment).toContain('API_KEY')
   expect(environment).not.toMatch(/AWS_SECRET_ACCESS_KEY|SERVICE_TOKEN|ANN_TOKEN/)
   const kept = filesBelow(here.dir).filter((file) => file !== here.config && !file.startsWith(join(state, 'auth')))
@@ -285,7 +285,7 @@ test('no secret of any kind is in an answer, an error, the log, the audit log, w
   }
 }, 180_000)
 
-test('a start that fails tells no secret of what it was to use', async () => {
+test('a failed start reveals no secret', async () => {
   const password = canary('redis')
   const { config, env } = place({
     server: { http: { token: 'a-token-for-all-of-the-fleet' } },
@@ -299,7 +299,7 @@ test('a start that fails tells no secret of what it was to use', async () => {
 }, 30_000)
 
 test.skipIf(process.platform === 'win32')(
-  'a diagnostic report has nothing of the environment, or is not written',
+  'a diagnostic report contains no environment, or is not written',
   async () => {
     const here = place({ exposure: { mode: 'direct' } })
     const reports = join(here.dir, 'reports')

@@ -1,17 +1,17 @@
 import type { Client } from '@modelcontextprotocol/client'
-import type { AppOptions } from '../../src/app.ts'
+import type { AppOptions } from '../../src/app/app.ts'
 import type { LogLevel } from '../../src/core/log.ts'
 import { type Answer, startApp, type TestApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { callTool, connectTo } from '../client.ts'
 
-/** What a client is told when a call is refused or fails. */
+/** The error that a client gets for a call. */
 export interface Refusal {
   readonly code: string
   readonly message: string
   readonly hint?: string
   readonly retryAfterMs?: number
   readonly data?: Answer
-  /** Every word of the answer, as it came over the wire. */
+  /** Every character of the answer on the wire. */
   readonly said: string
 }
 
@@ -24,7 +24,7 @@ export interface Served extends TestApp {
 
 type Settings = Record<string, unknown>
 
-/** The whole product with these modules, as an ordinary client has it over MCP. */
+/** The whole product with these modules, and an ordinary MCP client. */
 export async function served(
   modules: Settings,
   {
@@ -36,10 +36,13 @@ export async function served(
   const started = await startApp({ exposure: { mode: 'direct' }, modules, ...settings }, dir, options)
   const client = await connectTo(started.app)
   const call: Served['call'] = async (tool, input = {}, more) => {
-    const answer = (await client.callTool(
+    const answer = await callTool(
+      client,
       { name: tool.replaceAll('.', '__'), arguments: input as Settings },
       { timeout: 120_000, ...more },
-    )) as Answer
+    )
+    if (answer.error)
+      throw Object.assign(new Error(answer.error.message), answer.error.data, { said: JSON.stringify(answer) })
     if (!answer.isError) return answer.structuredContent ?? answer.content[0]?.text
     const said: string = JSON.stringify(answer)
     const { error, data } = answer.structuredContent ?? answer._meta?.['pegboard/error'] ?? {}

@@ -1,15 +1,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import type { Caller } from '../../src/core/context.ts'
-import { localCaller } from '../../src/core/context.ts'
+import type { Caller } from '../../src/core/caller.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
 const anything = `{ type: 'object', properties: {}, additionalProperties: true }`
 
-/** A module called `id` that does with its services what it is told to, by the code of a function. */
+/** A module called `id` that runs the code of a function with its services. */
 const meddler = (id: string, more = ''): string => `
 const AsyncFunction = (async () => undefined).constructor
 export default {
@@ -42,7 +42,7 @@ async function app(modules: Readonly<Record<string, string>>, settings: object =
   return { ...made, dir, as }
 }
 
-test('what a module does to a value it was given stays with it until it is kept', async () => {
+test("a module's changes to a value from a store have no effect until it stores the value", async () => {
   const { as } = await app({ one: meddler('one'), two: meddler('two') })
   await as('one', `await services.kv.shared.set('list', [{ a: 1 }])`)
   await as('one', `await services.kv.shared.rpush('queue', { a: 1 }, { a: 2 })`)
@@ -62,7 +62,7 @@ test('what a module does to a value it was given stays with it until it is kept'
   expect(await as('one', `return await services.kv.get('own')`)).toEqual([1])
 })
 
-test('what a module does to what was said and known stays with it', async () => {
+test("a module's changes to messages and facts that it read have no effect on the stored ones", async () => {
   const { as } = await app({ one: meddler('one'), two: meddler('two') })
   await as('one', `await services.conversations.append('c', { role: 'user', content: 'said' })`)
   await as('one', `await services.messages.record({ text: 'said', channel_id: 'c' })`)
@@ -78,7 +78,7 @@ test('what a module does to what was said and known stays with it', async () => 
   ])
 })
 
-test('no key leads out of the store of a module, and no principal or profile out of its memory', async () => {
+test('no key leaves the store of a module, and no principal or profile leaves its memory', async () => {
   const { as } = await app({ one: meddler('one'), two: meddler('two') }, { profiles: { work: {} } })
   await as('one', `await services.kv.set('secret', 'of one')`)
   const keys = [
@@ -111,7 +111,7 @@ test('no key leads out of the store of a module, and no principal or profile out
   }
 })
 
-test('what a module hears and brings goes with it, also where it forgets to take it away', async () => {
+test('listeners and adapters of a module are removed with it, even if it does not remove them', async () => {
   const hears = `start({ services }) {
     services.incoming.hear(async () => { await services.kv.shared.incr('heard') })
     services.adapters.add({ name: 'chat', send: async () => ({}), sendFile: async () => ({}), listServers: async () => [], client: {} })

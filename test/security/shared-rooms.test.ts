@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { answerOf, temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { PNG } from '../picture-servers.ts'
@@ -19,7 +19,7 @@ const tokens = [
 type Who = Awaited<ReturnType<typeof client>>
 const call = (who: Who, name: string, input: object = {}) => who.callTool({ name, arguments: { ...input } })
 
-/** The whole product with pictures that can be changed, and where they are kept. */
+/** The whole product with editable pictures, and the folder that stores them. */
 async function pictures(settings: Record<string, unknown> = {}, http: Record<string, unknown> = { tokens }) {
   const dir = temporaryFolder()
   const cache = join(dir, 'cache')
@@ -30,7 +30,7 @@ async function pictures(settings: Record<string, unknown> = {}, http: Record<str
   return { server: await front(http, { ...settings, modules }, { dir }), cache }
 }
 
-test('a picture of somebody else is reached by no path that can be made up from who they are', async () => {
+test('a guessed path does not reach a picture of another principal', async () => {
   const { server } = await pictures()
   const [ann, eve] = [await client(server.url, ANN), await client(server.url, EVE)]
   const made = answerOf(await call(ann, 'media__generate_image', { prompt: 'mine' }))
@@ -42,12 +42,12 @@ test('a picture of somebody else is reached by no path that can be made up from 
         for (const path of [`media/${folder}/media_1.png`, `media/${folder}/x/../media_1.png`])
           expect(await call(eve, 'media__add_media', { path }), path).toMatchObject({ isError: true })
       }
-  // Her own are where they are said to be.
+  // Her own pictures are at the documented path.
   expect(answerOf(await call(ann, 'media__add_media', { path: made.path }))).toMatchObject({ bytes: PNG.length })
   expect(answerOf(await call(eve, 'media__list_media')).media).toEqual([])
 }, 120_000)
 
-test('pictures of one principal in two profiles do not lie in each other’s place', async () => {
+test('pictures of one principal in two profiles are stored separately', async () => {
   const both = [
     { token: ANN, principal: 'ann', profile: 'work' },
     { token: EVE, principal: 'ann', profile: 'home' },
@@ -61,7 +61,7 @@ test('pictures of one principal in two profiles do not lie in each other’s pla
   expect(readdirSync(join(cache, 'media'))).toHaveLength(2)
 }, 120_000)
 
-test('what somebody keeps is for others word for word what never was', async () => {
+test('data of one principal gets the same answers for others as data that never existed', async () => {
   const modules = { memory: { config: { enabled: true } }, relay: { config: { enabled: true, users: ['ann', 'eve'] } } }
   const server = await front({ tokens }, { modules })
   const [ann, eve] = [await client(server.url, ANN), await client(server.url, EVE)]
@@ -92,7 +92,7 @@ test('what somebody keeps is for others word for word what never was', async () 
   expect(JSON.stringify(await call(ann, 'memory__recall'))).toContain('for ann alone')
 }, 120_000)
 
-test('a token leads into no channel, unless requests are believed and its role is', async () => {
+test('a token gives access to no channel unless requests are trusted and it has the role', async () => {
   const BOT = 'the-token-that-a-bot-comes-with'
   const bot = { token: BOT, principal: 'bot', roles: ['bot'] }
   const modules = { context: { config: { enabled: true, channel_roles: ['bot'] } } }
@@ -116,7 +116,7 @@ test('a token leads into no channel, unless requests are believed and its role i
   }
 }, 120_000)
 
-test('nobody fills the store of tasks for the others', async () => {
+test('one principal cannot fill the task store for the others', async () => {
   const modules = { memory: { config: { enabled: true } } }
   const MAL = 'the-token-that-mal-comes-with'
   const server = await front({ tokens: [...tokens, { token: MAL, principal: 'mal' }] }, { modules })
@@ -139,7 +139,7 @@ test('nobody fills the store of tasks for the others', async () => {
     })
 }, 120_000)
 
-test('pictures that nobody can name any more are gone', async () => {
+test('pictures without a valid id are deleted', async () => {
   const { server, cache } = await pictures()
   const ann = await client(server.url, ANN)
   const draw = async () => answerOf(await call(ann, 'media__generate_image', { prompt: 'mine' })).path
@@ -151,7 +151,7 @@ test('pictures that nobody can name any more are gone', async () => {
   expect([existsSync(old), existsSync(young)]).toEqual([false, true])
 }, 120_000)
 
-test('who opens a comment with a name hides nobody, and is refused', async () => {
+test('a name that opens a comment hides no contact, and is rejected', async () => {
   const dir = temporaryFolder()
   const { call, fails } = await served({ contacts: { config: { manage: true } } }, { dir })
   for (const contact_id of ['tg:1', 'tg:2', 'tg:3']) await call('contacts.contacts_upsert', { contact_id, name: 'One' })
@@ -162,7 +162,7 @@ test('who opens a comment with a name hides nobody, and is refused', async () =>
   expect((await call('contacts.contacts_list')).contacts).toHaveLength(3)
 }, 120_000)
 
-test('what is said of a contact never becomes another one', async () => {
+test('notes on a contact never become another contact', async () => {
   const { call } = await served({ contacts: { config: { manage: true } } })
   const evil = 'a\n```\n\n## Bank\n```yaml\ncontact_id: tg:666\n```\n'
   const texts = [
@@ -191,7 +191,7 @@ test('what is said of a contact never becomes another one', async () => {
   }
 }, 120_000)
 
-test('a contact is added to a list of thousands before its call is over', async () => {
+test('a contact is added to a list of thousands within its call', async () => {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'state/files/contacts'), { recursive: true })
   const active = join(dir, 'state/files/contacts/ACTIVE.md')
@@ -206,7 +206,7 @@ test('a contact is added to a list of thousands before its call is over', async 
   expect((await call('contacts.contacts_list', { status: 'inactive' })).count).toBe(1_851)
 }, 300_000)
 
-test('a contact file that is nested without end is named, and the others are there', async () => {
+test('a contact file with endless nesting is reported, and the others stay', async () => {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'state/files/contacts'), { recursive: true })
   writeFileSync(
@@ -220,7 +220,7 @@ test('a contact file that is nested without end is named, and the others are the
   })
 }, 120_000)
 
-test('an id of a message that no header takes costs no contact its peace', async () => {
+test('a message id that is not valid in a header does not start a cooldown for the contact', async () => {
   const dir = temporaryFolder()
   const heard: unknown[] = []
   const url = await serve((request, answer) => {

@@ -10,7 +10,7 @@ import { type Served, served } from './served.ts'
 
 interface Rig extends Served {
   readonly bot: BotServer
-  /** What the chat 42 said, the oldest first. */
+  /** The messages of chat 42, oldest first. */
   said(): Promise<readonly string[]>
 }
 
@@ -35,7 +35,7 @@ async function open(dir = temporaryFolder(), settings: Record<string, unknown> =
 
 const patience = { timeout: 60_000, interval: 50 }
 
-test('an update that is none holds up no other, and each is taken in once', async () => {
+test('an invalid update does not delay others, and each is processed once', async () => {
   const { bot, said, logged } = await open()
   const odd = [
     null,
@@ -61,19 +61,19 @@ test('an update that is none holds up no other, and each is taken in once', asyn
   bot.answer('getUpdates', 200, { ok: true, result: odd })
   bot.answer('getUpdates', 200, { ok: true, result: { length: 3 } })
   bot.answer('getUpdates', 200, { ok: true, result: [{ update_id: 'x', message: message('not counted') }] })
-  // What is not taken in would come again for ever.
+  // An unprocessed update would be sent again forever.
   bot.update(
     ...odd.flatMap((one, at) => (typeof one === 'object' && one !== null ? [{ update_id: at + 1, ...one }] : [])),
     { update_id: 30, message: message('at last', { message_id: 600 }) },
   )
   await vi.waitFor(async () => expect(await said()).toContain('at last'), patience)
   expect((await said()).filter((text) => text === 'at last')).toHaveLength(1)
-  // It is asked for what follows once all of these are taken in.
+  // Pegboard requests the next updates after all of these are processed.
   await vi.waitFor(() => expect(bot.of('getUpdates').at(-1)?.params['offset']).toBe(31), patience)
   expect(logged.join()).not.toMatch(/TypeError/)
 }, 120_000)
 
-test('a message at no time of this world leaves its channel readable', async () => {
+test('a message with an impossible time leaves its channel readable', async () => {
   const { bot, said } = await open()
   for (const [at, date] of [1e20, -1e20, null, 253_402_300_800_000].entries())
     bot.update({ update_id: at + 1, message: message(`odd ${at}`, { date, message_id: at + 1 }) })
@@ -81,7 +81,7 @@ test('a message at no time of this world leaves its channel readable', async () 
   await vi.waitFor(async () => expect(await said()).toContain('now'), patience)
 }, 120_000)
 
-test('a message that comes again, or is edited, stands once in its conversation', async () => {
+test('a repeated or edited message is in its conversation once', async () => {
   const { bot, said } = await open()
   bot.update({ update_id: 1, message: message('first', { message_id: 1 }) })
   bot.update({ update_id: 2, message: message('first', { message_id: 1 }) })
@@ -91,24 +91,24 @@ test('a message that comes again, or is edited, stands once in its conversation'
   expect(await said()).toEqual(['second', 'end'])
 }, 120_000)
 
-test('where the state cannot be read at the start, messages come in once it can', async () => {
+test('if the state is unreadable at the start, messages arrive once it is readable', async () => {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'state'))
-  // A file where the folder of the store has to be.
+  // A file in place of the store folder.
   writeFileSync(join(dir, 'state/kv'), '')
   const unhandled: unknown[] = []
   const note = (error: unknown) => void unhandled.push(error)
   process.on('unhandledRejection', note)
   onTestFinished(() => void process.off('unhandledRejection', note))
   const { bot, logged, said } = await open(dir)
-  await vi.waitFor(() => expect(logged.join()).toContain('messages from Telegram do not come in'), patience)
+  await vi.waitFor(() => expect(logged.join()).toContain('messages from Telegram cannot be received'), patience)
   expect(unhandled).toEqual([])
   rmSync(join(dir, 'state/kv'))
   bot.update({ update_id: 1, message: message('at last') })
   await vi.waitFor(async () => expect(await said()).toEqual(['at last']), patience)
 }, 120_000)
 
-test('Telegram is asked again within a day, however long it wants to be left alone', async () => {
+test('Pegboard polls Telegram again within a day, whatever wait Telegram requests', async () => {
   for (const [retry_after, seconds] of [
     [1e9, 86_400],
     [1e300, 86_400],
@@ -128,7 +128,7 @@ test('Telegram is asked again within a day, however long it wants to be left alo
   }
 }, 120_000)
 
-test('no part of the token is told by an answer that has it at its end, nor does an odd answer break anything', async () => {
+test('no answer reveals a part of the token, and an unusual answer breaks nothing', async () => {
   const bot = await botServer()
   const api = createBotApi(Config.parse({ token: TOKEN, base_url: bot.url, user_agent: 'test' }), silentLog)
   onTestFinished(() => api.close())

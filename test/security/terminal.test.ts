@@ -13,7 +13,7 @@ function at(files: Readonly<Record<string, string | object>> = {}): string {
   return dir
 }
 
-/** A pipe that nobody writes to and nobody shall wait for: whoever opens it is let go when the test ends. */
+/** A pipe without a writer; a process that opens it is released when the test ends. */
 function pipe(file: string): void {
   execFileSync('mkfifo', [file])
   onTestFinished(async () => {
@@ -23,7 +23,7 @@ function pipe(file: string): void {
 }
 
 test.skipIf(process.platform === 'win32')(
-  'a configuration that is a pipe or a device is refused at once, and so is one that links to such',
+  'a configuration that is a pipe or device, or a link to one, is rejected immediately',
   async () => {
     const dir = at()
     pipe(join(dir, 'pipe.json'))
@@ -32,13 +32,13 @@ test.skipIf(process.platform === 'win32')(
       expect(await pegboard(dir, 'token', 'list', '--config', file)).toMatchObject({
         code: 1,
         out: '',
-        err: expect.stringMatching(/^pegboard: E_CONFIG_MISSING: The configuration file \S+ is no regular file\./),
+        err: expect.stringMatching(/^pegboard: E_CONFIG_MISSING: The configuration file \S+ is not a regular file\./),
       })
   },
 )
 
 test.skipIf(process.platform === 'win32')(
-  'a module, and a document of an API, that is a pipe or a device is left out with its reason; the others are there',
+  'a module or API document that is a pipe or device is skipped with its reason, and the others load',
   async () => {
     const dir = at({
       'c.json': { openapi: { a: { document: './a.yaml' }, b: { document: './b.yaml' } } },
@@ -52,16 +52,16 @@ test.skipIf(process.platform === 'win32')(
     expect(code).toBe(1)
     const { errors, categories } = JSON.parse(out)
     expect(errors).toEqual([
-      expect.stringMatching(/^pipe\.mjs: .*it is no regular file/),
-      expect.stringMatching(/^zero\.mjs: .*it is no regular file/),
-      expect.stringMatching(/^api_a .*the file is no regular file/),
-      expect.stringMatching(/^api_b .*the file is no regular file/),
+      expect.stringMatching(/^pipe\.mjs: .*it is not a regular file/),
+      expect.stringMatching(/^zero\.mjs: .*it is not a regular file/),
+      expect.stringMatching(/^api_a .*the file is not a regular file/),
+      expect.stringMatching(/^api_b .*the file is not a regular file/),
     ])
     expect(categories.map(({ id }: { id: string }) => id)).toEqual(expect.arrayContaining(['filesystem', 'hello']))
   },
 )
 
-test('what every object has is no word of a command', async () => {
+test('names of Object.prototype are not commands or options', async () => {
   const dir = at()
   for (const word of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     expect(await pegboard(dir, 'list', word)).toMatchObject({
@@ -75,7 +75,7 @@ test('what every object has is no word of a command', async () => {
   }
 })
 
-test('a token for tools that there are none of is made with a warning that names what is near', async () => {
+test('a token whose tools do not exist is created with a warning that suggests similar names', async () => {
   const dir = at({
     'c.json': { mcpServers: { github: { command: 'true', enabled: true } } },
     'modules/notes.mjs': notesModule,
@@ -85,15 +85,15 @@ test('a token for tools that there are none of is made with a warning that names
   const { code, out, err } = await make('a', 'filesytem.*', 'hello.say_hello', 'filesystem.raed')
   expect({ code, isToken: /^pegboard_\S+\n$/.test(out) }).toEqual({ code: 0, isToken: true })
   expect(err.split('\n').filter((line) => line.includes('warning'))).toEqual([
-    'pegboard: warning: --tools "filesytem.*" fits no tool; did you mean "filesystem"?',
-    'pegboard: warning: --tools "filesystem.raed" fits no tool; did you mean "filesystem.read"?',
+    'pegboard: warning: --tools "filesytem.*" matches no tool; did you mean "filesystem"?',
+    'pegboard: warning: --tools "filesystem.raed" matches no tool; did you mean "filesystem.read"?',
   ])
-  // What a server will have that was never seen, nobody knows.
+  // The tools of a server that was never connected are unknown.
   for (const tools of [['*'], ['hello.*'], ['filesystem__read'], ['notes.*'], ['mcp_github.*'], ['github.list_issues']])
     expect((await make(`fits_${tools.join('_').replaceAll('*', 'all')}`, ...tools)).err).not.toContain('warning')
 })
 
-test('a token has no pattern or role that is empty, too long or would steer a terminal', async () => {
+test('a token has no pattern or role that is empty, too long or contains control characters', async () => {
   const dir = at()
   for (const words of [
     ['--tools', ''],
@@ -106,15 +106,15 @@ test('a token has no pattern or role that is empty, too long or would steer a te
     ['--role', '\u202eadmin'],
   ])
     expect(await pegboard(dir, 'token', 'create', 'a', ...words)).toMatchObject({ code: 2, out: '' })
-  expect((await pegboard(dir, 'token', 'list')).out).toContain('No tokens were made.')
+  expect((await pegboard(dir, 'token', 'list')).out).toContain('No tokens exist.')
 })
 
-test('check tells of tokens of the configuration whose tools there are none of', async () => {
+test('check reports configured tokens whose tools do not exist', async () => {
   const token = 'abcdefabcdefabcdefabcdef'
   const tokens = [{ token, principal: 'ci', tools: ['hello.*', 'nothere.*'] }]
   const dir = at({ 'c.json': { server: { http: { tokens } } } })
   const { code, out } = await pegboard(dir, 'check', '--json', '--config', 'c.json')
   expect(code).toBe(0)
-  expect(JSON.parse(out).warnings).toEqual(['server.http.tokens.0.tools names "nothere.*", which fits no tool.'])
+  expect(JSON.parse(out).warnings).toEqual(['server.http.tokens.0.tools names "nothere.*", which matches no tool.'])
   expect(out).not.toContain(token)
 })

@@ -2,16 +2,16 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createVerifier } from '../../src/observe/chain.ts'
+import { createVerifier } from '../../src/observe/hash-chain.ts'
 import { canLimit } from '../full.ts'
 import { place, talkTo } from '../process.ts'
 import { until } from '../upstream/host.ts'
 
-/** No file of this process may be longer, until it is told otherwise: the system ends a write in the middle, as a full disk does. */
+/** Limits the file size of this process, so that the system ends a write in the middle, like a full disk. */
 const LIMIT_KIB = 64
 
 test.skipIf(!canLimit)(
-  'a disk that is full in the middle of a line costs the audit log no line, and gives none twice',
+  'a disk that fills up within a line loses and repeats no line of the audit log',
   async () => {
     const where = place({ exposure: { mode: 'direct' }, audit: { enabled: true } })
     const serve = `ulimit -S -f ${LIMIT_KIB}; exec "$0" "$@"`
@@ -20,7 +20,7 @@ test.skipIf(!canLimit)(
     for (let id = 1; id <= calls; id++)
       send({ id, method: 'tools/call', params: { name: 'hello__say_hello', arguments: { name: `Ada ${id}` } } })
     await until(() => messages.length === 1 + calls, 60_000)
-    await until(() => /the audit log could not be written/.test(stderr()), 30_000)
+    await until(() => /cannot write the audit log/.test(stderr()), 30_000)
     const file = join(where.dir, 'state', 'audit.jsonl')
     const lines = (): string[] => readFileSync(file, 'utf8').split('\n').filter(Boolean)
     expect(lines().length).toBeLessThan(calls)
@@ -35,7 +35,7 @@ test.skipIf(!canLimit)(
     const broken = lines()
       .map(look)
       .filter((what) => what !== undefined)
-    // Half a line, where the disk was full.
+    // Half a line, at the end of the space.
     expect(broken).toEqual(['not a signed line'])
   },
   180_000,

@@ -1,4 +1,4 @@
-/** Every way there is for a client to have a tool run. */
+/** Every route by which a client can run a tool. */
 export const waysTo = (
   name: string,
 ): ReadonlyArray<{ readonly name: string; readonly arguments: Record<string, unknown> }> => [
@@ -10,7 +10,7 @@ export const waysTo = (
   { name: 'schedule_once', arguments: { name, when: 'in 1h' } },
 ]
 
-/** An answer without what is new every time. */
+/** An answer without values that differ each time. */
 export const plain = (answer: unknown): string =>
   (JSON.stringify(answer) ?? '')
     .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
@@ -19,7 +19,7 @@ export const plain = (answer: unknown): string =>
     .replaceAll(/("taskId":)"[\w.-]+"/g, '$1<id>')
     .replaceAll(/(_ms|_at|[a-z]At|elapsed\w*)(\\*":)(?:\d[\d.]*|\\*"[^"]*")/g, '$1$2<time>')
 
-/** Every tool that is given an address, and what it is given; behind a blank, another way to use it. */
+/** Every tool with an address argument, and its arguments; after a blank, another way to use it. */
 export const addressed = (url: string): Readonly<Record<string, object>> => ({
   'http.get': { url },
   'http.head': { url },

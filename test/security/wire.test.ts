@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { initialize, TOKEN } from '../server/echo.ts'
 import { type Front, front, runs } from './rig.ts'
 
-// Requests as others than Node write them: what stands between a client and this server may read them in another way.
+// Requests in unusual notations, which a proxy in front of the server may parse differently.
 
 const HOST = 'Host: localhost\r\n'
 const AUTH = `Authorization: Bearer ${TOKEN}\r\n`
@@ -11,10 +11,10 @@ const KIND = 'Content-Type: application/json\r\nAccept: application/json, text/e
 const BODY = JSON.stringify(initialize)
 const LENGTH = `Content-Length: ${Buffer.byteLength(BODY)}\r\n`
 
-/** What is said on one connection: whole answers, and whether it was ended. */
+/** The output on one connection: whole responses, and whether it was closed. */
 interface Talk {
   send(bytes: string): void
-  /** Resolves with all that was said, once that is enough. */
+  /** Resolves with all output once it is complete. */
   hears(enough: (text: string) => boolean): Promise<string>
   readonly ended: Promise<string>
 }
@@ -47,7 +47,7 @@ function talk({ port }: Front): Talk {
 
 const statuses = (text: string): string[] => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => String(status))
 
-test("one that waits for leave to send its body, and is refused, has its connection ended: what follows is nobody's", async () => {
+test('a rejected request with Expect: 100-continue has its connection closed, so that later bytes are not a request', async () => {
   const server = await front()
   for (const refused of [
     `POST /mcp HTTP/1.1\r\n${HOST}${KIND}`,
@@ -72,14 +72,14 @@ test("one that waits for leave to send its body, and is refused, has its connect
   expect(await runs(server)).toBe(0)
 })
 
-test('one of HTTP/1.0 is not told to go on, which it would take for its answer', async () => {
+test('a request of HTTP/1.0 gets no 100 Continue, which it would read as its answer', async () => {
   const one = talk(await front())
   one.send(`POST /mcp HTTP/1.0\r\n${HOST}${AUTH}${KIND}Expect: 100-continue\r\n${LENGTH}\r\n${BODY}`)
   expect(statuses(await one.ended)).toEqual(['200'])
 })
 
 test.each(['utf-16le', 'utf-7', '"utf-16"', 'iso-8859-1', 'utf-8; charset=utf-7', ''])(
-  'a body that is said to be written in %s is 415: others may have read something else in it',
+  'a body with charset %s gets 415, because others may read it differently',
   async (charset) => {
     const server = await front()
     const ask = async (type: string) => {
@@ -125,7 +125,7 @@ test.each([
   ],
   ['lines without CR', `GET /health HTTP/1.1\nHost: localhost\n\nGET /health HTTP/1.1\r\n${HOST}\r\n`],
   ['a NUL', `GET /health HTTP/1.1\r\n${HOST}X: a\0b\r\n\r\nGET /health HTTP/1.1\r\n${HOST}\r\n`],
-])('a request with %s is 400 and the last on its connection', async (_what, bytes) => {
+])('a request with %s gets 400 and ends its connection', async (_what, bytes) => {
   const one = talk(await front())
   one.send(bytes)
   expect(statuses(await one.ended)).toEqual(['400'])

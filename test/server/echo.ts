@@ -3,20 +3,20 @@ import { connect as connectSocket } from 'node:net'
 import { Server } from '@modelcontextprotocol/server'
 import type { Clock } from '../../src/core/clock.ts'
 import { createLog, type Log } from '../../src/core/log.ts'
-import type { ServedConnection, ServerFactory } from '../../src/server/factory.ts'
-import { type HttpOptions, type HttpServer, serveHttp } from '../../src/server/http.ts'
-import { type HttpSettings, httpOptions } from '../../src/server/options.ts'
+import { type HttpOptions, type HttpServer, serveHttp } from '../../src/server/serve-http.ts'
+import type { ServedConnection, ServerFactory } from '../../src/server/server-factory.ts'
+import { type HttpSettings, httpOptions } from '../../src/server/server-options.ts'
 
 export const TOKEN = 'test-token-of-sufficient-length'
 
-/** Whoever comes with it. */
+/** The token of the client. */
 export const LOCAL = { principal: 'local', profile: 'default', roles: [], named: true }
 
 export const settings: HttpSettings = httpOptions.parse({ port: 0, sessionIdleMs: 60_000 })
 
 export interface EchoFactory {
   readonly make: ServerFactory
-  /** Every instance asked for, in order. */
+  /** Every created instance, in order. */
   readonly made: ServedConnection[]
   /** Live instances, newest last. */
   readonly servers: Server[]
@@ -25,7 +25,10 @@ export interface EchoFactory {
   readonly aborted: () => number
 }
 
-/** Low-level servers with four tools: `echo` answers, `steps` reports progress first, `ask` asks the user, `wait` waits for `ms`. */
+/**
+ * Low-level servers with four tools: `echo` answers, `steps` reports progress first, `ask` asks the user, `wait` waits
+ * for `ms`.
+ */
 export function echoFactory(): EchoFactory {
   const made: ServedConnection[] = []
   const servers: Server[] = []
@@ -85,7 +88,7 @@ export function echoFactory(): EchoFactory {
   }
 }
 
-/** Time that moves when told to. */
+/** A clock that only the test moves. */
 export function manualClock(): Clock & { advance(ms: number): void } {
   let now = 0
   let timers: Array<{ at: number; fn: () => void }> = []
@@ -141,7 +144,7 @@ export interface Answer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** The body parsed, where it is JSON. */
+  /** The parsed body, if it is JSON. */
   readonly json: {
     readonly id?: unknown
     readonly result?: Record<string, unknown>
@@ -160,7 +163,7 @@ export interface Ask {
 
 const ACCEPT = 'application/json, text/event-stream'
 
-/** One raw request, its response not yet read. */
+/** One raw request; its response is not read yet. */
 export function open(
   url: string,
   { method = 'POST', path = '/mcp', headers = {}, body, anonymous }: Ask,
@@ -182,7 +185,7 @@ export function open(
   })
 }
 
-/** One raw request and its whole answer. */
+/** One raw request and its whole response. */
 export async function ask(url: string, options: Ask): Promise<Answer> {
   const res = await open(url, options)
   let text = ''
@@ -196,7 +199,7 @@ export async function ask(url: string, options: Ask): Promise<Answer> {
   }
 }
 
-/** Reads a stream until `done` says that what came is enough. */
+/** Reads a stream until `done` returns true for the text so far. */
 export async function readUntil(res: IncomingMessage, done: (text: string) => boolean): Promise<string> {
   let text = ''
   for await (const part of res.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
@@ -227,7 +230,7 @@ export const call = (
 
 export const MODERN = '2026-07-28'
 
-/** A complete request of the 2026 revision: body and the headers that go with it. */
+/** A complete request of the 2026 revision: body and matching headers. */
 export function modern(
   id: unknown,
   method: string,
@@ -246,7 +249,7 @@ export function modern(
   }
 }
 
-/** Opens a session and gives its headers. */
+/** Opens a session and returns its headers. */
 export async function openSession(
   url: string,
   revision = '2025-11-25',
@@ -267,7 +270,7 @@ export async function until(condition: () => boolean): Promise<void> {
   throw new Error('the condition never held')
 }
 
-/** Sends raw bytes and gives everything said until the connection ends; `reply` may answer what came so far. */
+/** Sends raw bytes and returns all output until the connection ends; `reply` may answer the output so far. */
 export function speak(port: number, bytes: string, reply?: (text: string) => string | undefined): Promise<string> {
   return new Promise((resolve) => {
     let text = ''
@@ -278,7 +281,7 @@ export function speak(port: number, bytes: string, reply?: (text: string) => str
       const next = reply?.(text)
       if (next !== undefined) socket.write(next)
     })
-    // A refused upload may end in a reset; what was said before counts.
+    // A rejected upload may end with a reset; earlier output counts.
     socket.on('error', () => undefined)
     socket.once('close', () => resolve(text))
   })

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest'
-import { isWanted, mostVerbose } from '../../src/core/levels.ts'
+import { isWanted, mostVerbose } from '../../src/core/log-levels.ts'
 import { startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 
 const uri = 'doc://1'
 
-/** Two clients at one server that has a resource. */
+/** Two clients at one server with a resource. */
 async function two() {
   const { app } = await startApp({ exposure: { mode: 'direct' } })
   const asked: string[] = []
@@ -25,7 +25,7 @@ async function two() {
   return { asked, ann: await connectTo(app, 'legacy'), bob: await connectTo(app, 'legacy') }
 }
 
-it('a client that follows nothing cannot end what another follows, and following twice counts once', async () => {
+it("a client without subscriptions cannot end another's, and subscribing twice counts once", async () => {
   const { asked, ann, bob } = await two()
   await ann.subscribeResource({ uri })
   await ann.subscribeResource({ uri })
@@ -37,7 +37,7 @@ it('a client that follows nothing cannot end what another follows, and following
   await bob.close()
 })
 
-it('a client follows five hundred resources at most, each counted once, and none by an endless address', async () => {
+it('a client can subscribe to five hundred resources, each counted once, and to none with an overlong address', async () => {
   const { asked, ann, bob } = await two()
   await Promise.all([ann.subscribeResource({ uri }), ann.subscribeResource({ uri }), ann.subscribeResource({ uri })])
   expect(asked).toEqual(['resources/subscribe'])
@@ -51,7 +51,7 @@ it('a client follows five hundred resources at most, each counted once, and none
   await bob.close()
 })
 
-it('a server says what the most curious session wants, and each takes its own', () => {
+it('a server gets the most verbose level of all sessions, and each session gets its own', () => {
   expect(mostVerbose(['error', 'debug', 'alert'])).toBe('debug')
   expect(mostVerbose([])).toBeUndefined()
   expect(isWanted({ level: 'info' }, 'error')).toBe(false)

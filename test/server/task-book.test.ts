@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { createTaskBook } from '../../src/server/task-book.ts'
-import { createMemoryStore } from '../../src/state/memory.ts'
+import { createMemoryStore } from '../../src/state/memory-store.ts'
 import { createManualClock } from '../clock.ts'
 
 const known = (holder: string, id: string) => ({ holder, session: 's', owner: 'mcp_t', id, name: `${id}-name` })
 
-describe('the tasks begun through this process', () => {
-  it('are listed to their holder alone, the newest first, for as long as they live', () => {
+describe('tasks started through this process', () => {
+  it('are listed to their owner only, newest first, for their lifetime', () => {
     const clock = createManualClock(0)
     const book = createTaskBook(clock)
     book.began(known('ann', 'one'), 1_000)
@@ -14,14 +14,14 @@ describe('the tasks begun through this process', () => {
     book.began(known('ann', 'three'), 5_000)
     expect(book.of('ann').map(({ id }) => id)).toEqual(['three', 'one'])
     expect(book.of('bob').map(({ id }) => id)).toEqual(['two'])
-    expect(book.find('mcp_t', 'two')?.holder).toBe('bob')
+    expect(book.find('mcp_t', 'two').map(({ holder }) => holder)).toEqual(['bob'])
     clock.pass(1_000)
     expect(book.of('ann').map(({ id }) => id)).toEqual(['three'])
     clock.pass(60 * 60_000)
     expect(book.of('bob')).toEqual([])
   })
 
-  it('are listed by every process that has the names in common, and a name that cannot be told stops nothing', async () => {
+  it('are listed by every process with the same store, and continue if an id cannot be shared', async () => {
     const clock = createManualClock(0)
     const store = createMemoryStore(clock)
     const [one, other] = [1, 2].map(() => createTaskBook(clock, () => store.table('begun')))
@@ -44,28 +44,28 @@ describe('the tasks begun through this process', () => {
     expect(errors).toEqual([new Error('away')])
   })
 
-  it('that were done at once are kept five minutes at most, and 64 of them', () => {
+  it('that finished at once are kept for five minutes, 64 at most', () => {
     const clock = createManualClock(0)
     const book = createTaskBook(clock)
     const ids = Array.from({ length: 65 }, (_, n) => String(book.keep('ann', { n }, 24 * 60 * 60_000)['taskId']))
-    expect(book.kept(ids[0] as string)).toBeUndefined()
-    expect(book.kept(ids[1] as string)).toMatchObject({
+    expect(book.storedTask(ids[0] as string)).toBeUndefined()
+    expect(book.storedTask(ids[1] as string)).toMatchObject({
       result: { n: 1 },
       task: { status: 'completed', ttlMs: 300_000 },
     })
     clock.pass(300_000)
-    expect(book.kept(ids[64] as string)).toBeUndefined()
+    expect(book.storedTask(ids[64] as string)).toBeUndefined()
   })
 
-  it('are pushed out by nobody else, however many somebody begins', () => {
+  it("are not displaced by another principal's tasks", () => {
     const book = createTaskBook(createManualClock(0))
     const done = String(book.keep('bob', { n: 1 }, null)['taskId'])
     book.began(known('bob', 'begun'), null)
     for (let n = 0; n < 100; n++) book.keep('eve', { n }, null)
     for (let n = 0; n < 2_100; n++) book.began(known('eve', `e${n}`), null)
-    expect(book.kept(done)?.result).toEqual({ n: 1 })
+    expect(book.storedTask(done)?.result).toEqual({ n: 1 })
     expect(book.of('bob').map(({ id }) => id)).toEqual(['begun'])
-    expect(book.find('mcp_t', 'e0')).toBeUndefined()
-    expect(book.find('mcp_t', 'e2099')?.holder).toBe('eve')
+    expect(book.find('mcp_t', 'e0')).toEqual([])
+    expect(book.find('mcp_t', 'e2099').map(({ holder }) => holder)).toEqual(['eve'])
   })
 })

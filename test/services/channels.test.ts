@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { noOrigin } from '../../src/core/context.ts'
-import type { Attachment, CachedMessage, IncomingMessage } from '../../src/core/services.ts'
+import { noOrigin } from '../../src/core/caller.ts'
+import type { Attachment, CachedMessage, IncomingMessage } from '../../src/core/service-types.ts'
 import { createConversations } from '../../src/services/conversations.ts'
-import { createMessages, type Likeness } from '../../src/services/messages.ts'
-import { createDocuments, type Documents } from '../../src/state/documents.ts'
+import { createMessages, type Likeness } from '../../src/services/message-store.ts'
+import { createDocuments, type Documents } from '../../src/state/document-store.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -29,7 +29,7 @@ describe('recent messages', () => {
     return { clock, messages: messages({ profile: 'default' }, here), elsewhere: messages({ profile: 'guild' }, here) }
   }
 
-  it('are the newest first, and gone after ninety days [CTX-11]', async () => {
+  it('are newest first, and expire after ninety days [CTX-11]', async () => {
     const { clock, messages, elsewhere } = start()
     for (const text of ['one', 'two', 'three']) {
       await messages.record({ text })
@@ -45,7 +45,7 @@ describe('recent messages', () => {
     expect(await messages.search('three')).toEqual([])
   })
 
-  it('have the shape chat tools know, as they were taken in [CTX-34]', async () => {
+  it('have the common message format', async () => {
     const { messages } = start()
     const message = {
       user_id: 'u2',
@@ -73,7 +73,7 @@ describe('recent messages', () => {
     expect(own).toMatchObject({ user_id: 'u1', user_name: 'Ann', platform: 'chat', channel_id: 'c1', reply_to_id: '' })
   })
 
-  it('are found by their words, and by what they mean where a model says so', async () => {
+  it('are found by words, and by meaning if there is a model', async () => {
     const { messages } = start()
     for (const text of ['the server room is cold', 'lunch at noon', 'who broke the server?'])
       await messages.record({ text })
@@ -86,7 +86,7 @@ describe('recent messages', () => {
 })
 
 describe('channels of another platform', () => {
-  it('are read and changed where the platform is named, and are not those called alike here', async () => {
+  it('are used if the platform is named, and differ from channels of the same name here', async () => {
     const clock = createManualClock(100 * DAY_MS)
     const messages = createMessages({ documents: documentsOf(), clock })({ profile: 'default' }, here)
     await messages.record({ text: 'the key is under the mat' })

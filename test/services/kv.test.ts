@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createKv, isKvDocument, type KvDocument } from '../../src/services/kv.ts'
-import { createDocuments } from '../../src/state/documents.ts'
+import { createDocuments } from '../../src/state/document-store.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -12,7 +12,7 @@ function stores({ dir = temporaryFolder(), maxBytes = 100_000 } = {}) {
 }
 
 describe('the key-value store', () => {
-  it('keeps any JSON, over a restart', async () => {
+  it('stores any JSON, also over a restart', async () => {
     const { kv, dir } = stores()
     await kv.set('a', { deep: [1, null, 'x'] })
     await kv.set('__proto__', 'a key like any other')
@@ -26,7 +26,7 @@ describe('the key-value store', () => {
     expect(await kv.get('a')).toBeNull()
   })
 
-  it('counts, without losing one of many at the same time', async () => {
+  it('counts without losing concurrent increments', async () => {
     const { kv } = stores()
     await Promise.all(Array.from({ length: 20 }, () => kv.incr('n')))
     expect(await kv.incr('n', -5)).toBe(15)
@@ -37,7 +37,7 @@ describe('the key-value store', () => {
     })
   })
 
-  it('keeps what is to be kept for ever, over a restart too', async () => {
+  it('stores without expiry, also over a restart', async () => {
     const { kv, clock, dir } = stores()
     await kv.set('ever', 1, { ttl: Number.POSITIVE_INFINITY })
     await kv.set('soon', 2, { ttl: 5 })
@@ -48,7 +48,7 @@ describe('the key-value store', () => {
     await expect(kv.set('x', 1, { ttl: Number.NaN })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
 
-  it('changes a value whole, without losing one of many changes at the same time', async () => {
+  it('updates values atomically, without losing concurrent changes', async () => {
     const { kv, clock } = stores()
     const add = (name: string) =>
       kv.update('names', (names) => {
@@ -88,7 +88,7 @@ describe('the key-value store', () => {
     expect(await kv.lpop('none')).toBeNull()
   })
 
-  it('forgets what has a time to live when that is over', async () => {
+  it('removes expired values', async () => {
     const { kv, clock } = stores()
     await kv.set('short', 1, { ttl: 10 })
     await kv.set('long', 1)
@@ -103,7 +103,7 @@ describe('the key-value store', () => {
     expect(await kv.keys()).toEqual([])
   })
 
-  it('is one of each module and profile, but for what is shared', async () => {
+  it('is separate for each module and profile, except for shared data', async () => {
     const { storeOf, kv } = stores()
     await kv.set('a', 'own')
     await kv.shared.set('a', 'for all')
@@ -113,12 +113,12 @@ describe('the key-value store', () => {
     expect([await elsewhere.get('a'), await elsewhere.shared.get('a')]).toEqual([null, null])
   })
 
-  it('refuses what does not fit, and keeps what it has', async () => {
+  it('rejects what does not fit, and keeps what it has', async () => {
     const { kv } = stores({ maxBytes: 1_000 })
     await kv.set('a', 'x'.repeat(800))
     await expect(kv.set('b', 'x'.repeat(800))).rejects.toMatchObject({
       code: 'E_TOO_LARGE',
-      hint: 'Delete what is no longer needed, or raise services.maxBytes.',
+      hint: 'Delete keys that you no longer need, or raise services.maxBytes.',
     })
     expect(await kv.keys()).toEqual(['a'])
     await expect(kv.set('f', () => 1)).rejects.toMatchObject({ code: 'E_VALIDATION' })

@@ -5,7 +5,7 @@ import { createManualClock } from '../clock.ts'
 const ann = { principal: 'ann', profile: 'default' }
 const file = (data: string) => ({ data, filename: 'a.txt', mimetype: 'text/plain' })
 
-it('a sent file is there for whom it was sent to, until its time is over', () => {
+it('a sent file is available to its recipients until it expires', () => {
   const clock = createManualClock()
   const files = createSentFiles({ clock, keepMs: 1_000, maxBytes: 100 })
   const uri = files.keep(ann, file('hello')) as string
@@ -18,7 +18,7 @@ it('a sent file is there for whom it was sent to, until its time is over', () =>
   expect([files.bytes, clock.waiting]).toEqual([0, 0])
 })
 
-it('the oldest makes room for the next, and what is larger than all of it is not kept', () => {
+it('the oldest makes room for the next, and a file larger than the limit is not stored', () => {
   const files = createSentFiles({ clock: createManualClock(), keepMs: 1_000, maxBytes: 10 })
   const first = files.keep(ann, file('12345')) as string
   const second = files.keep(ann, file('12345')) as string
@@ -28,7 +28,7 @@ it('the oldest makes room for the next, and what is larger than all of it is not
   expect(files.keep(ann, file('x'.repeat(11)))).toBeUndefined()
 })
 
-it('is a copy: its sender may use the memory again', () => {
+it('is a copy, so that its sender may reuse the memory', () => {
   const files = createSentFiles({ clock: createManualClock(), keepMs: 1_000, maxBytes: 10 })
   const data = new Uint8Array([1, 2])
   const uri = files.keep(ann, { data, filename: 'a', mimetype: 'x/y' }) as string
@@ -36,7 +36,7 @@ it('is a copy: its sender may use the memory again', () => {
   expect([...(files.read(ann, uri)?.bytes ?? [])]).toEqual([1, 2])
 })
 
-it('is pushed out by nobody else, however much somebody is sent', () => {
+it("is not displaced by another principal's files", () => {
   const files = createSentFiles({ clock: createManualClock(), keepMs: 1_000, maxBytes: 100 })
   const eve = { principal: 'eve', profile: 'default' }
   const own = files.keep(ann, file('x'.repeat(20))) as string

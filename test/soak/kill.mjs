@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { startHttp, TOKEN } from './pegboard.mjs'
 
-/** At most so much is kept of each kind, below the limits of one principal. */
+/** Maximum number of stored items of each kind, below the limits of one principal. */
 const STANDING = 40
-/** What a killed process had under way on Redis is found within about half a minute. */
+/** Work of a killed process on Redis is found within about half a minute. */
 const SETTLE_MS = 60_000
 
 const answerOf = (result) => {
@@ -18,8 +18,8 @@ const answerOf = (result) => {
 }
 
 /**
- * Ends the server with SIGKILL at a random moment under tasks, schedules and watchers, starts it again, and compares what it
- * acknowledged with what it knows.
+ * Kills the server with SIGKILL at random moments while tasks, schedules and watchers run, restarts it, and compares
+ * acknowledged work with the state.
  * @returns what was acknowledged, lost and done twice
  */
 export async function killAgainAndAgain(place, { forMs, log }) {
@@ -78,7 +78,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
     await client.close().catch(() => undefined)
   }
 
-  /** Begins, plans and takes back, one after the other, and writes down what was acknowledged. */
+  /** Starts, schedules and cancels work in turn, and records what was acknowledged. */
   async function work(call, signal) {
     const acknowledge = (kind, n, id) => {
       journal[kind].set(n, id)
@@ -125,7 +125,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
           journal.cancelled.add(label)
         }
       } catch (error) {
-        // What was running in servers that were killed counts until they are known to be dead.
+        // Work of killed servers counts as running until they are known to be dead.
         if (/^E_OVERLOADED/.test(error.message)) {
           figures.refused++
           await sleep(200)
@@ -138,7 +138,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
     }
   }
 
-  /** What stands must stand, and what was taken back must be gone. */
+  /** Valid entries must exist, and cancelled ones must not. */
   async function compare(call) {
     const { jobs } = await call('schedule_list')
     const labels = jobs.map(({ label }) => label)
@@ -151,7 +151,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
     if (new Set(ids).size < ids.length) fault('doubled', 'a watcher is there twice')
   }
 
-  /** Everything begun comes to an end, which is compared with what ran. */
+  /** Waits for the end of all started work, and compares it with the runs. */
   async function settle(call) {
     const open = new Map([...journal.once, ...journal.again])
     const ends = new Map()
@@ -160,7 +160,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
       runs.clear()
       for (const n of readFileSync(place.runs, 'utf8').split('\n').filter(Boolean)) runs.set(n, (runs.get(n) ?? 0) + 1)
     }
-    /** Due jobs of which nobody knows yet what became of them. */
+    /** Due jobs without a known outcome. */
     const unknown = () =>
       [...journal.due.keys()].filter((label) => !runs.has(label) && !told.some((line) => line.includes(label)))
     let patience = performance.now() + SETTLE_MS
@@ -176,12 +176,12 @@ export async function killAgainAndAgain(place, { forMs, log }) {
       const planned = jobs.filter(({ label }) => journal.due.has(label)).length
       const now = open.size + planned + unknown().length
       if (now === 0) break
-      // A machine that is busy takes long for many, and still gets on.
+      // A busy machine is slow but still makes progress.
       if (now !== left) patience = performance.now() + SETTLE_MS
       left = now
       await sleep(500)
     }
-    // What is done twice is done again by now.
+    // Duplicate runs have happened by now.
     await sleep(1_000)
     readRuns()
     for (const [n] of open) fault('lost', `a task that never ends ${n}`)
@@ -204,7 +204,7 @@ export async function killAgainAndAgain(place, { forMs, log }) {
       if (runs.has(label)) fault('doubled', `a job ran that was not due, or was cancelled: ${label}`)
   }
 
-  /** Looked at in a copy, so that the next server finds what the killed one left. */
+  /** Reads a copy, so that the next server finds the state unchanged. */
   function checkFile() {
     const file = join(place.state, 'state.db')
     if (!existsSync(file)) return

@@ -1,5 +1,5 @@
-// Calls servers that are well, and takes the time, in a process that does nothing else: what keeps the driver of the soak
-// busy is not in its figures. Asked over the channel that its parent holds.
+// Calls healthy servers and measures the time in a separate process, so that the load of the soak's driver does not
+// count. Controlled over the channel of its parent.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { openHttp } from '../../bench/client.mjs'
 import { createLedger, latencies } from './ledger.mjs'
@@ -13,7 +13,7 @@ lag.enable()
 const peers = Array.from({ length: WIDTH }, () => openHttp({ url, token: TOKEN }))
 for (const peer of peers) await peer.connect()
 let isMeasuring = false
-// Between windows nobody calls, and sessions without requests end. Each client has one connection all the time.
+// There are no calls between windows, and sessions without requests end. Each client keeps one connection.
 setInterval(() => {
   if (!isMeasuring) for (const peer of peers) peer.request('ping').catch(() => undefined)
 }, 2_000).unref()

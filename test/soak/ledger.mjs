@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { quantile } from '../../bench/measure.mjs'
 
-/** Every call made, and whether it got one answer, its own. */
+/** Every call, and whether it got exactly one answer, its own. */
 export function createLedger() {
   const figures = { calls: 0, refused: 0, lost: 0, crossed: 0, doubled: 0, failedBeside: 0, leftAlone: 0 }
   const notes = new Map()
   const note = (what) => notes.set(what, (notes.get(what) ?? 0) + 1)
 
   /**
-   * An answer to somebody else is worse than none.
-   * @returns what is wrong with a call that did not do what it was asked
+   * An answer of another call is worse than none.
+   * @returns what is wrong with a failed call
    */
   async function settle(call, isOwn) {
     figures.calls++
@@ -25,7 +25,7 @@ export function createLedger() {
       note(`not its own answer: ${text.slice(0, 200)}`)
       return 'crossed'
     } catch ({ message }) {
-      // A refusal of the protocol is an answer; silence and a broken connection are none.
+      // A protocol error is an answer; silence and a broken connection are none.
       if (/no answer in|ECONN|EPIPE|hang up|it ended with/.test(message)) {
         figures.lost++
         note(`lost: ${message.slice(0, 200)}`)
@@ -38,20 +38,20 @@ export function createLedger() {
     figures,
     notes,
     note,
-    /** What another process counted. */
+    /** Counts of another process. */
     add(counted, noted) {
       for (const [what, times] of Object.entries(counted)) figures[what] += times
       for (const [what, times] of noted) notes.set(what, (notes.get(what) ?? 0) + times)
     },
     abandon: () => void figures.leftAlone++,
-    /** A call of a server that fails: it may fail, but not in silence and not with the answer of another. */
+    /** A call of a failing server: it may fail, but not silently and not with the answer of another call. */
     bad: (peer, tool, args = {}) => settle(peer.call(tool, args), (text) => !text.includes('for somebody else')),
     async echo(peer, tool) {
       const nonce = randomUUID()
       const input = tool.startsWith('everything') ? { message: nonce } : { text: nonce }
       return settle(peer.call(tool, input), (text) => text.includes(nonce))
     },
-    /** Of a server that is well: anything but its echo is a failure. */
+    /** A call of a healthy server: anything but its echo is a failure. */
     async beside(peer, tool) {
       const before = performance.now()
       const wrong = await this.echo(peer, tool)
@@ -79,7 +79,7 @@ export function createLedger() {
   }
 }
 
-/** What a call costs while `width` clients call at once, in turns of the servers. */
+/** Duration of a call while `width` clients call concurrently, with the servers in turn. */
 export async function latencies(ledger, peers, tools, ms) {
   const took = new Map(tools.map((tool) => [tool, []]))
   const until = performance.now() + ms

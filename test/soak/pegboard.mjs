@@ -9,7 +9,7 @@ import { splitLines } from '../../bench/lines.mjs'
 const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 const MAIN = process.env.PEGBOARD_MAIN ?? here('../../dist/cli/main.js')
 export const TOKEN = 'soak-token-that-is-long-enough'
-/** A server that is in the configuration no more has ended by then, on the busiest machine. */
+/** A server that was removed from the configuration has exited by then, even on a busy machine. */
 const ENDS_MS = 60_000
 const FLAGS = ['--expose-gc', '--import', here('probe.mjs')]
 const more = () => (process.env.NODE_FLAGS ?? '').split(' ').filter(Boolean)
@@ -52,7 +52,7 @@ export async function startHttp(place, { probe = true } = {}) {
   return { ...handle(child, ended), url, said: () => said, open: () => openHttp({ url, token: TOKEN }) }
 }
 
-/** The built server on stdio, and its one client. */
+/** The built server on stdio, and its client. */
 export async function startOnStdio(place) {
   const args = [...FLAGS, MAIN, 'serve', '--stdio', '--config', place.config]
   const client = startStdio({ args, env: environment(place), ipc: true })
@@ -60,7 +60,7 @@ export async function startOnStdio(place) {
   return { ...handle(client.child, once(client.child, 'exit')), client }
 }
 
-/** The process whose calls are timed. */
+/** The process that measures calls. */
 export async function startTiming({ url }) {
   const child = fork(here('latency.mjs'), [url])
   const ended = once(child, 'exit')
@@ -83,7 +83,7 @@ export async function startTiming({ url }) {
   }
 }
 
-/** A run that breaks off leaves nothing behind. */
+/** An aborted run leaves nothing behind. */
 function handle(child, ended) {
   const end = () => child.kill('SIGKILL')
   process.once('exit', end)
@@ -92,19 +92,19 @@ function handle(child, ended) {
     child,
     ended,
     pid: child.pid,
-    /** How late its event loop was since this was asked last. */
+    /** Delay of its event loop since the last request. */
     async lag() {
       child.send('lag')
       return (await once(child, 'message'))[0]
     },
-    /** Milliseconds since its start that the thread of its event loop ran, and that it was ready to and had to wait. */
+    /** Milliseconds since its start that the event loop thread ran, and that it waited for a processor. */
     spent() {
       const [ran, waited] = readFileSync(`/proc/${child.pid}/schedstat`, 'latin1').split(' ').map(Number)
       return { ran: ran / 1e6, waited: waited / 1e6 }
     },
     /**
-     * What the process holds once the failing servers, which must not be configured now, have ended, and its garbage is
-     * collected: what dies and comes back all the time would be in some samples and not in others.
+     * Resources of the process after the failing servers, which must not be configured now, have exited and garbage was
+     * collected. Processes that restart all the time would appear in only some samples.
      */
     async sample() {
       const until = Date.now() + ENDS_MS
@@ -115,7 +115,7 @@ function handle(child, ended) {
       const children = below(child.pid).length
       return { at: Date.now(), ...inside, descriptors: descriptorsOf(child.pid), children, stuck }
     },
-    /** @returns its exit code or signal, and what it left running */
+    /** @returns its exit code or signal, and the processes that it left running */
     async stop(signal = 'SIGTERM') {
       const children = below(child.pid)
       child.kill(signal)
@@ -148,7 +148,7 @@ const statOf = (pid) => {
 
 export const alive = (pid) => (statOf(pid)?.[1] ?? 'Z') !== 'Z'
 
-/** All processes that a process started, and those they started. */
+/** All descendants of a process. */
 export function below(pid) {
   const parents = new Map()
   for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
@@ -159,7 +159,7 @@ export function below(pid) {
   return under(pid)
 }
 
-/** Those below that fail. The healthy ones are the same program, told who they are. */
+/** The failing descendants. The healthy ones are the same program with other arguments. */
 export const failingBelow = (pid) =>
   below(pid).filter((one) => {
     try {

@@ -1,4 +1,4 @@
-// Loaded into the server before its own code, to be asked over the channel that its parent holds. Garbage is collected first.
+// Loaded into the server before its own code, and queried over the channel of its parent. Collects garbage first.
 import { EventEmitter } from 'node:events'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
@@ -12,13 +12,13 @@ const listenersOf = (emitter) => emitter.eventNames().reduce((sum, event) => sum
 function sample() {
   globalThis.gc()
   const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  // The handles have nothing else that lists them.
+  // Nothing else lists these handles.
   const emitters = [process, ...process._getActiveHandles()].filter((one) => one instanceof EventEmitter)
   const listeners = emitters.reduce((sum, emitter) => sum + listenersOf(emitter), 0)
   return { ...process.memoryUsage(), timers, listeners, warnings }
 }
 
-/** Since it was asked last. */
+/** Since the last request. */
 function lag() {
   const since = { p99: delay.percentile(99) / 1e6, max: delay.max / 1e6 }
   delay.reset()

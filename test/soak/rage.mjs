@@ -5,7 +5,7 @@ import { failingBelow, TOKEN } from './pegboard.mjs'
 
 const pick = (all) => all[Math.floor(Math.random() * all.length)]
 
-/** Each of them once, in any order, before one comes again: all has happened before the first look at what is left. */
+/** Each of them once, in any order, before one comes again: all has happened before the first connection to what is left. */
 function deck(all) {
   let left = []
   return () => {
@@ -14,7 +14,7 @@ function deck(all) {
   }
 }
 
-/** Tools of the server that fails on demand, with what they are given. */
+/** Tools of the server that fails on request, with their arguments. */
 const FAULTS = [
   ['hang'],
   ['hang_reporting', { ms: 20 }],
@@ -37,7 +37,7 @@ const FAULTS = [
 const HTTP_FAULTS =
   '401 403 404 429 500 502 503 429_later 503_later reset reset_midway redirect html not_json never cut ended'.split(' ')
 
-/** Entries of servers that fail by themselves, for as long as they are configured. */
+/** Entries of servers that fail by themselves while they are configured. */
 export const failing = (evil) => ({
   bad: { ...evil(), timeoutMs: 1_500 },
   hung: { ...evil('--hang-start'), start: 'background', connectTimeoutMs: 2_000 },
@@ -53,15 +53,15 @@ export const failing = (evil) => ({
 })
 
 /**
- * Does all that is bad until told to stop: faults of servers, and clients that behave no better.
- * @returns how often each fault was there
+ * Causes faults until told to stop: faulty servers and badly behaved clients.
+ * @returns how often each fault happened
  */
 export function rage({ server, ledger, badHttp, signal }) {
   const injected = {}
   const count = (what) => {
     injected[what] = (injected[what] ?? 0) + 1
   }
-  /** Again and again, with a pause of up to so long. */
+  /** Repeats with a random pause up to this length. */
   const again = async (pauseMs, work) => {
     while (!signal.aborted) {
       await work()
@@ -123,7 +123,7 @@ const headersOf = (peer) => ({
   'mcp-protocol-version': '2025-06-18',
 })
 
-/** What a client on stdio asks of a server that fails, until told to stop. */
+/** Requests of a stdio client to a failing server, until told to stop. */
 export async function rageOnStdio(client, ledger, signal) {
   const faults = ['hang', 'crash', 'noise', 'wrong_id', 'answer_twice', 'half_line', 'stop_reading']
   for (let turn = 0; !signal.aborted; turn++) {
@@ -132,7 +132,7 @@ export async function rageOnStdio(client, ledger, signal) {
   }
 }
 
-/** Ends a session, on a connection that ends with it. */
+/** Ends a session on its own connection. */
 export async function leave(server, peer) {
   await new Promise((done) => {
     const asked = request(server.url, { method: 'DELETE', headers: headersOf(peer), agent: false })
@@ -145,7 +145,7 @@ export async function leave(server, peer) {
   peer.close()
 }
 
-/** Clients that come, and go well or badly, until told to stop. */
+/** Clients that connect and disconnect, properly or not, until told to stop. */
 export async function comeAndGo({ server, ledger, signal, tool }) {
   const clients = { ended: 0, dropped: 0, 'gone in a call': 0, 'never reading': 0 }
   const raw = (peer, name, args) => {
@@ -181,7 +181,7 @@ export async function comeAndGo({ server, ledger, signal, tool }) {
       await leave(server, peer)
     } else {
       clients['never reading']++
-      // More than what the kernel keeps for a reader.
+      // More than the kernel buffers for a reader.
       const socket = raw(peer, 'quiet__long_line', { bytes: 1_900_000 })
       socket.pause()
       setTimeout(() => socket.destroy(), 2_000)

@@ -2,7 +2,7 @@
 // clients that come and go, changes of the configuration, and SIGKILL at random moments.
 //   npm run test:soak -- [--minutes 30] [--json FILE] [--save]
 // A fifth of the time goes to SIGKILL, half of it with the state in SQLite and half in Redis (PEGBOARD_TEST_REDIS, 127.0.0.1:6379).
-// --save writes docs/figures/soak.json. Ends with 1 when something was lost, doubled, crossed or left behind.
+// --save writes docs/internals/figures/soak.json. Ends with 1 when something was lost, doubled, crossed or left behind.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -43,7 +43,7 @@ const values = readArgs()
 const minutes = Number(values.minutes)
 if (!(minutes >= 1)) refuse('--minutes takes a number from 1 on')
 const redis = process.env.PEGBOARD_TEST_REDIS ?? 'redis://127.0.0.1:6379'
-// It is needed when nine tenths of the time are over.
+// Used after nine tenths of the time.
 const { hostname, port } = new URL(redis)
 const knock = connect(Number(port || 6379), hostname)
 await once(knock, 'connect').catch((error) =>
@@ -53,8 +53,8 @@ knock.destroy()
 const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 const EVIL = here('../fixtures/upstreams/evil.mjs')
 const evil = (...args) => ({ command: process.execPath, args: [EVIL, ...args] })
-// What fails may use all of a processor. Its share of it is for the system to say, so it gets what others leave: what is
-// measured is what it costs in the server. Where each session has its own share, its number counts nothing outside of it.
+// Failing servers may use a whole processor, so they run with low priority: the test measures their cost in the
+// server. If each session has its own share, priorities do not count outside of it.
 const LAST = '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 19 "$@"'
 const evilBehind = (...args) => ({ command: 'sh', args: ['-c', LAST, 'sh', process.execPath, EVIL, ...args] })
 const log = (text) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`)
@@ -87,7 +87,7 @@ async function placeOf(name, settings) {
   return { ...place, configure }
 }
 
-/** A server on HTTP of our own, outside Pegboard. */
+/** An HTTP server of the test, outside of Pegboard. */
 async function startEvilHttp(nice) {
   const child = spawn(process.execPath, [EVIL, '--http'], { stdio: ['ignore', 'ignore', 'pipe'] })
   if (nice) setPriority(child.pid, 19)
@@ -96,9 +96,9 @@ async function startEvilHttp(nice) {
   return { child, url: `http://127.0.0.1:${/port (\d+)/.exec(String(line))[1]}/mcp` }
 }
 
-/** What is loaded on use is in the first sample, and what grows in the last. */
+/** The first sample contains code that loads on demand, the last one shows growth. */
 const FEWEST_ROUNDS = 3
-/** Of sessions without requests; clients that were dropped are gone after it. */
+/** Idle time of sessions; dropped clients are gone after it. */
 const SESSION_IDLE_MS = 10_000
 
 async function soak(forMs) {
@@ -159,7 +159,7 @@ async function soak(forMs) {
     const ragingOnStdio = rageOnStdio(stdio.client, ledger, end.signal)
     await sleep(2_000)
     const raged = await latency('raging')
-    // Half a file changes nothing.
+    // A truncated file changes nothing.
     await writeFile(place.config, '{"mcpServers": {"qui')
     await sleep(500)
     end.abort()
@@ -191,7 +191,7 @@ async function soak(forMs) {
   return { ledger, windows, lags, samples, injected: { ...injected, reloads }, clients, ends }
 }
 
-/** What is not timed gets what those that are leave. Back again may not be allowed. */
+/** Unmeasured processes get the rest of the processor. Raising the priority again may not be allowed. */
 function behind(pid, nice = 19) {
   try {
     setPriority(pid, nice)
@@ -202,7 +202,7 @@ function addUp(sums, more) {
   for (const [what, times] of Object.entries(more)) sums[what] = (sums[what] ?? 0) + times
 }
 
-/** The last is taken anew for a while: a busy machine may be late with what ends by itself. */
+/** Repeats the last sample for a while, because a busy machine may be slow to end things. */
 async function sampleOf(held, before, isLast) {
   for (let tries = 0; ; tries++) {
     const sample = await held.sample()
@@ -212,12 +212,12 @@ async function sampleOf(held, before, isLast) {
   }
 }
 
-/** Each call does what it should in the end: servers and modules may take a while to be there. */
+/** Every call must succeed at the end, after servers and modules had time to start. */
 async function settled(...calls) {
   for (const call of calls) while ((await call()) !== undefined) await sleep(100)
 }
 
-/** What a client on stdio does all the time. */
+/** The constant requests of a stdio client. */
 async function talkOnStdio(client, ledger, signal) {
   while (!signal.aborted) {
     await Promise.all([ledger.beside(client, 'quiet__echo'), ledger.beside(client, 'work__echo')])
@@ -260,8 +260,8 @@ function latencyOf(windows) {
 }
 
 /**
- * The middle window without and with the bad ones: how late the server came to what was due, the share of the time, in
- * percent, that its thread ran, and that it could have and had to wait for a processor; and how late the timed clients were.
+ * The middle window without and with failing servers: event loop delay, share of time that its thread ran or waited for
+ * a processor (in percent), and the delay of the measuring clients.
  */
 const lagOf = (lags) =>
   ['calm', 'raged'].map((side) => {
@@ -276,7 +276,7 @@ const lagOf = (lags) =>
     }
   })
 
-// What was started ends with us.
+// Child processes end with the test.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 const began = performance.now()
 try {
@@ -313,7 +313,7 @@ try {
   for (const [note, times] of [...ledger.notes].slice(0, 30)) log(`${times} x ${note}`)
   const json = `${JSON.stringify({ ...figures, broken }, null, 2)}\n`
   if (values.json !== undefined) await writeFile(values.json, json)
-  if (values.save) await writeFile(here('../../docs/figures/soak.json'), json)
+  if (values.save) await writeFile(here('../../docs/internals/figures/soak.json'), json)
   process.exitCode = broken.length === 0 ? 0 : 1
 } finally {
   await rm(temporary, { recursive: true, force: true, maxRetries: 5 })

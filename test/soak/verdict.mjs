@@ -3,8 +3,8 @@ import { table } from '../../bench/measure.mjs'
 const MIB = 2 ** 20
 
 /**
- * What a process held at the end more than at any time in the first half, after all had happened once, and the straight line
- * through its heap, after garbage was collected, without what is loaded on use. All its memory: early, in the middle, at the end.
+ * Growth of a process from the maximum of the first half to the end, and the linear trend of its heap after garbage
+ * collection, without code that loads on demand. Total memory: early, in the middle, at the end.
  */
 export function growth(samples) {
   const kept = samples.slice(Math.floor(samples.length / 4))
@@ -26,7 +26,7 @@ export function growth(samples) {
   }
 }
 
-/** Least squares: MiB an hour, and twice the standard error of that. */
+/** Least squares: MiB per hour, and twice its standard error. */
 function line(points) {
   const mean = (of) => points.reduce((sum, point) => sum + of(point), 0) / points.length
   const [mx, my] = [mean(([x]) => x), mean(([, y]) => y)]
@@ -39,10 +39,10 @@ function line(points) {
 
 const HEAP_MIB_AN_HOUR = 20
 const RATIO = 1.5
-/** In a short run a slope says little. */
+/** In a short run the slope is not significant. */
 const LONG_MINUTES = 20
 
-/** What must hold, and what does not. */
+/** The conditions that must hold, and the violated ones. */
 export function verdicts(figures) {
   const rows = []
   const broken = []

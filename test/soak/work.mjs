@@ -1,4 +1,4 @@
-// The module that the servers of the soak have.
+// The module of the soak servers.
 import { appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 

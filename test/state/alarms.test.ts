@@ -14,7 +14,7 @@ const turns = async (): Promise<void> => {
   for (let at = 0; at < 20; at++) await Promise.resolve()
 }
 
-it('rings within a minute when the clock is put forward, and at its time when it is put back', async () => {
+it('rings within a minute when the clock is set forward, and on time when it is set back', async () => {
   const ticks = createManualClock(10_000_000)
   let ahead = 0
   const clock = { now: () => ticks.now() + ahead, ticks: ticks.now, after: ticks.after }
@@ -46,7 +46,7 @@ it('rings within a minute when the clock is put forward, and at its time when it
   expect(rang).toEqual(['tea', 'dinner'])
 })
 
-it('goes on ringing after what is kept could not be read for once', async () => {
+it('keeps ringing after a failed read of the store', async () => {
   const clock = createManualClock()
   const alarms = createLocalAlarms(clock, silentLog)
   const rang: string[] = []
@@ -65,7 +65,7 @@ it('goes on ringing after what is kept could not be read for once', async () => 
   expect(rang).toContain('tea')
 })
 
-it('rings a thousand that are due in the same moment in several turns, each of them once', async () => {
+it('rings a thousand alarms due at the same moment in several turns, each once', async () => {
   const clock = createManualClock()
   const alarms = createLocalAlarms(clock, silentLog)
   const rang: string[] = []
@@ -75,7 +75,7 @@ it('rings a thousand that are due in the same moment in several turns, each of t
   )
   const counts: number[] = []
   clock.pass(1_000)
-  // One that is set meanwhile plans anew.
+  // An alarm that is set meanwhile causes a new plan.
   await alarms.set('later', 5_000)
   while (rang.length < 1_000) {
     await new Promise((resolve) => setImmediate(resolve))

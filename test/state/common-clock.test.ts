@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { createCommonClock } from '../../src/state/common-clock.ts'
 
-/** A machine whose clock people set, and whose ticks they do not. */
+/** A machine whose clock is set while its ticks continue. */
 function machine(now: number) {
   const state = { now, ticks: 5 }
   const clock = { now: () => state.now, ticks: () => state.ticks, after: () => () => undefined }
@@ -12,7 +12,7 @@ function machine(now: number) {
   return { state, clock, pass }
 }
 
-it('a common clock is that of the machine until it is set, and then goes on from there whatever the machine says', () => {
+it('a common clock follows the machine until it is set, and is then independent of it', () => {
   const { state, clock, pass } = machine(1_000_000)
   const common = createCommonClock(clock)
   expect([common.now(), common.aheadMs]).toEqual([1_000_000, 0])

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createMemoryStore } from '../../src/state/memory.ts'
+import { createMemoryStore } from '../../src/state/memory-store.ts'
 import { createStoreDocuments } from '../../src/state/store-documents.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -10,7 +10,7 @@ const isIn = (store: ReturnType<typeof createMemoryStore>, owner: string, expire
   return { documents, add }
 }
 
-it('documents in a store lose no change of several machines at the same time', async () => {
+it('documents in a shared store lose no concurrent change of several machines', async () => {
   const store = createMemoryStore(createManualClock())
   const [one, other] = [isIn(store, 'ann'), isIn(store, 'ann')]
   await Promise.all(Array.from({ length: 20 }, (_, n) => (n % 2 ? one : other).add('a', n)))
@@ -19,7 +19,7 @@ it('documents in a store lose no change of several machines at the same time', a
   )
 })
 
-it('belong to their owner alone, unchanged when a change throws, and gone when nobody uses them', async () => {
+it('belong to their owner, are unchanged if a change throws, and expire when unused', async () => {
   const clock = createManualClock()
   const store = createMemoryStore(clock)
   const { documents, add } = isIn(store, 'ann', () => clock.now() + 1_000)

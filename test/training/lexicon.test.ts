@@ -17,12 +17,12 @@ describe.each([
 ])('%s', (name, atLeast) => {
   const [head, ...rows] = rowsOf(name)
 
-  it('names its thirteen languages in the first line', () => {
+  it('lists its thirteen languages in the first line', () => {
     expect(head).toEqual(LANGUAGES)
     expect(rows.length).toBeGreaterThanOrEqual(atLeast)
   })
 
-  it('has a form in every language on every line, none twice in a cell', () => {
+  it('has a form in every language on every line, without duplicates in a cell', () => {
     const faulty = rows.filter((cells) => {
       if (cells.length !== LANGUAGES.length) return true
       return cells.some((cell) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openTable } from '../../src/search/table.ts'
+import { openTable } from '../../src/search/embedding-table.ts'
 import { batchesOf } from '../../training/epoch.ts'
 import { FIRST_FUSION, type Judged, learnRank, learnRelevance } from '../../training/fusion.ts'
 import { createMatrices } from '../../training/matrices.ts'
@@ -10,7 +10,7 @@ import { createRandom } from '../../training/random.ts'
 import type { Source } from '../../training/sources.ts'
 import { bagOf, createVocabulary } from '../../training/vocabulary.ts'
 
-/** Made-up words and what they mean; every text has one of each. */
+/** Invented words with meanings; every text has one of each. */
 const MEANINGS = Array.from({ length: 64 }, (_, at) => {
   const letters = String.fromCharCode(97 + (at % 26), 97 + Math.floor(at / 26))
   return [`z${letters}rkun`, `p${letters}limo`] as const
@@ -42,7 +42,7 @@ const dot = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, 
 describe('training', () => {
   const bytes = train(1)
 
-  it('brings together what belongs together, and it alone', () => {
+  it('brings related texts together, and only those', () => {
     const table = openTable(bytes)
     const nearest = MEANINGS.map(([word]) => {
       const query = table.query(word)
@@ -52,13 +52,13 @@ describe('training', () => {
     expect(nearest.filter((found, at) => found === at).length).toBe(64)
   })
 
-  it('gives the same file for the same seed, and another one for another', () => {
+  it('is reproducible for a seed, and differs for another', () => {
     expect(Buffer.compare(train(1), bytes)).toBe(0)
     expect(Buffer.compare(train(2), bytes)).not.toBe(0)
   })
 })
 
-describe('the fusion', () => {
+describe('learned fusion', () => {
   const judged = Array.from({ length: 40 }, (_, at): Judged => {
     const random = createRandom(at)
     return {
@@ -73,16 +73,21 @@ describe('the fusion', () => {
     }
   })
 
-  it('learns which feature tells', () => {
+  it('finds the informative feature', () => {
     const { cosine = 0, lexical = 0, covered = 0 } = learnRank(judged, { epochs: 200 })
     expect(cosine).toBeGreaterThan(5 * Math.max(Math.abs(lexical), Math.abs(covered)))
   })
 
-  it('learns where right answers end', () => {
+  it('learns the threshold of right answers', () => {
     const { cosine = 0, bias = 0 } = learnRelevance(
       judged.flatMap(({ candidates }) =>
-        candidates.map(({ id, features }) => ({ features: [0, 0, features[2] ?? 0, 0, 0], relevant: id === 'right' })),
+        candidates.map(({ id, features }) => ({
+          features: [0, 0, features[2] ?? 0, 0, 0],
+          relevant: id === 'right',
+          weight: 1,
+        })),
       ),
+      [{ cosine: 1 }],
     )
     const likely = (value: number): number => 1 / (1 + Math.exp(-cosine * value - bias))
     expect(likely(0.6)).toBeGreaterThan(0.9)

@@ -3,7 +3,7 @@ import { servers, startApp, temporaryFolder } from '../app.ts'
 import { hasCorpus, measureAlarms } from './false-alarms.ts'
 
 it.skipIf(!hasCorpus)(
-  `no check keeps out more than one of a thousand definitions of published servers${hasCorpus ? '' : ' (they are not here: set PEGBOARD_DATA)'}`,
+  `the checks quarantine at most one of a thousand definitions of published servers${hasCorpus ? '' : ' (skipped: set PEGBOARD_DATA)'}`,
   () => {
     const { tools, alarms } = measureAlarms()
     expect(tools).toBeGreaterThan(10_000)
@@ -15,7 +15,7 @@ it.skipIf(!hasCorpus)(
   120_000,
 )
 
-it('no check keeps out a tool of the reference servers', async () => {
+it('the checks quarantine no tool of the reference servers', async () => {
   const dir = temporaryFolder()
   const mcpServers = {
     everything: servers.everything,

@@ -1,9 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
-import { foldName } from '../../src/core/fold.ts'
+import { foldName } from '../../src/core/name-folding.ts'
 import { META_NAMES } from '../../src/meta/surface.ts'
-import { checkDefinition } from '../../src/trust/checks.ts'
-import { strangersAmong, strangersOf } from '../../src/trust/strangers.ts'
+import { checkDefinition } from '../../src/trust/definition-checks.ts'
+import { mergeOtherTools, otherToolsOf } from '../../src/trust/other-tools.ts'
+import { randomFrom } from '../fuzz.ts'
 
 interface Definition {
   readonly server: string
@@ -13,11 +14,11 @@ interface Definition {
 
 const { PEGBOARD_DATA: given } = process.env
 const data = given === undefined ? new URL('../../../shared/data/', import.meta.url) : pathToFileURL(`${given}/`)
-/** Definitions of published servers, a JSON object a line. They are no part of this repository. */
+/** Definitions of published servers, one JSON object per line. Not part of this repository. */
 const CORPUS = new URL('train/mcp-corpus/tools.jsonl', data)
 export const hasCorpus = existsSync(CORPUS)
 
-/** Without what was published more than once: the same name, and four of five words of the description. */
+/** Without duplicates: the same name, and four of five words of the description. */
 function distinct(all: readonly Definition[]): readonly Definition[] {
   const known = new Map<string, Array<ReadonlySet<string>>>()
   return all.filter(({ name, description = '' }) => {
@@ -35,22 +36,13 @@ function isAlike(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean 
   return all === 0 || common / all >= 0.8
 }
 
-/** A small generator of numbers from a seed. */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-}
-
 const TOGETHER = 10
 
-/** Each server beside nine others, as somebody may configure them. */
+/** Each server beside nine others, as in a typical configuration. */
 function groups(all: readonly Definition[]): ReadonlyArray<ReadonlyMap<string, readonly Definition[]>> {
   const servers = new Map<string, Definition[]>()
   for (const one of all) servers.set(one.server, [...(servers.get(one.server) ?? []), one])
-  const random = randomOf(17)
+  const random = randomFrom(17)
   const mixed = [...servers].map((entry) => ({ entry, at: random() })).sort((a, b) => a.at - b.at)
   return Array.from(
     { length: Math.ceil(mixed.length / TOGETHER) },
@@ -59,7 +51,7 @@ function groups(all: readonly Definition[]): ReadonlyArray<ReadonlyMap<string, r
 }
 
 const strangers = (server: string, tools: readonly Definition[]) =>
-  strangersOf(() =>
+  otherToolsOf(() =>
     tools.map(({ name, description = '' }) => ({
       name,
       description,
@@ -74,7 +66,7 @@ export interface Alarm {
   readonly evidence: string
 }
 
-/** What the checks would keep out of the definitions, which all are taken for harmless. */
+/** The definitions that the checks would quarantine; all of them count as harmless. */
 export function measureAlarms(): { readonly tools: number; readonly alarms: readonly Alarm[] } {
   const lines = readFileSync(CORPUS, 'utf8').split('\n').filter(Boolean)
   const all = distinct(
@@ -86,7 +78,7 @@ export function measureAlarms(): { readonly tools: number; readonly alarms: read
   const alarms = groups(all).flatMap((group) =>
     [...group].flatMap(([server, tools]) => {
       const own = new Set(tools.map(({ name }) => name))
-      const others = strangersAmong(() =>
+      const others = mergeOtherTools(() =>
         [...group].flatMap(([id, theirs]) => (id === server ? [] : [strangers(id.split('/').at(-1) ?? id, theirs)])),
       )
       return tools.flatMap(({ server: _server, ...definition }) => {

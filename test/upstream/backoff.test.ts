@@ -7,8 +7,8 @@ const luck =
   () =>
     value
 
-describe('how long is waited before the next attempt', () => {
-  it('doubles from a second, and from the fifth failure on is half a minute to a minute, for ever', () => {
+describe('the delay before the next attempt', () => {
+  it('doubles from a second, and from the fifth failure on is 30 to 60 seconds, forever', () => {
     const clock = manualClock()
     const longest = createBackoff(clock, luck(1))
     const waits = Array.from({ length: 40 }, () => {
@@ -20,14 +20,14 @@ describe('how long is waited before the next attempt', () => {
     expect(Math.max(...waits)).toBe(60_000)
   })
 
-  it('is shortened by chance, so that servers do not return in step', () => {
+  it('has jitter, so that servers do not reconnect in step', () => {
     const shortest = createBackoff(manualClock(), luck(0))
     expect(Array.from({ length: 6 }, () => shortest.failed())).toEqual([100, 100, 100, 100, 1_000, 1_000])
     const middling = createBackoff(manualClock(), luck(0.5))
     expect(Array.from({ length: 4 }, () => middling.failed())).toEqual([500, 1_000, 2_000, 4_000])
   })
 
-  it('is not half a minute within ten seconds of the first failure, so that a restart is not missed', () => {
+  it('stays short within ten seconds of the first failure, for restarts', () => {
     const clock = manualClock()
     const backoff = createBackoff(clock, luck(0))
     const opened: boolean[] = []
@@ -40,7 +40,7 @@ describe('how long is waited before the next attempt', () => {
     expect(backoff.failed()).toBe(30_000)
   })
 
-  it('is half a minute at once after five failures at once, until a minute of health', () => {
+  it('is 30 seconds at once after five immediate failures, until a minute of health', () => {
     const clock = manualClock()
     const backoff = createBackoff(clock, luck(0))
     backoff.succeeded()
@@ -50,7 +50,7 @@ describe('how long is waited before the next attempt', () => {
     expect([backoff.lost(), backoff.open]).toEqual([100, false])
   })
 
-  it('starts anew after a minute of health', () => {
+  it('starts over after a minute of health', () => {
     const clock = manualClock()
     const backoff = createBackoff(clock, luck(1))
     for (let n = 0; n < 3; n++) backoff.failed()
@@ -64,7 +64,7 @@ describe('how long is waited before the next attempt', () => {
     expect(backoff.attempt).toBe(1)
   })
 
-  it('is at least what the server asks for, within an hour [UPS-21]', () => {
+  it('is at least what the server asks for, up to an hour [UPS-21]', () => {
     const clock = manualClock()
     const backoff = createBackoff(clock, luck(0))
     expect(backoff.failed(20_000)).toBe(20_000)
@@ -74,7 +74,7 @@ describe('how long is waited before the next attempt', () => {
     expect(backoff.failed(1e12)).toBe(3_600_000)
   })
 
-  it('lets a call try five seconds after the last attempt, and half a minute after it while the circuit is open', () => {
+  it('lets a call retry after five seconds, or thirty while the circuit is open', () => {
     const clock = manualClock()
     const backoff = createBackoff(clock, luck(1))
     backoff.begin()

@@ -2,19 +2,19 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
-import { systemClock } from '../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { createLog } from '../../src/core/log.ts'
-import type { McpResult, ToolResult } from '../../src/core/result.ts'
 import { noRelay, type Relay, type Tool } from '../../src/core/tool.ts'
-import { parseServer, type ServerSettings } from '../../src/upstream/settings.ts'
+import type { McpResult, ToolResult } from '../../src/core/tool-result.ts'
+import { parseServer, type ServerSettings } from '../../src/upstream/upstream-settings.ts'
 import { createUpstreams, type Upstreams, type UpstreamsOptions } from '../../src/upstream/upstreams.ts'
 import { testContext } from '../context.ts'
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url))
 const official = (name: string): string => path(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`)
 
-/** The real clock running faster, so that tests of minutes take seconds; connecting gets as long as ever. */
-export function hurried(times: number): Pick<UpstreamsOptions, 'clock' | 'connectTimeoutMs'> {
+/** The real clock at a higher speed, so that tests of minutes take seconds; connection timeouts stay the same. */
+export function hurried(times: number): { readonly clock: Clock; readonly connectTimeoutMs: number } {
   const startedAt = Date.now()
   return {
     clock: {
@@ -25,7 +25,7 @@ export function hurried(times: number): Pick<UpstreamsOptions, 'clock' | 'connec
   }
 }
 
-/** Keeps manifests as a store on disk would. */
+/** A manifest store in memory. */
 export function keeping() {
   const kept = new Map<string, Uint8Array>()
   return {
@@ -36,7 +36,7 @@ export function keeping() {
   }
 }
 
-/** Entries of `mcpServers` for the servers the tests run against. */
+/** Entries of `mcpServers` for the test servers. */
 export const scripted = (...args: string[]) => ({
   command: process.execPath,
   args: [path('../fixtures/upstreams/scripted.mjs'), ...args],
@@ -53,11 +53,11 @@ export const real = (name: string, ...args: string[]) => ({
 export interface Rig {
   readonly catalog: Catalog
   readonly upstreams: Upstreams
-  /** What was logged, one JSON object a line. */
+  /** Log lines, one JSON object per line. */
   readonly logged: readonly Record<string, unknown>[]
   tool(id: string): Tool
   call(id: string, input?: unknown, options?: CallOptions): Promise<ToolResult>
-  /** Calls a tool that answers with one text and gives the text. */
+  /** Calls a tool and returns its single text. */
   text(id: string, input?: unknown, options?: CallOptions): Promise<string>
 }
 
@@ -71,7 +71,7 @@ export function settingsOf(servers: Readonly<Record<string, object>>): Record<st
   return Object.fromEntries(Object.entries(servers).map(([id, raw]) => [id, parseServer(id, raw).settings]))
 }
 
-/** Runs upstreams for one test and ends them after it, whatever happens. */
+/** Runs upstreams for one test and always stops them afterwards. */
 export async function withServers(
   servers: Readonly<Record<string, object>>,
   test: (rig: Rig) => Promise<void>,
@@ -102,7 +102,7 @@ export async function withServers(
     if (options.wait !== false)
       await until(
         () => upstreams.status().every((one) => one.state === 'ready'),
-        15_000,
+        30_000,
         () => JSON.stringify(upstreams.status()),
       )
     await test({
@@ -125,7 +125,7 @@ export function resultOf(result: ToolResult): McpResult {
 
 export const textOf = (result: ToolResult): string => String(resultOf(result).content?.[0]?.['text'])
 
-export async function until(done: () => boolean, withinMs = 15_000, explain: () => string = () => ''): Promise<void> {
+export async function until(done: () => boolean, withinMs = 30_000, explain: () => string = () => ''): Promise<void> {
   const end = performance.now() + withinMs
   while (!done()) {
     if (performance.now() > end) throw new Error(`did not happen within ${withinMs} ms ${explain()}`)
@@ -133,7 +133,7 @@ export async function until(done: () => boolean, withinMs = 15_000, explain: () 
   }
 }
 
-/** Starts a server that listens on HTTP and runs a test against it. */
+/** Starts an HTTP server and runs a test with it. */
 export async function withHttpServer(
   entry: { readonly command: string; readonly args: readonly string[] },
   ready: RegExp,
@@ -153,7 +153,7 @@ export async function withHttpServer(
   try {
     await until(
       () => ready.test(output) || child.exitCode !== null,
-      10_000,
+      30_000,
       () => output,
     )
     await test(Number(ready.exec(output)?.[1] ?? env['PORT']), child)
@@ -162,7 +162,7 @@ export async function withHttpServer(
   }
 }
 
-/** Whether a process runs; one that has ended and waits to be reaped does not. */
+/** True if a process runs; false for a zombie. */
 export const alive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { noRelay } from '../../src/core/tool.ts'
 import { withServers } from './host.ts'
 
-/** Says which levels it was told. */
+/** Returns the levels that it received. */
 const server = {
   command: process.execPath,
   args: [
@@ -22,7 +22,7 @@ const server = {
   ],
 }
 
-it('a server is told the most verbose level of any session, not the last', () =>
+it('a server gets the most verbose level of all sessions, not the last', () =>
   withServers({ m: server }, async ({ catalog, text }) => {
     const endpoints = catalog.snapshot().owners.get('mcp_m')?.endpoints
     const [ann, bob] = [

@@ -3,7 +3,7 @@ import { text as readText } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { noRelay } from '../../src/core/tool.ts'
-import { serveOnStdio } from '../../src/server/stdio.ts'
+import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { type Answer, startApp } from '../app.ts'
 import { count } from '../count.mjs'
 import { scripted, withServers } from './host.ts'
@@ -13,7 +13,7 @@ const TEXT = '"content":[{"type":"text","text":"said"}]'
 const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
 const long = 'x'.repeat(20_000)
 
-/** What a server answers, and what its caller hears: a code, or a part of the line. */
+/** Answers of a server, and the caller's result: a code, or a part of the line. */
 const LIES: ReadonlyArray<readonly [what: string, result: string, heard: string]> = [
   ['no result', 'null', 'E_UPSTREAM_PROTOCOL'],
   ['a list', '[]', 'E_UPSTREAM_PROTOCOL'],
@@ -40,7 +40,7 @@ const LIES: ReadonlyArray<readonly [what: string, result: string, heard: string]
   ['notes that are no object', '{"content":[{"type":"text","text":"a","annotations":7}]}', 'E_UPSTREAM_PROTOCOL'],
   ['a question', '{"resultType":"input_required","inputRequests":{}}', 'E_UPSTREAM_PROTOCOL'],
   ['a kind of result nobody knows', `{"resultType":{"a":1},${TEXT}}`, 'E_UPSTREAM_PROTOCOL'],
-  ['depth', `{${TEXT},"structuredContent":${nested(20_000)}}`, 'cannot be written as JSON'],
+  ['depth', `{${TEXT},"structuredContent":${nested(20_000)}}`, 'cannot be represented as JSON'],
   ['no JSON', `{${TEXT},"structuredContent":{"n":NaN}}`, 'E_TIMEOUT'],
   ['a long number', `{${TEXT},"structuredContent":{"n":1234567890123456789}}`, '"n":1234567890123456789'],
   [
@@ -66,7 +66,7 @@ const LIES: ReadonlyArray<readonly [what: string, result: string, heard: string]
   ['half a pair', '{"content":[{"type":"text","text":"\\ud800 said"}]}', 'said'],
 ]
 
-it('whatever a server answers, its caller hears of it, and the next call is answered', async () => {
+it('whatever a server answers, its caller gets a result or an error, and the next call is answered', async () => {
   const { app } = await startApp({
     exposure: { mode: 'direct' },
     mcpServers: { s: { ...scripted(), timeoutMs: 2_000, start: 'background' } },
@@ -105,7 +105,7 @@ it('whatever a server answers, its caller hears of it, and the next call is answ
 
 const TAGS = [...'obey'].map((letter) => String.fromCodePoint(0xe0000 + (letter.codePointAt(0) as number))).join('')
 
-/** What it answers to these, and what is made of it; `undefined` where no client could read it. */
+/** Answers to other requests, and the result; `undefined` if no client could read it. */
 const OTHER_LIES: ReadonlyArray<readonly [method: string, result: object, made?: object]> = [
   ['resources/read', {}],
   ['resources/read', { contents: {} }],
@@ -136,7 +136,7 @@ const OTHER_LIES: ReadonlyArray<readonly [method: string, result: object, made?:
   ['completion/complete', { completion: { values: ['a'] } }, { completion: { values: ['a'] } }],
 ]
 
-it('what a server answers for a resource, a prompt or a completion is what clients can read, or nobody gets it', async () => {
+it("a server's answer for a resource, a prompt or a completion is valid for clients, or rejected", async () => {
   let said: object = {}
   const web = await listening(() => async (request, response) => {
     if (request.method !== 'POST') return void response.writeHead(405).end()

@@ -1,14 +1,15 @@
 import { PassThrough } from 'node:stream'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { serveOnStdio } from '../../src/server/stdio.ts'
+import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { connectTo, StreamTransport } from '../client.ts'
 import { add, serve } from '../offered.ts'
 
 const object = (more: object) => ({ type: 'object', ...more })
 
-/** Left out as a whole: nobody could call them. */
+/** Dropped entirely, because no client could call them. */
 const REFUSED = [
   { inputSchema: { type: 'string' } },
   { inputSchema: { type: ['object', 'null'] } },
@@ -19,7 +20,7 @@ const REFUSED = [
   { inputSchema: object({ $schema: 5 }) },
 ]
 
-/** Listed without what clients cannot read. */
+/** Listed without the parts that clients cannot read. */
 const MENDED = [
   { title: 7 },
   { description: { a: 1 } },
@@ -41,7 +42,7 @@ const MENDED = [
   { outputSchema: object({ properties: { a: { $id: 'https://example.com/same' } } }) },
 ]
 
-it('one tool that clients cannot read costs nobody the list, whichever client it is', async () => {
+it('one tool that clients cannot read never costs them the list', async () => {
   const named = (lies: readonly object[], name: string) =>
     lies.map((lie, n) => ({ ...add, name: `${name}_${n}`, ...lie }))
   const tools = [add, ...named(REFUSED, 'refused'), ...named(MENDED, 'mended')]
@@ -75,7 +76,70 @@ it('one tool that clients cannot read costs nobody the list, whichever client it
   expect(skipped[0]).toBe('skipped "refused_0": its inputSchema is of "string", not of an object')
 })
 
-/** Of a prompt, a resource or a template of one; listed without it. */
+/** Schemas with invalid JSON Schema, and their listed form. */
+const CLEANED: ReadonlyArray<readonly [object, object]> = [
+  [{}, { type: 'object' }],
+  [{ $ref: '#/$defs/a', $defs: { a: object({ properties: { b: {} } }) } }, object({ properties: { b: {} } })],
+  [object({ properties: { a: true, b: false } }), object({ properties: { a: {}, b: { not: {} } } })],
+  [object({ properties: { a: { type: 'objekt', title: 'A' } } }), object({ properties: { a: { title: 'A' } } })],
+  [object({ properties: { a: { enum: {} }, b: { enum: [] } } }), object({ properties: { a: {}, b: {} } })],
+  [object({ properties: { a: { minimum: '1', multipleOf: 0 } } }), object({ properties: { a: {} } })],
+  [
+    object({ properties: { a: { type: 'number', minimum: 1, exclusiveMinimum: true } } }),
+    object({ properties: { a: { type: 'number', minimum: 1 } } }),
+  ],
+  [object({ properties: { a: { minLength: -1, pattern: '(' } } }), object({ properties: { a: {} } })],
+  [object({ properties: { a: { $ref: '#/nowhere' } } }), object({ properties: { a: {} } })],
+  [object({ properties: { a: { description: 5, title: {}, format: 5 } } }), object({ properties: { a: {} } })],
+  [object({ properties: { a: { nullable: true } } }), object({ properties: { a: {} } })],
+  [object({ properties: { a: { items: [5], anyOf: [] } } }), object({ properties: { a: {} } })],
+  [object({ properties: { a: object({ oneOf: 5, allOf: [{}, 5] }) } }), object({ properties: { a: object({}) } })],
+  [object({ additionalProperties: 'no', $defs: 5, definitions: [], if: 5 }), object({})],
+  [object({ $anchor: '!', $id: '#a', $vocabulary: 5, $comment: 5 }), object({})],
+  [object({ required: ['a', 'a'], patternProperties: { '(': {} } }), object({ required: ['a'] })],
+  // Parameter names are not keywords, and examples are data.
+  [
+    object({ properties: { type: { type: 'string', default: { enum: {} } }, enum: { const: { minimum: 'x' } } } }),
+    object({ properties: { type: { type: 'string', default: { enum: {} } }, enum: { const: { minimum: 'x' } } } }),
+  ],
+]
+
+it('one invalid JSON Schema never costs the list: its invalid parts are removed', async () => {
+  const ajv = new Ajv2020({ strict: false })
+  const tools = CLEANED.flatMap(([sent], n) => [
+    { ...add, name: `in_${n}`, inputSchema: sent },
+    { ...add, name: `out_${n}`, outputSchema: sent },
+  ])
+  for (const schema of ['portable', 'as-is']) {
+    const served = await serve(
+      { a: { tools: [add, ...tools] } },
+      {},
+      undefined,
+      {},
+      { exposure: { mode: 'direct', schema } },
+    )
+    const client = await connectTo(served.app)
+    const [up, down] = [new PassThrough(), new PassThrough()]
+    serveOnStdio({ host: served.app.server, clock: systemClock, input: up, output: down })
+    const old = new OldClient({ name: 'old', version: '1.0.0' })
+    await old.connect(new StreamTransport(down, up) as never)
+    for (const { tools: listed } of [await client.listTools(), await old.listTools()]) {
+      const own = new Map(listed.map((tool) => [tool.name, tool]))
+      expect([...own.keys()].filter((name) => name.startsWith('a__'))).toHaveLength(1 + tools.length)
+      for (const [n, [sent, shown]] of CLEANED.entries()) {
+        const { inputSchema } = own.get(`a__in_${n}`) ?? expect.fail(`in_${n} is not listed`)
+        if (schema === 'portable') expect(inputSchema, JSON.stringify(sent)).toEqual(shown)
+        const { outputSchema = {} } = own.get(`a__out_${n}`) ?? expect.fail(`out_${n} is not listed`)
+        for (const one of [inputSchema, outputSchema])
+          expect(ajv.validateSchema(one as object), `${JSON.stringify(sent)} as ${JSON.stringify(one)}`).toBe(true)
+      }
+    }
+    await client.close()
+    await old.close()
+  }
+}, 60_000)
+
+/** Parts of a prompt, a resource or a template that are dropped from the list. */
 const MENDED_BESIDES = [
   { title: 7 },
   { description: { a: 1 } },
@@ -89,7 +153,7 @@ const MENDED_BESIDES = [
   { annotations: { priority: 5 } },
   { annotations: { lastModified: 'yesterday' } },
 ]
-/** Of a prompt, which nobody could be asked for then. */
+/** Prompts that nobody could request. */
 const REFUSED_ARGUMENTS = [
   'x',
   [null],
@@ -98,7 +162,7 @@ const REFUSED_ARGUMENTS = [
   [{ name: 'a', description: 1 }],
 ]
 
-it('one prompt, resource or template that clients cannot read costs nobody the list, whichever client it is', async () => {
+it('one prompt, resource or template that clients cannot read never costs them the list', async () => {
   const named = (lies: readonly object[], entry: (name: string) => object) =>
     lies.map((lie, n) => ({ ...entry(`e${n}`), ...lie }))
   const sound = { audience: ['user'], priority: 0.5, lastModified: '2025-01-12T15:00:58Z' }

@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest'
-import { createAdapter } from '../../src/upstream/adapt.ts'
-import { parseDefinition, readDefinition, type ToolRecord } from '../../src/upstream/definition.ts'
+import { localCaller } from '../../src/core/caller.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { createPolicy } from '../../src/policy/policy.ts'
+import { createAdapter } from '../../src/upstream/adapt-server-tool.ts'
 import { decodeManifest, encodeManifest, type Manifest, manifestKey } from '../../src/upstream/manifest.ts'
-import { parseServer } from '../../src/upstream/settings.ts'
-import { listTool, tokensOf } from '../../src/view/listing.ts'
+import { parseDefinition, readDefinition, type ToolRecord } from '../../src/upstream/tool-definition.ts'
+import { parseServer } from '../../src/upstream/upstream-settings.ts'
+import { decideExposure } from '../../src/view/exposure.ts'
+import { exposureOptions } from '../../src/view/exposure-options.ts'
+import { listTool, tokensOf } from '../../src/view/listed-tools.ts'
 import type { ViewTool } from '../../src/view/view.ts'
+import { createViews } from '../../src/view/views.ts'
+import { sameRules } from '../same-rules.ts'
+import { keeping, scripted, withServers } from './host.ts'
 
 const SEARCH = {
   name: 'search_issues',
@@ -66,7 +74,7 @@ const adapted = (one: ToolRecord): ViewTool => {
 }
 
 describe('a manifest', () => {
-  it('comes back as it was kept, definitions and all', () => {
+  it('is returned as it was stored, including definitions', () => {
     const before = manifest(SEARCH, DELETE)
     const { tools, ...rest } = decodeManifest(encodeManifest(before)) as Manifest
     expect({ ...rest, tools: tools.map(plainly) }).toEqual({ ...before, tools: before.tools.map(plainly) })
@@ -76,7 +84,7 @@ describe('a manifest', () => {
     ])
   })
 
-  it('is of one way to reach a server: another program, argument, variable or address has another, other settings have not', () => {
+  it('belongs to one way of reaching a server: program, arguments, variables or address, not other settings', () => {
     const keyOf = (entry: object): string => manifestKey(parseServer('a', entry).settings)
     const entry = { command: 'node', args: ['s.js'], env: { MODE: 'a' } }
     const others = [
@@ -90,16 +98,16 @@ describe('a manifest', () => {
     expect(keyOf({ ...entry, prefix: 'x', deny: ['y'], timeoutMs: 1_000, trust: 'review' })).toBe(keyOf(entry))
   })
 
-  it('of a server without tools is one, too', () => {
+  it('of a server without tools is valid', () => {
     expect(decodeManifest(encodeManifest(manifest()))?.tools).toEqual([])
   })
 
-  it('of another version is none', () => {
+  it('of another version is ignored', () => {
     expect(decodeManifest(Buffer.from('{"format":1,"tools":[]}\n'))).toBeUndefined()
     expect(decodeManifest(Buffer.from('null\n'))).toBeUndefined()
   })
 
-  it('whose first line is cut short is refused', () => {
+  it('with a truncated first line is rejected', () => {
     const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
     for (let length = 0; length <= bytes.indexOf('\n'); length += 7)
       expect(() => decodeManifest(bytes.subarray(0, length)), `${length} bytes`).toThrow()
@@ -115,13 +123,13 @@ describe('a manifest', () => {
     { server: { name: 'x', version: {} } },
     { startMs: 'x' },
     { brief: { count: 'many', prefix: 'issues', tokens: 1 } },
-  ])('in which something is not what it should be is refused: %j', (wrong) => {
+  ])('with an invalid value is rejected: %j', (wrong) => {
     expect(() => decodeManifest(encodeManifest({ ...manifest(SEARCH), ...wrong } as never))).toThrow(
-      'its parts are not what they should be',
+      'its parts are not valid',
     )
   })
 
-  it('says what the lock had when all was approved, and reads no tool for it', () => {
+  it('contains the seal of a complete approval, and no tool is read for it', () => {
     const brief = { count: 2, prefix: 'issues', tokens: 90, seal: 'ab' }
     const bytes = Buffer.from(encodeManifest({ ...manifest(SEARCH, DELETE), brief }))
     let reads = 0
@@ -134,7 +142,7 @@ describe('a manifest', () => {
     expect(read?.tools.map(({ name }) => name)).toEqual(['search_issues', 'delete_issue'])
   })
 
-  it('that is another one by the time its tools are read has none, and says so', () => {
+  it('that was replaced before its tools are read has none, and says so', () => {
     const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
     const damaged = Buffer.from(bytes).fill('x', bytes.indexOf('\n') + 20, bytes.indexOf('\n') + 30)
     for (const other of [encodeManifest(manifest(DELETE)), damaged, bytes.subarray(0, 400), undefined]) {
@@ -149,7 +157,7 @@ describe('a manifest', () => {
     }
   })
 
-  it('gives a definition only from a whole that has the same one', () => {
+  it('returns a definition only from the manifest that contains it', () => {
     const bytes = Buffer.from(encodeManifest(manifest(SEARCH, DELETE)))
     const newer = encodeManifest(manifest(DELETE, { name: 'other' }, { ...SEARCH, description: 'New.' }))
     const textsFrom = (later: Uint8Array | undefined) => {
@@ -163,7 +171,7 @@ describe('a manifest', () => {
     expect(textsFrom(undefined)).toEqual(['', ''])
   })
 
-  it('with a damaged definition still lists the tool by its name', () => {
+  it('with a damaged definition still lists the tool by name', () => {
     const bytes = Buffer.from(encodeManifest(manifest(SEARCH)))
     bytes.fill('x', bytes.length - 20, bytes.length - 1)
     const [tool] = decodeManifest(bytes)?.tools ?? []
@@ -171,8 +179,8 @@ describe('a manifest', () => {
   })
 })
 
-describe('what a manifest knows of a tool', () => {
-  it('has a hash that depends on what the definition says and not on its order', () => {
+describe('a tool in a manifest', () => {
+  it('has a hash of its definition that ignores key order', () => {
     const { annotations, inputSchema, ...rest } = SEARCH
     const turned = record({
       annotations,
@@ -191,8 +199,16 @@ describe('what a manifest knows of a tool', () => {
       expect(record({ ...SEARCH, ...change }).hash).not.toBe(record(SEARCH).hash)
   })
 
-  it('has the tokens of its listing without reading the definition', () => {
-    for (const raw of [SEARCH, { ...DELETE, description: 'Deletes.' }]) {
+  it('has its token estimate without reading the definition', () => {
+    const long = 'Deletes what is long gone. '.repeat(400)
+    const inputSchema = { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object' }
+    for (const raw of [
+      SEARCH,
+      { ...DELETE, description: 'Deletes.' },
+      { ...DELETE, description: long },
+      { ...DELETE, description: long, title: 'Löschen' },
+      { ...DELETE, description: 'Deletes.', inputSchema, annotations: { title: 'Delete' } },
+    ]) {
       const entry = adapted(record(raw))
       const listed = JSON.stringify(listTool(entry))
       const wide = [...listed].filter((character) => character.charCodeAt(0) > 0x2e7f).length
@@ -200,9 +216,31 @@ describe('what a manifest knows of a tool', () => {
     }
   })
 
-  it('leaves the tokens open where the server did not describe the tool', () => {
+  it('has no token estimate if the server gave no description', () => {
     const entry = adapted(record(DELETE))
     expect(record(DELETE).listed).toBeUndefined()
     expect(tokensOf(entry)).toBe(Math.ceil(JSON.stringify(listTool(entry)).length / 4))
+  })
+})
+
+describe('the manifest of a known server', () => {
+  it('is not read beyond its first line to decide how its tools are listed', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    let reads = 0
+    const get = (key: string) => {
+      reads++
+      return manifests.get(key)
+    }
+    await withServers(
+      { s: scripted() },
+      async ({ catalog }) => {
+        const views = createViews({ catalog, rulesOf: sameRules(createPolicy()), log: silentLog })
+        const { tools } = decideExposure(views.viewFor(localCaller), exposureOptions.parse({}))
+        expect([tools > 10, reads]).toEqual([true, 0])
+        expect([catalog.snapshot().tools.length, reads > 0]).toEqual([tools, true])
+      },
+      { manifests: { ...manifests, get }, wait: false, delayMs: { known: 60_000 } },
+    )
   })
 })

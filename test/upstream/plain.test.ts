@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { plain } from '../../src/core/plain.ts'
+import { toPrintable } from '../../src/core/printable.ts'
 
-describe('text of a server', () => {
+describe('upstream text', () => {
   it.each([
     ['\u001b[31mred\u001b[0m', 'red'],
     ['\u001b]0;window title\u0007shown', 'shown'],
@@ -12,10 +12,10 @@ describe('text of a server', () => {
     ['\u202eevil\u2066\u200f', 'evil'],
     ['hi\u{e0041}\u{e0042}\u{e007f}', 'hi'],
   ])('%j is shown as %j', (text, shown) => {
-    expect(plain(text)).toBe(shown)
+    expect(toPrintable(text)).toBe(shown)
   })
 
-  it.each(['می\u200cخواهم', '👩\u200d💻 é 天気', 'a < b'])('%j stays as it is', (text) => {
-    expect(plain(text)).toBe(text)
+  it.each(['می\u200cخواهم', '👩\u200d💻 é 天気', 'a < b'])('%j is unchanged', (text) => {
+    expect(toPrintable(text)).toBe(text)
   })
 })

@@ -4,7 +4,7 @@ import { modern, real, scripted, until, withServers } from './host.ts'
 
 const noAbort = new AbortController().signal
 
-/** A client that answers what servers ask, and remembers what it was asked. */
+/** A client that answers questions of servers, and records them. */
 function person(
   answer: (method: string) => unknown,
 ): Partial<Relay> & { readonly asked: unknown[]; readonly heard: unknown[] } {
@@ -23,7 +23,7 @@ function person(
 }
 
 describe('a 2025-era server that asks during a call', () => {
-  it('reaches the caller, who learns which server asks', () =>
+  it('reaches the caller together with the name of the server', () =>
     withServers({ s: scripted() }, async ({ text }) => {
       const ann = person(() => ({ action: 'accept', content: { name: 'Ann' } }))
       expect(JSON.parse(await text('mcp_s.ask_person', {}, { relay: ann }))).toEqual({
@@ -41,7 +41,7 @@ describe('a 2025-era server that asks during a call', () => {
       ])
     }))
 
-  it('gets sampling and roots from the caller as well', () =>
+  it('gets sampling and roots from the caller', () =>
     withServers({ s: { ...scripted(), prefix: '', relay: ['sampling', 'roots'] } }, async ({ text }) => {
       const ann = person((method) =>
         method === 'roots/list'
@@ -52,13 +52,13 @@ describe('a 2025-era server that asks during a call', () => {
       expect(JSON.parse(await text('mcp_s.ask_roots', {}, { relay: ann }))).toEqual({ roots: [{ uri: 'file:///r' }] })
     }))
 
-  it('gets no answer where no one can be asked', () =>
+  it('gets no answer if no one can be asked', () =>
     withServers({ s: { ...scripted(), relay: ['elicitation', 'sampling', 'roots'] } }, async ({ text }) => {
       expect(JSON.parse(await text('mcp_s.ask_person'))).toEqual({ action: 'cancel' })
       expect(JSON.parse(await text('mcp_s.ask_model'))).toMatchObject({ error: { code: -32603 } })
     }))
 
-  it('that only wants the roots as it starts is no reason for a warning', () =>
+  it('that only requests roots at start causes no warning', () =>
     withServers(
       { e: { ...real('everything', 'stdio'), relay: ['elicitation', 'sampling', 'roots'] } },
       async ({ logged }) => {
@@ -67,7 +67,7 @@ describe('a 2025-era server that asks during a call', () => {
       },
     ))
 
-  it('gets no answer while two callers have calls open: neither sees the question of the other', () =>
+  it("gets no answer while two callers have open calls: neither sees the other's question", () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       const ann = person(() => ({ action: 'accept' }))
       const bob = person(() => ({ action: 'accept' }))
@@ -79,7 +79,7 @@ describe('a 2025-era server that asks during a call', () => {
       await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
     }))
 
-  it('gets no answer while a caller who cannot be asked has a call open: the question may be for that one', () =>
+  it('gets no answer while a caller that cannot be asked has an open call', () =>
     withServers({ s: scripted() }, async ({ call, text }) => {
       const bob = person(() => ({ action: 'accept' }))
       const abort = new AbortController()
@@ -92,29 +92,29 @@ describe('a 2025-era server that asks during a call', () => {
       await expect(hanging).rejects.toMatchObject({ code: 'E_CANCELLED' })
     }))
 
-  it('reaches no one when the operator switched that off, and the call goes on [UPS-13]', () =>
+  it('reaches no one if the operator disabled it, and the call continues [UPS-13]', () =>
     withServers({ s: { ...scripted(), relay: ['roots'] } }, async ({ text }) => {
       const ann = person(() => ({ action: 'accept' }))
       expect(JSON.parse(await text('mcp_s.ask_person', {}, { relay: ann }))).toMatchObject({ error: { code: -32601 } })
       expect(ann.asked).toEqual([])
     }))
 
-  it('has its log messages given to the caller, and to the operator when there is none', async () => {
+  it('has its log messages sent to the caller, or to the operator if there is none', async () => {
     const logs: unknown[] = []
     await withServers(
       { s: scripted() },
       async ({ text }) => {
         const ann = person(() => ({}))
         await text('mcp_s.log', {}, { relay: ann })
-        expect(ann.heard).toEqual([['notifications/message', { level: 'info', data: 'from a call' }]])
+        expect(ann.heard).toEqual([['notifications/message', { level: 'info', data: 'from a call', logger: 's' }]])
         await text('mcp_s.log')
-        expect(logs).toEqual([['mcp_s', { level: 'info', data: 'from a call' }]])
+        expect(logs).toEqual([['mcp_s', { level: 'info', data: 'from a call', logger: 's' }]])
       },
       { hooks: { onLog: (server, params) => logs.push([server, params]) } },
     )
   })
 
-  it('is sent the _meta of the request without what belongs to our own hop', () =>
+  it("gets the request's _meta without data of the previous hop", () =>
     withServers({ s: scripted() }, async ({ text }) => {
       const meta = {
         traceparent: '00-1',
@@ -129,7 +129,7 @@ describe('a 2025-era server that asks during a call', () => {
 })
 
 describe('a 2026-07-28 server', () => {
-  it('is sent our envelope with the capabilities of the caller it is for, less what we cannot carry', () =>
+  it("gets Pegboard's envelope with the caller's capabilities, as far as they can be relayed", () =>
     withServers({ m: { ...modern(), relay: ['elicitation', 'sampling', 'roots'] } }, async ({ text }) => {
       const clientCapabilities = {
         elicitation: { form: {} },
@@ -154,7 +154,7 @@ describe('a 2026-07-28 server', () => {
       })
     }))
 
-  it('asks by answering, and is given the answers and its state back', () =>
+  it('asks in its result, and gets the answers and its state back', () =>
     withServers({ m: modern() }, async ({ call, text }) => {
       const relay = { clientCapabilities: { elicitation: { form: {} } } }
       const first = await call('mcp_m.greet', {}, { relay })
@@ -181,7 +181,7 @@ describe('a 2026-07-28 server', () => {
       }
     }))
 
-  it('is told when a call is cancelled', () =>
+  it('gets a notification when a call is cancelled', () =>
     withServers({ m: modern() }, async ({ call, text }) => {
       const abort = new AbortController()
       const waiting = call('mcp_m.wait', {}, { signal: abort.signal })
@@ -190,14 +190,14 @@ describe('a 2026-07-28 server', () => {
       expect(await text('mcp_m.count_aborted')).toBe('1')
     }))
 
-  it('announces changed tools through the subscription we keep', () =>
+  it("announces changed tools through Pegboard's subscription", () =>
     withServers({ m: modern() }, async ({ call, catalog }) => {
       await new Promise((resolve) => setTimeout(resolve, 200))
       await call('mcp_m.change_tools')
       await until(() => catalog.snapshot().byId.has('mcp_m.appeared'))
     }))
 
-  it('announces changes of the resources clients follow', async () => {
+  it('announces changes of the resources that clients subscribed to', async () => {
     const updated: string[] = []
     await withServers(
       { m: modern() },
@@ -218,7 +218,7 @@ describe('a 2026-07-28 server', () => {
 describe('resources and prompts', () => {
   const relay = { meta: {}, clientCapabilities: {} }
 
-  it('are read, filled in and completed by the server that listed them', () =>
+  it('are read, rendered and completed by the server that listed them', () =>
     withServers({ m: modern() }, async ({ catalog }) => {
       const owner = catalog.snapshot().owners.get('mcp_m')
       const ask = (method: string, params: object) => owner?.endpoints?.request(method, { ...params }, relay, noAbort)
@@ -246,7 +246,7 @@ describe('resources and prompts', () => {
       await expect(ask('tasks/list', {})).rejects.toMatchObject({ code: -32601 })
     }))
 
-  it('of a 2025-era server can be followed and its log level set', () =>
+  it('of a 2025-era server support subscriptions and log levels', () =>
     withServers({ e: real('everything', 'stdio') }, async ({ catalog }) => {
       const owner = catalog.snapshot().owners.get('mcp_e')
       const uri = owner?.resources[0]?.uri
@@ -257,7 +257,7 @@ describe('resources and prompts', () => {
       expect(await ask('prompts/get', { name: 'e__simple-prompt' })).toMatchObject({ messages: [{ role: 'user' }] })
     }))
 
-  /** A 2025-era server whose resources and prompts never come, and that says what it was told. */
+  /** A 2025-era server whose resources and prompts never answer, and that returns the messages it received. */
   const mute = () => {
     const lists = { tools: ['told', 'crash'].map((name) => ({ name, inputSchema: { type: 'object' } })) }
     const code = `
@@ -283,7 +283,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
     return { command: process.execPath, args: ['-e', code] }
   }
 
-  it('that do not come end at the limit of their server or when they are given up, and it is told', () =>
+  it('that take too long end at the timeout or on cancellation, and the server is notified', () =>
     withServers({ h: { ...mute(), timeoutMs: 300 } }, async ({ catalog, text }) => {
       const ask = async (method: string, params: object, signal: AbortSignal = noAbort) =>
         catalog
@@ -303,7 +303,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
       )
     }))
 
-  it('that are followed are followed at the next process of their server, too', () =>
+  it('stay subscribed when their server is restarted', () =>
     withServers({ h: { ...mute(), start: 'background' } }, async ({ catalog, call, text, upstreams }) => {
       const { endpoints } = catalog.snapshot().owners.get('mcp_h') ?? {}
       await endpoints?.request('resources/subscribe', { uri: 'h://1' }, relay, noAbort)
@@ -312,7 +312,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
       expect(JSON.parse(await text('mcp_h.told'))).toEqual(['resources/subscribe h://1'])
     }))
 
-  it('of a server without any are refused or empty, not waited for', () =>
+  it('of a server without any return an error or an empty list at once', () =>
     withServers({ s: scripted() }, async ({ catalog }) => {
       const endpoints = catalog.snapshot().owners.get('mcp_s')?.endpoints
       const ask = (method: string, params: object) => endpoints?.request(method, { ...params }, relay, noAbort)

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
-import { type Caller, localCaller, type Turn } from '../../src/core/context.ts'
+import { type Caller, localCaller, type Turn } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { deliberateOptions } from '../../src/view/deliberate-options.ts'
-import { createViews, type View } from '../../src/view/view.ts'
+import type { View } from '../../src/view/view.ts'
+import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
-/** A weather tool for all, and one each for pictures and sounds; `names` after a message, in one conversation. */
+/** A weather tool for all, and one tool each for pictures and sounds; `names` after a message, in one conversation. */
 function talk(settings: object = { enabled: true }) {
   const catalog = createCatalog()
   catalog.set(
@@ -36,7 +37,7 @@ function talk(settings: object = { enabled: true }) {
 const ALL = ['image', 'voice', 'deploy']
 
 describe('tools with an intent', () => {
-  it('are there when the message asks for them, and for the four turns after that [TOM-08]', () => {
+  it('are listed when the message asks for them, and for four turns after that', () => {
     const { names } = talk()
     expect(names("what's the weather")).toEqual([])
     expect(names('draw a cat')).toEqual(['image'])
@@ -45,7 +46,7 @@ describe('tools with an intent', () => {
     expect(names('what time is it')).toEqual([])
   })
 
-  it('are there for one turn alone where nothing is kept', () => {
+  it('are listed for one turn if nothing is stored', () => {
     const { names } = talk({ enabled: true, keepTurns: 0 })
     expect([names('draw a cat'), names('draw a cat'), names('hello')]).toEqual([['image'], ['image'], []])
   })
@@ -60,7 +61,7 @@ describe('tools with an intent', () => {
     expect([names('yes'), names('no')]).toEqual([['image'], []])
   })
 
-  it('come back when the same is asked for again', () => {
+  it('return when the same request is repeated', () => {
     const { names } = talk({ enabled: true, keepTurns: 0 })
     names('draw a cat')
     expect(names('nice')).toEqual([])
@@ -70,7 +71,7 @@ describe('tools with an intent', () => {
     expect(names('again')).toEqual([])
   })
 
-  it('are all there without a message, where the profile does not want it, and for who does not want it', () => {
+  it('are all listed without a message, if the profile disables this, and for callers that opted out', () => {
     const { names, view } = talk()
     expect(view(undefined).size).toBe(4)
     expect(names('  ')).toEqual(ALL)
@@ -80,7 +81,7 @@ describe('tools with an intent', () => {
     expect([open.names('hello'), open.names('hello', { deliberate: 'on' })]).toEqual([ALL, []])
   })
 
-  it('are asked for by the phrases of the profile, word for word', () => {
+  it("are also requested by the profile's own phrases", () => {
     const { names } = talk({
       enabled: true,
       keepTurns: 0,
@@ -93,20 +94,20 @@ describe('tools with an intent', () => {
     expect(names('deploy site now')).toEqual(['deploy'])
   })
 
-  it('are one answer’s as long as it is made', () => {
+  it('stay for all requests of one answer', () => {
     const { names } = talk({ enabled: true, keepTurns: 1 })
     const generation = 'g1'
     expect(names('draw a cat', { generation })).toEqual(['image'])
     expect(names('', { generation })).toEqual(['image'])
     expect(names('draw a cat', { generation })).toEqual(['image'])
     expect(names('hello', { generation: 'g2' })).toEqual(['image'])
-    // The first answer is late: it takes no turn from the second.
+    // The first answer is late and does not start a turn.
     expect(names('draw a cat', { generation })).toEqual(['image'])
     expect(names('hello', { generation: 'g2' })).toEqual(['image'])
     expect(names('hello', { generation: 'g3' })).toEqual([])
   })
 
-  it('are kept apart by person, session and channel', () => {
+  it('are separate for each person, session and channel', () => {
     const { names } = talk()
     expect(names('draw a cat')).toEqual(['image'])
     const origin = { platform: 'chat', channelId: '7', messageId: '', userId: '', userName: '', guildId: '' }
@@ -115,7 +116,7 @@ describe('tools with an intent', () => {
     expect(names('hello')).toEqual(['image'])
   })
 
-  it('make no view anew while the same are offered', () => {
+  it('do not change the view while the same ones are offered', () => {
     const { view, catalog } = talk()
     const first = view({ message: 'what is the weather' })
     expect(view({ message: 'and tomorrow?' })).toBe(first)
@@ -128,14 +129,14 @@ describe('tools with an intent', () => {
     expect(view({ message: 'nice' }).size).toBe(2)
   })
 
-  it('are those of a view also for who asks in the name of its caller', () => {
+  it('are the same for tools that act on behalf of the caller', () => {
     const { view, views } = talk()
     const drawing = view({ message: 'draw a cat' })
     expect(views.viewFor(drawing.caller)).toBe(drawing)
     expect(view(undefined).size).toBe(4)
   })
 
-  it('forget who was away the longest', () => {
+  it('forget the callers that were away the longest', () => {
     const { names } = talk()
     names('draw a cat', {}, { session: 'first' })
     for (let n = 0; n < 100; n++) names('draw a cat', {}, { session: `s${n}` })

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { decideExposure } from '../../src/view/exposure.ts'
-import { exposureOptions } from '../../src/view/options.ts'
-import { createViews } from '../../src/view/view.ts'
+import { exposureOptions } from '../../src/view/exposure-options.ts'
+import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
@@ -23,7 +23,7 @@ const decide = (count: number, settings: Parameters<typeof exposureOptions.parse
   decideExposure(viewWith(count, cold), exposureOptions.parse(settings))
 
 describe('the flat estimator', () => {
-  it('takes 200 tokens a tool, and equality fits [DIG-03]', () => {
+  it('counts 200 tokens per tool, and an exact fit is direct [DIG-03]', () => {
     expect(decide(8, { estimator: 'flat', contextWindow: 8_000 })).toMatchObject({
       mode: 'direct',
       tokens: 1_600,
@@ -41,17 +41,17 @@ describe('the measured estimator', () => {
     expect(tokens).toBeLessThan(9 * 110)
   })
 
-  it('counts an upstream nobody has seen as 20 tools', () => {
+  it('counts an unknown server as 20 tools', () => {
     expect(decide(0, { contextWindow: 131_072 }, 3).tokens).toBe(3 * 20 * 200)
   })
 
-  it('counts one that fails, and was never seen, as none', () => {
+  it('counts an unknown failing server as none', () => {
     expect(decideExposure(viewWith(0, 3, 'failing'), exposureOptions.parse({}))).toMatchObject({ tokens: 0, tools: 0 })
   })
 })
 
 describe('a forced mode', () => {
-  it('wins over the estimate and says so', () => {
+  it('overrides the estimate and says so', () => {
     expect(decide(60, { mode: 'direct', contextWindow: 1_000 }).mode).toBe('direct')
     expect(decide(1, { mode: 'compact' }).mode).toBe('compact')
     expect(decide(1, { mode: 'discovery' }).why).toMatch(/^exposure\.mode is "discovery"; 1 tools, about/)

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { createCatalog, type OwnerInfo } from '../../src/catalog/catalog.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { createCatalog } from '../../src/catalog/catalog.ts'
+import type { OwnerInfo } from '../../src/catalog/owner.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
-import type { Rules } from '../../src/view/rules.ts'
-import { createViews } from '../../src/view/view.ts'
+import type { Rules } from '../../src/view/view-rules.ts'
+import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
@@ -15,7 +16,7 @@ const web = [
   makeTool('web.other'),
 ]
 
-/** Profile `a` has the server `far` of its own; `b` does not. */
+/** Profile `a` has its own server `far`; `b` does not. */
 function profiles(info: Partial<OwnerInfo>, tools: readonly Tool[], later = false) {
   const catalog = createCatalog()
   const logged: string[] = []
@@ -39,21 +40,21 @@ const far = (action: string, change: Partial<Tool> = {}) =>
   makeTool(`mcp_far.${action}`, { origin: 'upstream', ...change })
 const ALL = web.map(({ id }) => id)
 
-describe('a server that is there for something', () => {
-  it.each([true, false])('stands in for the bundled tool, for the profile that has it alone [TOM-34] (%j)', (later) => {
+describe('a server that provides a service', () => {
+  it.each([true, false])('replaces the bundled tool, only for profiles that have it [TOM-34] (%j)', (later) => {
     const { view, ids, set } = profiles({ provides: 'url_fetcher' }, [far('scrape')], later)
     expect([view('a').size, view('a').count('web')]).toEqual([3, 2])
     expect(ids('a')).toEqual(['mcp_far.scrape', 'web.search', 'web.other'])
     expect(view('a').resolve('web.fetch_url')).toMatchObject({
       kind: 'hidden',
-      hidden: { stage: 'replacement', reason: 'mcp_far.scrape stands in for it' },
+      hidden: { stage: 'replacement', reason: 'mcp_far.scrape replaces it' },
     })
     expect(ids('b')).toEqual(ALL)
     set([])
     expect(ids('a')).toEqual(ALL)
   })
 
-  it('may itself have a tool of that name, and does nothing for other things', () => {
+  it('may itself have a tool of that name, and replaces nothing else', () => {
     const { ids, logged } = profiles({ provides: 'url_fetcher' }, [far('fetch_url')])
     expect(ids('a')).toEqual(['mcp_far.fetch_url', 'web.search', 'web.other'])
     expect(profiles({ provides: 'web_search' }, [far('find')]).ids('a')).toEqual([
@@ -64,13 +65,13 @@ describe('a server that is there for something', () => {
     expect(logged).toEqual([])
   })
 
-  it('leaves the bundled tool where its own tools cannot be used', () => {
+  it('leaves the bundled tool if its own tools cannot be used', () => {
     expect(profiles({ provides: 'url_fetcher' }, [far('scrape', { available: () => 'it is down' })]).ids('a')).toEqual(
       ALL,
     )
   })
 
-  it('is what descriptions of modules name', () => {
+  it('is named in descriptions of modules', () => {
     const described = (info: Partial<OwnerInfo>, available: true | string) =>
       profiles(info, [far('scrape', { available: () => available })])
         .view('a')
@@ -79,9 +80,9 @@ describe('a server that is there for something', () => {
   })
 })
 
-describe('a server of a profile that is there for nothing in particular', () => {
+describe("a profile's server that provides no service", () => {
   it.each(['web_search', 'search', 'Fetch_URL'])(
-    'has its tool %s left out with one warning, for that profile alone [TOM-33]',
+    'has its tool %s dropped with one warning, for that profile only [TOM-33]',
     (name) => {
       const { ids, view, logged } = profiles({}, [far(name), far('fine')])
       expect(view('a').resolve(`mcp_far.${name}`)).not.toMatchObject({
@@ -98,8 +99,8 @@ describe('a server of a profile that is there for nothing in particular', () => 
   )
 })
 
-describe('a tool that is there under an alias alone', () => {
-  it('stands aside for what replaces it, as under its own name', () => {
+describe('a tool allowed only under an alias', () => {
+  it('is replaced like under its own name', () => {
     const catalog = createCatalog()
     const tools = [makeTool('web.fetch', { aliases: ['get'] }), makeTool('web.read', { replaces: 'web.fetch' })]
     catalog.set({ id: 'web', summary: 'web', origin: 'module', state: 'ready' }, { tools })
@@ -112,7 +113,7 @@ describe('a tool that is there under an alias alone', () => {
     expect(shown(['get', 'read'])).toEqual(['web.read'])
   })
 
-  it('takes no name that another tool has', () => {
+  it('takes no name of another tool', () => {
     const catalog = createCatalog()
     const tools = [
       makeTool('web.wipe', { aliases: ['read', 'erase'] }),

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
-import { localCaller } from '../../src/core/context.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
-import { createViews, type View } from '../../src/view/view.ts'
+import type { View } from '../../src/view/view.ts'
+import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
 
-/** A server of two tools that are made when someone looks, beside a module of one. */
+/** A server of two lazy tools, and a module of one. */
 function viewed(
   settings: PolicySettings = {},
   usable: true | string = true,
@@ -35,7 +36,7 @@ function viewed(
 }
 
 describe('a view', () => {
-  it('counts the tools of a server without making them, and makes them once when one is asked for', () => {
+  it("counts a server's tools without creating them, and creates them once on access", () => {
     const { view, made } = viewed()
     expect([view.size, view.count('mcp_far'), view.count('near'), view.tokens() > 70, made()]).toEqual([
       3,
@@ -49,12 +50,12 @@ describe('a view', () => {
     expect([view.tools.length, view.byId.size, made()]).toEqual([3, 3, 1])
   })
 
-  it('knows who has notices without making the tools of those who have none', () => {
+  it('knows which owners have notices without creating the tools of others', () => {
     const { view, made } = viewed()
     expect([view.noticing, made()]).toEqual([[], 0])
   })
 
-  it('is looked through ahead of its first search', () => {
+  it('is prepared for search before the first query', () => {
     const { view, made, warm } = viewed()
     expect([view.size, made()]).toEqual([3, 0])
     warm()
@@ -62,7 +63,7 @@ describe('a view', () => {
     expect([view.byId.size, made()]).toEqual([3, 1])
   })
 
-  it('reads what no tool of a server says to be looked through', () => {
+  it('provides what no tool of a server says for search', () => {
     let read = 0
     const tool = makeTool('mcp_far.look', { origin: 'upstream', assemble: () => tool })
     Object.defineProperty(tool, 'description', {
@@ -78,7 +79,7 @@ describe('a view', () => {
     expect([views.viewFor(localCaller).tools.length, read]).toEqual([1, 0])
   })
 
-  it('counts as it lists where something forbids tools', () => {
+  it('counts as it lists if something denies tools', () => {
     const cases: ReadonlyArray<readonly [PolicySettings, number]> = [
       [{ deny: ['*.leave'] }, 2],
       [{ disabled: ['mcp_far.look'] }, 2],
@@ -90,7 +91,7 @@ describe('a view', () => {
     }
   })
 
-  it('counts none of a server that is down', () => {
+  it('counts no tools of a server that is down', () => {
     const { view } = viewed({}, 'it is down')
     expect([view.size, view.tools.length, view.count('mcp_far')]).toEqual([1, 1, 0])
   })

@@ -3,26 +3,26 @@ import { parsed } from '../../_text.ts'
 import type { Mode, Settings } from '../config.ts'
 import type { Reference } from '../store.ts'
 
-/** A picture as it is asked for. */
+/** A requested image. */
 export interface Wanted {
   readonly mode: Mode
   readonly prompt: string
-  /** Only for backends that take it. */
+  /** Only for backends that support it. */
   readonly negative: string | undefined
   readonly width: number
   readonly height: number
   readonly references: readonly Reference[]
-  /** What else the call says, by the names of its parameters. */
+  /** The other parameters of the call. */
   readonly more: Readonly<Record<string, unknown>>
 }
 
 export interface Surroundings {
-  /** Reaches the backend and nothing else. */
+  /** Reaches the backend only. */
   readonly fetch: Fetch
   /** Reaches public addresses. */
   readonly publicFetch: Fetch
   readonly processes: Processes | null
-  /** An absolute folder for files of a moment. */
+  /** Absolute path of a folder for temporary files. */
   readonly cacheDir: string
   readonly ctx: Pick<CallContext<Settings>, 'signal' | 'progress'>
 }
@@ -30,14 +30,14 @@ export interface Surroundings {
 export const unavailable = (what: string, hint: string): ToolError =>
   new ToolError(what, { code: 'E_BACKEND_UNAVAILABLE', hint, retryable: true })
 
-/** Asks a backend, and says in its own words what it did not like. `setting` is where it is configured. */
+/** Sends a request to a backend and reports its own error message. `setting` is where the backend is configured. */
 export async function ask(
   fetch: Fetch,
   url: string,
   init: FetchInit,
   { setting, secret }: { readonly setting: string; readonly secret?: string | undefined },
 ): Promise<Response> {
-  const hint = `${setting} says where it is.`
+  const hint = `See ${setting}.`
   let response: Response
   try {
     response = await fetch(url, init)
@@ -47,20 +47,22 @@ export async function ask(
   }
   if (response.ok) return response
   const body = await response.text()
-  // Cut afterwards: half a key is one that nothing recognizes.
+  // Shortened after redaction, because half a key would not be recognized.
   const words = (secret === undefined ? body : body.replaceAll(secret, '<key>')).slice(0, 300)
   throw response.status >= 500 || response.status === 401 || response.status === 403
     ? unavailable(`The backend answered ${response.status}: ${words}`, hint)
-    : new ToolError(`The backend refused it with ${response.status}: ${words}`, { hint: 'Change what is asked.' })
+    : new ToolError(`The backend refused the request with ${response.status}: ${words}`, {
+        hint: 'Change the request.',
+      })
 }
 
-/** What a backend says as JSON. @throws ToolError where it says something else */
+/** The backend's response as JSON. @throws ToolError if it is not JSON */
 export async function jsonOf(response: Response): Promise<Readonly<Record<string, unknown>>> {
   const found = parsed(await response.text())?.value
   if (typeof found !== 'object' || found === null || Array.isArray(found))
-    throw new ToolError('The backend answered with something else than was asked for.', {
+    throw new ToolError('The backend answered with an unexpected type.', {
       code: 'E_BACKEND_UNAVAILABLE',
-      hint: 'The operator checks that it is what modules.media.config says it is.',
+      hint: 'The operator checks the address in modules.media.config.',
     })
   return found as Readonly<Record<string, unknown>>
 }
@@ -68,7 +70,7 @@ export async function jsonOf(response: Response): Promise<Readonly<Record<string
 export const bearer = (key: string | undefined): Record<string, string> =>
   key === undefined ? {} : { authorization: `Bearer ${key}` }
 
-/** A form as bytes, with its type. */
+/** A form as bytes, with its content type. */
 export async function encoded(form: FormData) {
   const made = new Response(form)
   const type = made.headers.get('content-type') ?? ''
@@ -78,7 +80,7 @@ export async function encoded(form: FormData) {
 export const blobOf = ({ data, mimetype }: { readonly data: Uint8Array; readonly mimetype: string }): Blob =>
   new Blob([Uint8Array.from(data)], { type: mimetype })
 
-/** Puts what was asked for in the place of `%name%`; a text that is nothing else keeps the value's type. */
+/** Replaces `%name%` placeholders; a text that consists of one placeholder keeps the type of its value. */
 export function filled(value: unknown, values: Readonly<Record<string, unknown>>): unknown {
   if (typeof value === 'string') {
     const whole = /^%(\w+)%$/.exec(value)?.[1]

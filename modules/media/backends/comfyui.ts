@@ -22,29 +22,29 @@ const History = z.object({
   outputs: outputsIn.catch({}),
 })
 
-/** What it says, or that it is not what this speaks with. */
+/** Validates the backend's answer. */
 function understood<T extends z.ZodType>(schema: T, answer: unknown, what: string): z.output<T> {
   const { data, success } = schema.safeParse(answer)
   if (success) return data
   throw new ToolError(`ComfyUI ${what}.`, {
     code: 'E_BACKEND_UNAVAILABLE',
-    hint: 'The operator checks that it is ComfyUI that modules.media.config.image names.',
+    hint: 'The operator checks that modules.media.config.image names a ComfyUI server.',
   })
 }
 
-/** Queues the workflow of the mode, waits for it, and fetches its first picture. */
+/** Queues the workflow of the mode, waits for it, and fetches its first image. */
 export async function draw(wanted: Wanted, image: Settings, around: Surroundings): Promise<Uint8Array> {
   const { ctx } = around
-  // A job is asked for again and again: what holds for each question bounds nothing.
+  // A job is polled, so the timeout of single requests does not limit it.
   const late = AbortSignal.timeout(image.timeout * 1000)
   try {
     const progress: typeof ctx.progress = (...told) => ctx.progress(...told)
     return await drawn(wanted, image, { ...around, ctx: { signal: AbortSignal.any([ctx.signal, late]), progress } })
   } catch (error) {
     if (!late.aborted || ctx.signal.aborted) throw error
-    throw new ToolError(`The picture was not made within ${image.timeout} s.`, {
+    throw new ToolError(`The image was not finished within ${image.timeout} s.`, {
       code: 'E_TIMEOUT',
-      hint: 'Ask for less; modules.media.config.image.timeout decides.',
+      hint: 'Request a simpler image, or raise modules.media.config.image.timeout.',
     })
   }
 }
@@ -70,7 +70,7 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
     const { body, type } = await encoded(form)
     const sent = { method: 'POST', headers: { 'content-type': type }, body, signal }
     const answer = await jsonOf(await ask(fetch, `${base}/upload/image`, sent, how))
-    const { name, subfolder } = understood(Kept, answer, 'took the picture and did not say where to')
+    const { name, subfolder } = understood(Kept, answer, 'accepted the image without a name for it')
     names.push(subfolder === '' ? name : `${subfolder}/${name}`)
   }
 
@@ -89,13 +89,13 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
   }
   const client_id = randomUUID()
   const queued = await post('/prompt', { prompt: filled(image.workflows[mode], values), client_id })
-  const { prompt_id: id } = understood(Queued, queued, 'took the workflow and named no job')
+  const { prompt_id: id } = understood(Queued, queued, 'accepted the workflow without a job id')
   try {
     const output = await finished(id)
     const query = new URLSearchParams(output)
     return new Uint8Array(await (await ask(fetch, `${base}/view?${query}`, { signal }, how)).arrayBuffer())
   } catch (error) {
-    // Nobody waits for it any more: out of the queue, and ended where it runs.
+    // Cancelled: removed from the queue, or interrupted if it is running.
     if (signal.aborted) {
       const told = { method: 'POST', headers: { 'content-type': 'application/json' } }
       await Promise.allSettled([
@@ -111,16 +111,15 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
       const response = await ask(fetch, `${base}/history/${encodeURIComponent(job)}`, { signal }, how)
       const answer = await jsonOf(response)
       if (Object.hasOwn(answer, job)) {
-        const { status, outputs } = understood(History, answer[job], 'tells nothing of the job')
+        const { status, outputs } = understood(History, answer[job], 'has no record of the job')
         if (status?.status_str === 'error')
-          throw new ToolError('The workflow failed.', { hint: 'Change what is asked; the log of ComfyUI says more.' })
+          throw new ToolError('The workflow failed.', { hint: "Change the request; ComfyUI's log has details." })
         const [output] = Object.values(outputs).flatMap(({ images }) => images)
-        if (output === undefined)
-          throw new ToolError('The workflow made no picture.', { hint: 'That is for the operator.' })
-        return understood(Output, output, 'does not say where the picture is')
+        if (output === undefined) throw new ToolError('The workflow produced no image.', { hint: 'Ask the operator.' })
+        return understood(Output, output, 'does not say where the image is')
       }
-      // How far it is nobody says; every step goes half of the way that is left.
-      ctx.progress(1 - 0.5 ** asked, 1, 'ComfyUI is drawing.')
+      // The backend reports no progress; each poll covers half of the remaining distance.
+      ctx.progress(1 - 0.5 ** asked, 1, 'ComfyUI is generating.')
       await wait(pause, undefined, { signal })
     }
   }

@@ -5,8 +5,8 @@ import { runProgram } from '../../_program.ts'
 import { filled, type Surroundings, unavailable } from './backend.ts'
 
 /**
- * Runs a program of the operator's, without a shell, and takes what it wrote to `%output%`. What a model says stands where its placeholder
- * does and is never an argument of its own; `%prompt_file%` or `%script_file%` keep it out of the arguments.
+ * Runs a configured program without a shell and reads its `%output%` file. Values replace their placeholders and
+ * never become extra arguments; `%prompt_file%` or `%script_file%` pass them in files.
  */
 export async function produced(
   { command, args }: { readonly command: string; readonly args: readonly string[] },
@@ -17,14 +17,14 @@ export async function produced(
     timeoutMs,
   }: {
     readonly values: Readonly<Record<string, unknown>>
-    /** Written to a folder of the call; their paths are values, too. */
+    /** Files written to a temporary folder; their paths are values too. */
     readonly files: Readonly<Record<string, { readonly name: string; readonly data: Uint8Array | string }>>
     readonly output: string
     readonly timeoutMs: number
   },
   { processes, cacheDir, ctx: { signal } }: Pick<Surroundings, 'processes' | 'cacheDir' | 'ctx'>,
 ): Promise<Uint8Array> {
-  if (!processes) throw unavailable('Programs cannot be run here.', 'That is for the operator.')
+  if (!processes) throw unavailable('Programs cannot run here.', 'Ask the operator.')
   await mkdir(cacheDir, { recursive: true, mode: 0o700 })
   const folder = await mkdtemp(join(cacheDir, 'made-'))
   try {
@@ -39,10 +39,10 @@ export async function produced(
       folder,
       as: 'The program',
       signal,
-      limit: { signal: AbortSignal.timeout(timeoutMs), seconds: timeoutMs / 1000, hint: 'Ask for less.' },
+      limit: { signal: AbortSignal.timeout(timeoutMs), seconds: timeoutMs / 1000, hint: 'Request a simpler image.' },
     })
     return await readFile(paths['output'] ?? '').catch(() => {
-      throw new ToolError('The program ended well and made nothing.', { hint: 'That is for the operator.' })
+      throw new ToolError('The program succeeded without output.', { hint: 'Ask the operator.' })
     })
   } finally {
     await rm(folder, { recursive: true, force: true })

@@ -4,7 +4,7 @@ import { ask, bearer, jsonOf, type Surroundings, type Wanted } from './backend.t
 
 type Settings = Extract<ImageSettings, { type: 'custom' }>
 
-/** One `POST` with everything as JSON, pictures as base64; the answer is a picture, or JSON that has one. */
+/** One `POST` with all values as JSON, images as base64. The response is an image, or JSON that contains one. */
 export async function draw(
   wanted: Wanted,
   image: Settings,
@@ -28,6 +28,6 @@ export async function draw(
   if (response.headers.get('content-type')?.startsWith('image/')) return new Uint8Array(await response.arrayBuffer())
   const answer = await jsonOf(response)
   const found = answer['image'] ?? (answer['images'] as readonly unknown[] | null | undefined)?.[0]
-  if (typeof found !== 'string') throw new ToolError('The backend answered without a picture.')
+  if (typeof found !== 'string') throw new ToolError('The backend answered without an image.')
   return Buffer.from(found.replace(/^data:[^,]*,/, ''), 'base64')
 }

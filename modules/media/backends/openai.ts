@@ -4,11 +4,11 @@ import { ask, bearer, blobOf, encoded, jsonOf, type Surroundings, type Wanted } 
 
 type Settings = Extract<ImageSettings, { type: 'openai' }>
 
-/** The three sizes that its models draw. */
+/** The three sizes that its models support. */
 const sizeOf = ({ width, height }: Wanted): string =>
   width === height ? '1024x1024' : width > height ? '1536x1024' : '1024x1536'
 
-/** `POST /images/generations` and `/images/edits`, as OpenAI defined them and others speak them. */
+/** OpenAI's `POST /images/generations` and `/images/edits`, which other servers support too. */
 export async function draw(
   wanted: Wanted,
   image: Settings,
@@ -37,11 +37,11 @@ export async function draw(
   const [first] = (Array.isArray(data) ? data : []) as readonly { b64_json?: unknown; url?: unknown }[]
   if (typeof first?.b64_json === 'string') return Buffer.from(first.b64_json, 'base64')
   if (typeof first?.url === 'string' && URL.canParse(first.url, base)) {
-    // Some answer with an address of a store elsewhere; it needs no key, and gets none.
+    // Some servers return the URL of another storage server, which needs no key and gets none.
     const { href, origin } = new URL(first.url, base)
     const own = origin === new URL(base).origin
     const found = await ask(own ? fetch : publicFetch, href, own ? { headers, signal } : { signal }, how)
     return new Uint8Array(await found.arrayBuffer())
   }
-  throw new ToolError('The backend answered without a picture.')
+  throw new ToolError('The backend answered without an image.')
 }

@@ -4,7 +4,7 @@ import { askedJson, listOf, type Result, recordOf, resultOf, type SearchEngine }
 
 const PATHS: Partial<Record<Category, string>> = { text: 'web', image: 'images', video: 'videos', news: 'news' }
 const CATEGORIES = Object.keys(PATHS) as Category[]
-/** Its pictures know no middle way. */
+/** Its image search has no moderate filter. */
 const STRICTER = { off: 'off', moderate: 'strict', strict: 'strict' } as const
 const MAX_QUERY = 400
 
@@ -16,7 +16,7 @@ export const brave: SearchEngine = {
   async search({ query, category, count }, use) {
     const { brave_api_key, brave_url, safesearch, language } = use.settings.search
     if (query.length > MAX_QUERY)
-      throw new ToolError(`The query is too long for brave: ${MAX_QUERY} characters at most.`, { code: 'E_VALIDATION' })
+      throw new ToolError(`The query is too long for brave: at most ${MAX_QUERY} characters.`, { code: 'E_VALIDATION' })
     const url = new URL(`${brave_url.replace(/\/+$/, '')}/res/v1/${PATHS[category]}/search`)
     url.searchParams.set('q', query)
     url.searchParams.set('count', String(count))

@@ -11,11 +11,11 @@ const headersOf = ({ fetch }: Settings): Record<string, string> => ({
   ...(fetch.crawl4ai_token === '' ? {} : { authorization: `Bearer ${fetch.crawl4ai_token}` }),
 })
 
-/** A Crawl4AI server, which opens pages in a browser: for those that are made by scripts. */
+/** A Crawl4AI server, which renders pages in a browser: for pages built by scripts. */
 export const crawl4ai: ReadingEngine = {
   async isThere({ settings, way, health, signal }, raw) {
     const base = crawl4aiUrl(settings)
-    // It gives no page as it is, and where it failed is asked again later.
+    // It cannot return raw pages; after a failure it is tried again later.
     if (base === '' || raw || !health.isUp(base)) return false
     return await health.probe(base, settings.health_seconds * 1000, async () => {
       const answer = await way.engines(`${base}/health`, {

@@ -5,7 +5,7 @@ import { asked, resultOf, type SearchEngine } from './engine.ts'
 const SAFE = { off: '-2', moderate: '-1', strict: '1' } as const
 const ROW = '.result:not(.result--ad):not(.result--no-result)'
 
-/** The pages of DuckDuckGo that need neither scripts nor a key. */
+/** DuckDuckGo's pages that need neither scripts nor a key. */
 export const duckduckgo: SearchEngine = {
   nameIn: () => 'duckduckgo_html',
   addressIn: ({ search }) => search.ddg_base_url || undefined,
@@ -18,28 +18,24 @@ export const duckduckgo: SearchEngine = {
     if (language !== '') url.searchParams.set('kl', language)
     const { bytes, type, status } = await asked('duckduckgo_html', url, use, { accept: 'text/html' })
     const html = textOf(bytes, type) ?? ''
-    // It answers with 202 and a riddle when it takes us for a robot.
+    // It answers with 202 and a challenge if it suspects a robot.
     if (status === 202 || /anomaly-modal|challenge-form/.test(html))
-      throw new ToolError('duckduckgo_html wants a person to solve a riddle.', {
+      throw new ToolError('duckduckgo_html asks for a captcha.', {
         code: 'E_BACKEND_UNAVAILABLE',
         hint: 'Try again later, or the operator configures another engine.',
         retryAfterMs: 10 * 60_000,
       })
-    const rows = await use.reader.select({
-      html,
-      url: url.href,
-      each: ROW,
-      fields: { title: ['.result__a'], url: ['.result__a', 'href'], snippet: ['.result__snippet'] },
-    })
+    const fields = { title: ['.result__a'], url: ['.result__a', 'href'], snippet: ['.result__snippet'] } as const
+    const rows = await use.reader.select({ html, url: url.href, each: ROW, fields }, use)
     if (!rows || (rows.length === 0 && !/no-results|result--no-result|No results/i.test(html)))
-      throw new ToolError('duckduckgo_html answered with a page that is none of results.', {
+      throw new ToolError('duckduckgo_html answered with a page without results.', {
         code: 'E_BACKEND_UNAVAILABLE',
       })
     return rows.flatMap((row) => resultOf({ ...row, url: unwrapped(row['url'] ?? '', url) }))
   },
 }
 
-/** Its links lead over a page of its own, which has the address in `uddg`; those of advertisements are left out. */
+/** Links lead through a redirect page with the address in `uddg`; advertisements are dropped. */
 function unwrapped(href: string, from: URL): string {
   if (!URL.canParse(href, from.href)) return ''
   const url = new URL(href, from)

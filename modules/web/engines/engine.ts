@@ -21,24 +21,26 @@ export interface Result {
   readonly duration?: string
 }
 
-/** What an engine works with. */
+/** What an engine needs. */
 export interface Use {
   readonly settings: Settings
-  /** Reaches the engines that the operator named, and nothing else. */
+  /** Reaches the configured engines only. */
   readonly fetch: Fetch
   readonly reader: Reader
   readonly signal: AbortSignal
+  /** Who asked. */
+  readonly principal: string
   readonly call: CallContext['call']
 }
 
-/** One way to search the web. None is shown to a model: there is one tool over all of them. */
+/** A search engine. Models see only one search tool over all engines. */
 export interface SearchEngine {
-  /** How results and messages name it. */
+  /** Name in results and messages. */
   nameIn(settings: Settings): string
-  /** Where it is, by which its health is known; `undefined` where it is not configured. */
+  /** Its address, used for health checks; `undefined` if it is not configured. */
   addressIn(settings: Settings): string | undefined
   categoriesIn(settings: Settings): readonly Category[]
-  /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and what a fetch rejects with */
+  /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and errors of fetch */
   search(wanted: Wanted, use: Use): Promise<readonly Result[]>
 }
 
@@ -49,10 +51,10 @@ export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(val
 
 const MAX_TITLE = 300
 const MAX_SNIPPET = 1_000
-/** What nobody sees, in which somebody may have written something all the same. */
+/** Invisible characters, which may hide text. */
 const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
-/** Foreign text as one line, without marks, and no longer than it is worth. */
+/** Text of others on one line, without markup, shortened. */
 export const plain = (text: unknown, most = MAX_SNIPPET): string => {
   const line = oneLine(
     stringOf(text)
@@ -67,7 +69,7 @@ const addressOf = (value: unknown): string | undefined => {
   return /^https?:\/\//i.test(given) && given.length <= 4_096 && URL.canParse(given) ? given : undefined
 }
 
-/** A result with what is there of it; nothing where there is no page or picture to go to. */
+/** A search result without missing fields; undefined if it has no page or image address. */
 export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonly Result[] {
   const url = addressOf(found.url) ?? addressOf(found.image_url)
   if (url === undefined) return []
@@ -87,7 +89,7 @@ export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonl
   ]
 }
 
-/** What an engine answered. @throws ToolError for every status but a success */
+/** The response of an engine. @throws ToolError for every status except success */
 export async function asked(
   name: string,
   url: URL,
@@ -105,11 +107,11 @@ export async function asked(
   return { status: answer.status, bytes, type: answer.headers.get('content-type') ?? '' }
 }
 
-/** The same where it is JSON. */
+/** The same as JSON. */
 export async function askedJson(name: string, url: URL, use: Use, headers?: Readonly<Record<string, string>>) {
   const { bytes } = await asked(name, url, use, headers)
   const json = parsed(bytes.toString('utf8'))
-  if (!json) throw new ToolError(`${name} answered with something that is no JSON.`, { code: 'E_BACKEND_UNAVAILABLE' })
+  if (!json) throw new ToolError(`${name} answered with something other than JSON.`, { code: 'E_BACKEND_UNAVAILABLE' })
   return recordOf(json.value)
 }
 
@@ -129,7 +131,7 @@ function refusedBy(name: string, answer: Response): ToolError {
 function hintFor(name: string, status: number): string {
   if (status === 401 || status === 403 || status === 422)
     return name === 'searxng'
-      ? 'Its settings.yml has to allow the format json (search.formats).'
+      ? 'Its settings.yml must allow the format json (search.formats).'
       : 'The operator checks the key of the engine.'
   return 'Try again later.'
 }

@@ -2,7 +2,7 @@ import { ToolError } from 'pegboard'
 import { parsed } from '../../_text.ts'
 import { listOf, type Result, recordOf, resultOf, type SearchEngine, stringOf } from './engine.ts'
 
-/** A tool of an MCP server of the configuration. Its call passes the same policy as any other. */
+/** A tool of a configured MCP server. Its call goes through the same policy as any other. */
 export const mcp: SearchEngine = {
   nameIn: ({ search }) => search.mcp?.tool.split(/\.|__/)[0] ?? 'mcp',
   addressIn: ({ search }) => search.mcp && `mcp:${search.mcp.tool}`,
@@ -19,7 +19,7 @@ export const mcp: SearchEngine = {
   },
 }
 
-/** What a tool of a server says. @throws ToolError E_BACKEND_UNAVAILABLE when it fails */
+/** The text result of a server's tool. @throws ToolError E_BACKEND_UNAVAILABLE if it fails */
 export async function textOfTool(
   call: (id: string, input: unknown) => Promise<unknown>,
   id: string,
@@ -37,7 +37,7 @@ export async function textOfTool(
 const URL_KEYS = ['url', 'link', 'href']
 const SNIPPET_KEYS = ['snippet', 'description', 'content', 'text', 'summary']
 
-/** Servers answer with JSON, in one text or one for each result, or with blocks of `Title: … URL: …`. */
+/** Servers return JSON, in one text or one per result, or blocks of `Title: … URL: …`. */
 function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOfTool>>): readonly Result[] {
   const values = texts.map((one) => parsed(one)?.value)
   const each = values.every((value) => typeof value === 'object' && value !== null) ? rowsIn(values) : undefined
@@ -63,7 +63,7 @@ function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOf
   })
 }
 
-/** The longest list of objects with addresses, wherever it is. */
+/** The longest list of objects with addresses, at any depth. */
 function rowsIn(value: unknown, depth = 0): readonly Readonly<Record<string, unknown>>[] | undefined {
   if (typeof value !== 'object' || value === null || depth > 4) return undefined
   if (Array.isArray(value)) {

@@ -5,7 +5,7 @@ import { SETTING } from '../config.ts'
 import { textOfTool } from './mcp.ts'
 import type { Page, ReadingEngine, Use } from './reading.ts'
 
-/** Our own reader, or the tool of a server that the operator put in its place. */
+/** The built-in reader, or the server tool that the operator configured instead. */
 export const mcp_fetch: ReadingEngine = {
   isThere: async () => true,
   async read(url, raw, use) {
@@ -17,35 +17,35 @@ export const mcp_fetch: ReadingEngine = {
 const ACCEPT = 'text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5'
 const PICTURE = /^image\/(?:png|jpeg|gif|webp)\b/i
 
-async function readItself(url: string, raw: boolean, { way, signal, settings, reader }: Use): Promise<Page> {
+async function readItself(url: string, raw: boolean, { way, signal, principal, settings, reader }: Use): Promise<Page> {
   const answer = await way.pages(url, { headers: { accept: ACCEPT }, signal })
   const type = answer.headers.get('content-type') ?? ''
-  // Before any of it is read.
+  // Checked before reading the body.
   checkSize(answer.headers.get('content-length'), settings.fetch.max_bytes)
   const bytes = await bytesOf(answer)
   const found = textOf(bytes, type)
   const isPage = /html|xhtml/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(found?.slice(0, 500) ?? ''))
   if (!answer.ok) {
-    const excerpt = found === undefined ? '' : (isPage ? readPage(found, answer.url).text : found).slice(0, 500)
+    const excerpt = found === undefined ? '' : (isPage ? (await readPage(found, answer.url)).text : found).slice(0, 500)
     throw new ToolError(`Failed to fetch the page: status ${answer.status}.`, {
-      hint: excerpt === '' ? 'Try another address.' : `It says: ${oneLine(excerpt)}`,
+      hint: excerpt === '' ? 'Try another address.' : `The page says: ${oneLine(excerpt)}`,
       data: { status: answer.status, url: answer.url },
     })
   }
   const common = { url: answer.url, content_type: type }
   if (PICTURE.test(type)) return { ...common, text: '', picture: bytes }
   if (found === undefined)
-    throw new ToolError(`The address gives no text (${type || 'of no known type'}).`, {
-      hint: 'Save it with url_fetch and download_path, where that is there.',
+    throw new ToolError(`The response is not text (${type || 'unknown type'}).`, {
+      hint: 'Save it with url_fetch and download_path, if available.',
     })
   if (raw || !isPage) return { ...common, text: found }
-  const article = await reader.read(found, answer.url)
+  const article = await reader.read(found, answer.url, { principal, signal })
   if (article) {
     const { title, markdown, byline, published } = article
     return { ...common, text: markdown, title, byline, published }
   }
-  // A page that cannot be read in time, or has been made to be none.
-  const { title, text } = readPage(found, answer.url)
+  // A page that cannot be parsed in time, or was built to prevent it.
+  const { title, text } = await readPage(found, answer.url)
   return { ...common, text, title }
 }
 
@@ -56,11 +56,11 @@ async function readBy(tool: string, url: string, raw: boolean, { call, settings 
   return { url, text: said, content_type: raw ? 'text/html' : 'text/markdown' }
 }
 
-/** @throws ToolError E_TOO_LARGE for what says itself that it is too large */
+/** @throws ToolError E_TOO_LARGE if the declared size is too large */
 export function checkSize(length: string | null, most: number): void {
   if (length === null || !(Number(length) > most)) return
-  throw new ToolError(`The page has ${length} bytes; ${most} are allowed.`, {
+  throw new ToolError(`The page has ${length} bytes; the limit is ${most}.`, {
     code: 'E_TOO_LARGE',
-    hint: `${SETTING}.fetch.max_bytes decides.`,
+    hint: `See ${SETTING}.fetch.max_bytes.`,
   })
 }

@@ -4,32 +4,36 @@ import type { Settings } from '../config.ts'
 import type { Health } from '../health.ts'
 import type { Reader } from '../reader.ts'
 
-/** A page as text, whole. */
+/** A whole page as text. */
 export interface Page {
-  /** Where it was in the end. */
+  /** The final address after redirects. */
   readonly url: string
   readonly text: string
   readonly content_type: string
   readonly title?: string | undefined
   readonly byline?: string | undefined
   readonly published?: string | undefined
-  /** A picture has no text, and is sent as it is. */
+  /** For an image: its bytes instead of text. */
   readonly picture?: Uint8Array
 }
 
-/** What an engine works with. */
+/** What an engine needs. */
 export interface Use {
   readonly settings: Settings
   readonly way: Way
   readonly reader: Reader
   readonly health: Health
   readonly signal: AbortSignal
+  /** Who asked. */
+  readonly principal: string
   readonly call: CallContext['call']
 }
 
-/** One way to read a page. The address was looked at before: what asks for it elsewhere cannot be guarded on its way. */
+/**
+ * An engine that reads pages. The address is checked before, because requests of external engines cannot be guarded.
+ */
 export interface ReadingEngine {
-  /** Whether it is configured and well. */
+  /** True if it is configured and healthy. */
   isThere(use: Use, raw: boolean): Promise<boolean>
   read(url: string, raw: boolean, use: Use): Promise<Page>
 }

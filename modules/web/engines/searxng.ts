@@ -13,7 +13,7 @@ const NAMES: Readonly<Record<Category, string>> = {
 }
 const SAFE = { off: '0', moderate: '1', strict: '2' } as const
 
-/** A SearXNG of the operator's own, with the format json switched on. */
+/** A SearXNG server of the operator, with the json format enabled. */
 export const searxng: SearchEngine = {
   nameIn: () => 'searxng',
   addressIn: ({ search }) => search.searxng_url || undefined,

@@ -1,31 +1,31 @@
 import { spawn } from 'node:child_process'
 import { PegboardError } from '../../core/errors.ts'
-import { isLoopback } from '../../policy/net.ts'
+import { isLoopback } from '../../policy/network-rules.ts'
 import type { Environment } from '../../programs/spawn.ts'
 
-/** Opens a page for a person. The URL has been through `browserUrl`. */
+/** Opens a page for a person. The URL must come from `browserUrl`. */
 export type OpenBrowser = (url: string) => Promise<void>
 
 /**
- * The address of a login page as it may be handed to a browser: https, or http to this machine, with nothing in it a
- * program could take for anything but an address.
+ * The URL of a login page, safe to pass to a browser program: https, or http on loopback, without characters that a
+ * program could misinterpret.
  * @throws PegboardError E_SSRF_BLOCKED
  */
 export function browserUrl(url: URL): string {
   const refused = (why: string): PegboardError =>
     new PegboardError('E_SSRF_BLOCKED', `The login page is not opened: ${why}.`, {
-      hint: 'The authorization server names an address a browser should not be given.',
+      hint: 'The authorization server sent an address that is not safe to open in a browser.',
     })
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url)))
     throw refused(`its address begins with ${url.protocol} and not with https:`)
   if (url.username !== '' || url.password !== '') throw refused('its address carries a user or password')
-  // What the URL parser leaves of quotes, blanks and line ends is percent-encoded here.
+  // Percent-encodes quotes, blanks and line breaks that the URL parser leaves.
   const text = url.href.replace(/[^\w\-.~:/?#[\]@!$&()*+,;=%]/g, (char) => encodeURIComponent(char).replace("'", '%27'))
   if (!/^[\w.:[\]-]+$/.test(url.host)) throw refused('its host is not a name')
   return text
 }
 
-/** The program that shows a page, and its arguments. No shell reads them. */
+/** The program that opens a page, and its arguments. Runs without a shell. */
 export function browserCommand(
   url: string,
   platform: string,
@@ -38,7 +38,10 @@ export function browserCommand(
   return ['xdg-open', url]
 }
 
-/** Opens pages by the program of the platform, or the one BROWSER names. Settles once it runs. @throws when it cannot */
+/**
+ * Opens pages with the platform's program, or the one in BROWSER. Resolves when it has started.
+ * @throws if it cannot start
+ */
 export function createBrowser(platform: string, environment: Environment): OpenBrowser {
   return (url) =>
     new Promise((resolve, reject) => {

@@ -2,26 +2,26 @@ import { randomBytes } from 'node:crypto'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation } from '@modelcontextprotocol/client'
 import type { Clock } from '../../core/clock.ts'
 import { isPegboardError, PegboardError } from '../../core/errors.ts'
-import type { HttpTarget, ServerSettings } from '../settings.ts'
+import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
+import { mergeScopes } from './auth-challenge.ts'
+import { createFlow, type Flow, runFlow } from './auth-provider.ts'
+import { type Site, withSite } from './auth-site.ts'
 import { browserUrl, type OpenBrowser } from './browser.ts'
-import { union } from './challenge.ts'
-import { discover, failure, issuerOf } from './discover.ts'
-import { type Loopback, listenForRedirect, same } from './loopback.ts'
-import { probe } from './probe.ts'
-import { createFlow, type Flow } from './provider.ts'
-import { clientCredentials, isHeadless, withTokens } from './renew.ts'
-import { createSite, type Site } from './site.ts'
-import type { Grant, GrantKey, TokenStore, Wanted } from './store.ts'
+import { createLoginError, discoverIssuer, issuerOf } from './discover-issuer.ts'
+import type { Grant, GrantKey, TokenStore, Wanted } from './grant-store.ts'
+import { equalsInConstantTime, type Loopback, listenForRedirect } from './loopback.ts'
+import { probeServer } from './probe-server.ts'
+import { clientCredentials, isHeadless, withTokens } from './token-refresh.ts'
 
-/** Where a person is, and how they are spoken to. */
+/** How to interact with the person who logs in. */
 export interface Person {
-  /** Shows the address of the login page, before anything is opened. */
+  /** Shows the URL of the login page before it is opened. */
   show(url: string): void
-  /** Absent: the person opens the page themselves. */
+  /** Absent: the person opens the page. */
   readonly open?: OpenBrowser | undefined
-  /** Reads the address the browser ended at, where it cannot come back to this machine. */
+  /** Reads the URL where the browser ended, if it cannot reach this machine. */
   readonly paste?: (() => Promise<string>) | undefined
-  /** The browser could not be opened, or some such thing. */
+  /** For example, that the browser could not be opened. */
   warn(message: string): void
 }
 
@@ -33,45 +33,42 @@ export interface LoginOptions {
   readonly store: TokenStore
   readonly clock: Clock
   readonly person: Person
-  /** How long the person may take. */
+  /** Time the person has for the login. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
 
 /**
- * Logs in at a remote server: in the browser, or without one for client credentials. The tokens are in the store when
- * it settles; whatever was there stays when it fails.
+ * Logs in at a remote server in the browser, or without one for client credentials. Tokens are stored when it
+ * resolves; on failure the stored ones remain.
  * @throws PegboardError E_AUTH_FAILED, E_SSRF_BLOCKED, E_REDIRECT_BLOCKED, E_UPSTREAM_UNAVAILABLE
  */
 export async function login(options: LoginOptions): Promise<Grant> {
   const { id, settings, target, store, clock } = options
   const key: GrantKey = { server: id, url: target.url, principal: options.principal }
-  const site = await createSite(id, settings, target)
-  try {
+  return await withSite(id, settings, target, async (site) => {
     const before = await store.read(key).catch(() => store.readOpen(key))
-    const wanted = await probe(site, target.kind, before?.wanted)
+    const wanted = await probeServer(site, target.kind, before?.wanted)
     const grant = isHeadless(site.auth)
       ? await clientCredentials(site, { ...before, wanted }, clock)
       : await inBrowser(options, site, before, wanted)
     await store.exclusively(key, () => store.write(key, grant))
     return grant
-  } finally {
-    await site.close()
-  }
+  })
 }
 
 async function inBrowser(options: LoginOptions, site: Site, before: Grant | undefined, wanted: Wanted): Promise<Grant> {
-  const discovery = await discover(site, wanted, 'browser', before)
+  const discovery = await discoverIssuer(site, wanted, 'browser', before)
   const issuer = issuerOf(discovery)
-  const scope = union(
+  const scope = mergeScopes(
     site.auth.scopes.join(' '),
     wanted.scope,
-    before?.wanted?.scope && union(before.asked, before.tokens?.scope),
+    before?.wanted?.scope && mergeScopes(before.asked, before.tokens?.scope),
   )
-  // One whose last login was begun and not finished may no longer be known there.
+  // The last login did not complete, so the authorization server may no longer know the client.
   const registered = before?.begun === true ? undefined : before?.clients?.[issuer]
-  const known = covers(registered, scope) ? registered : undefined
-  const loopback = await listen(site, redirectsOf(known)[0])
+  const known = coversScope(registered, scope) ? registered : undefined
+  const loopback = await listen(site, issuer, redirectsOf(known)[0])
   try {
     const state = randomBytes(32).toString('base64url')
     const flow = await createFlow({
@@ -79,18 +76,20 @@ async function inBrowser(options: LoginOptions, site: Site, before: Grant | unde
       discovery,
       redirectUrl: loopback.redirectUrl,
       state,
-      // Registered for another port, it would be refused.
+      // A client registered with another redirect URL would be rejected.
       client: redirectsOf(known).includes(loopback.redirectUrl) ? known : undefined,
     })
-    if (known) await begin(options)
+    if (known) await markLoginStarted(options)
     const params = await throughBrowser(options, site, flow, loopback, state, scope, isNowhere(discovery))
     await redeem(site, flow, params, scope)
-    if (!flow.tokens) throw failure(site, new Error('it gave no token'))
-    const clients = flow.client ? { ...before?.clients, [issuer]: flow.client } : before?.clients
+    if (!flow.tokens) throw createLoginError(site, new Error('it gave no token'))
+    // Ours, because the next login listens on its port.
+    const ours = { redirect_uris: [loopback.redirectUrl] }
+    const clients = flow.client ? { ...before?.clients, [issuer]: { ...flow.client, ...ours } } : before?.clients
     const asked = flow.page?.searchParams.get('scope')
     return withTokens(
       { ...(clients ? { clients } : {}), ...(asked ? { asked } : {}), discovery },
-      granted(flow, scope),
+      getGrantedScope(flow, scope),
       options.clock,
     )
   } finally {
@@ -101,28 +100,28 @@ async function inBrowser(options: LoginOptions, site: Site, before: Grant | unde
 const isNowhere = ({ authorizationServerMetadata, resourceMetadata }: OAuthDiscoveryState): boolean =>
   authorizationServerMetadata === undefined && resourceMetadata === undefined
 
-/** A server that says nothing of the scope gave what was asked for. */
-function granted({ tokens }: Flow, scope: string | undefined) {
+/** If the server does not name the scope, the requested one was granted. */
+function getGrantedScope({ tokens }: Flow, scope: string | undefined) {
   const had = tokens as NonNullable<typeof tokens>
   return had.scope !== undefined || scope === undefined ? had : { ...had, scope }
 }
 
-/** The port of an earlier registration is taken again, so that the client need not be registered again. */
-async function listen({ auth }: Site, before: string | undefined): Promise<Loopback> {
-  if (auth.redirectPort !== undefined) return await listenForRedirect(auth.redirectPort)
+/** Reuses the port of the earlier registration, so that the client need not register again. */
+async function listen({ auth }: Site, issuer: string, before: string | undefined): Promise<Loopback> {
+  if (auth.redirectPort !== undefined) return await listenForRedirect(auth.redirectPort, issuer)
   const port = before !== undefined && URL.canParse(before) ? Number(new URL(before).port) : 0
-  return await listenForRedirect(port).catch(() => listenForRedirect(0))
+  return await listenForRedirect(port, issuer).catch(() => listenForRedirect(0, issuer))
 }
 
-async function begin({ id, target, principal, store }: LoginOptions): Promise<void> {
+async function markLoginStarted({ id, target, principal, store }: LoginOptions): Promise<void> {
   const key: GrantKey = { server: id, url: target.url, principal }
   await store.exclusively(key, async () => store.write(key, { ...(await store.read(key)), begun: true }))
 }
 
-/** A client may only ask for what it was registered with. */
-function covers(client: StoredOAuthClientInformation | undefined, scope: string | undefined): boolean {
+/** A client may request only scopes that it was registered with. */
+function coversScope(client: StoredOAuthClientInformation | undefined, scope: string | undefined): boolean {
   const allowed = (client as { scope?: string } | undefined)?.scope
-  return allowed === undefined || scope === undefined || union(allowed, scope) === union(allowed)
+  return allowed === undefined || scope === undefined || mergeScopes(allowed, scope) === mergeScopes(allowed)
 }
 
 const redirectsOf = (client: StoredOAuthClientInformation | undefined): readonly string[] =>
@@ -135,22 +134,15 @@ async function throughBrowser(
   loopback: Loopback,
   state: string,
   scope: string | undefined,
-  /** There was neither metadata of a resource nor of an authorization server. */
+  /** No metadata of a resource or an authorization server was found. */
   nowhere: boolean,
 ): Promise<URLSearchParams> {
-  const { auth } = await import('@modelcontextprotocol/client')
   try {
-    await auth(flow.provider, {
-      serverUrl: site.url,
-      fetchFn: site.fetch,
-      forceReauthorization: true,
-      ...(scope === undefined ? {} : { scope }),
-    })
+    await runFlow(site, flow, { scope, forceReauthorization: true })
   } catch (error) {
-    if (nowhere) throw withoutOAuth(site, error)
-    throw failure(site, error)
+    throw nowhere ? withoutOAuth(site, error) : error
   }
-  if (!flow.page) throw failure(site, new Error('it has no login page'))
+  if (!flow.page) throw createLoginError(site, new Error('it has no login page'))
   const url = browserUrl(flow.page)
   const back = loopback.redirected(state)
   person.show(url)
@@ -159,45 +151,45 @@ async function throughBrowser(
   const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state, loopback.redirectUrl)
   const pasted = paste
     ? read().catch((error: unknown) => {
-        // Once is a slip of the hand.
+        // A single mistake is ignored.
         if (!isPegboardError(error) || error.message !== WRONG_ADDRESS) throw error
         person.warn(`${error.message} ${error.hint}`)
         return read()
       })
     : undefined
-  return await limited(pasted ? Promise.race([back, pasted]) : back, timeoutMs, signal)
+  return await withTimeLimit(pasted ? Promise.race([back, pasted]) : back, timeoutMs, signal)
 }
 
-const WRONG_ADDRESS = 'That is not the address this login leads to.'
+const WRONG_ADDRESS = 'This is not the redirect address of this login.'
 
-/** It wants something of us, and nothing that speaks OAuth is where it would have to be. */
+/** The server requires authorization, but no OAuth metadata was found. */
 const withoutOAuth = ({ id, where }: Site, cause: unknown): PegboardError =>
-  new PegboardError('E_AUTH_FAILED', `${id} does not say where to log in, so it seems to want a fixed token.`, {
-    hint: `Give it one: ${where}.headers {"Authorization": "Bearer \${env:TOKEN}"}.`,
+  new PegboardError('E_AUTH_FAILED', `${id} does not name a login page, so it probably needs a fixed token.`, {
+    hint: `Set one: ${where}.headers {"Authorization": "Bearer \${env:TOKEN}"}.`,
     cause,
   })
 
-/** @throws PegboardError E_AUTH_FAILED when it is not what the login page should have led to */
+/** @throws PegboardError E_AUTH_FAILED if it is not a redirect of this login */
 function redirectOf(text: string, state: string, redirectUrl: string): URLSearchParams {
   const trimmed = text.trim()
   const url = URL.canParse(trimmed) ? new URL(trimmed) : undefined
-  // The same state on another page may come with a code that somebody else asked for.
+  // Another page with the same state could carry a code that someone else requested.
   const isOurs =
     url !== undefined && url.username === '' && url.password === '' && url.origin + url.pathname === redirectUrl
-  if (isOurs && same(state, url.searchParams.get('state') ?? '')) return url.searchParams
+  if (isOurs && equalsInConstantTime(state, url.searchParams.get('state') ?? '')) return url.searchParams
   throw new PegboardError('E_AUTH_FAILED', WRONG_ADDRESS, {
     hint: 'Paste the whole address of the page the browser shows after the login, even if it shows an error.',
   })
 }
 
-async function limited<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
+async function withTimeLimit<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
   let end = (): void => undefined
   const ended = new Promise<never>((_, reject) => {
     const timer = setTimeout(
       () => reject(new PegboardError('E_AUTH_FAILED', `Nobody logged in within ${Math.round(ms / 1_000)} s.`)),
       ms,
     )
-    const onAbort = (): void => reject(new PegboardError('E_AUTH_FAILED', 'The login was given up.'))
+    const onAbort = (): void => reject(new PegboardError('E_AUTH_FAILED', 'The login was cancelled.'))
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     end = () => {
@@ -212,9 +204,9 @@ async function limited<T>(work: Promise<T>, ms: number, signal: AbortSignal): Pr
   }
 }
 
-/** Exchanges the code for tokens, once it is known to come from the authorization server that was asked. */
+/** Exchanges the code for tokens after checking that it comes from the right authorization server. */
 async function redeem(site: Site, flow: Flow, params: URLSearchParams, scope: string | undefined): Promise<void> {
-  const { auth, validateAuthorizationResponseIssuer } = await import('@modelcontextprotocol/client')
+  const { validateAuthorizationResponseIssuer } = await import('@modelcontextprotocol/client')
   const discovery = (await flow.provider.discoveryState?.()) as OAuthDiscoveryState
   const metadata = discovery.authorizationServerMetadata
   const iss = params.get('iss') ?? undefined
@@ -225,27 +217,17 @@ async function redeem(site: Site, flow: Flow, params: URLSearchParams, scope: st
       issParameterSupported: metadata?.['authorization_response_iss_parameter_supported'] === true,
     })
   } catch (error) {
-    throw new PegboardError('E_AUTH_FAILED', 'The answer comes from another authorization server than was asked.', {
+    throw new PegboardError('E_AUTH_FAILED', 'The response is from another authorization server than expected.', {
       cause: error,
     })
   }
   const refusal = params.get('error')
   if (refusal !== null)
-    throw new PegboardError('E_AUTH_FAILED', `The authorization server refused the login: ${words(refusal)}.`)
+    throw new PegboardError('E_AUTH_FAILED', `The authorization server refused the login: ${describeCode(refusal)}.`)
   const code = params.get('code')
   if (code === null) throw new PegboardError('E_AUTH_FAILED', 'The authorization server sent no code.')
-  try {
-    await auth(flow.provider, {
-      serverUrl: site.url,
-      authorizationCode: code,
-      fetchFn: site.fetch,
-      ...(iss === undefined ? {} : { iss }),
-      ...(scope === undefined ? {} : { scope }),
-    })
-  } catch (error) {
-    throw failure(site, error)
-  }
+  await runFlow(site, flow, { scope, authorizationCode: code, iss })
 }
 
-/** OAuth's error codes are plain words; anything else does not belong on a terminal. */
-const words = (code: string): string => (/^[\w.-]{1,64}$/.test(code) ? code : 'it did not say why')
+/** OAuth's error codes are plain words; anything else must not reach a terminal. */
+const describeCode = (code: string): string => (/^[\w.-]{1,64}$/.test(code) ? code : 'it gave no reason')

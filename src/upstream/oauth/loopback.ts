@@ -3,20 +3,23 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { PegboardError } from '../../core/errors.ts'
 
-/** Waits on this machine for the browser to come back from a login. */
+/** Receives the redirect of a login on this machine. */
 export interface Loopback {
   readonly redirectUrl: string
-  /** The parameters of the first redirect that carries `state`. Others are answered and change nothing. */
+  /** The parameters of the first redirect with this `state`. Other requests are answered and ignored. */
   redirected(state: string): Promise<URLSearchParams>
   close(): void
 }
 
 /**
- * Listens on 127.0.0.1 alone.
- * @param port 0 takes a free one
- * @throws PegboardError E_AUTH_FAILED when the port is taken
+ * Listens on 127.0.0.1 only. Each authorization server has a redirect URL of its own, which contains `issuer`: one that
+ * sends the browser on to another authorization server gets no code, because that server does not know this redirect
+ * URL (mix-up, RFC 9700 section 4.4). Many authorization servers do not send `iss` (RFC 9207).
+ * @param port 0 for any free port
+ * @throws PegboardError E_AUTH_FAILED if the port is taken
  */
-export async function listenForRedirect(port: number): Promise<Loopback> {
+export async function listenForRedirect(port: number, issuer: string): Promise<Loopback> {
+  const path = redirectPath(issuer)
   const waiting: Array<{ readonly state: string; readonly done: (params: URLSearchParams) => void }> = []
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://127.0.0.1')
@@ -28,28 +31,29 @@ export async function listenForRedirect(port: number): Promise<Loopback> {
         'cache-control': 'no-store',
         connection: 'close',
       })
-      response.end(page(title, text))
+      response.end(renderPage(title, text))
     }
-    if (url.pathname !== PATH || request.method !== 'GET') return answer(404, 'Nothing here', 'This is not the page.')
-    const at = waiting.findIndex(({ state }) => same(state, url.searchParams.get('state') ?? ''))
+    if (url.pathname !== path || request.method !== 'GET')
+      return answer(404, 'Nothing here', 'This page does not exist.')
+    const at = waiting.findIndex(({ state }) => equalsInConstantTime(state, url.searchParams.get('state') ?? ''))
     const [found] = at < 0 ? [] : waiting.splice(at, 1)
-    if (!found) return answer(400, 'Not expected', 'This login was not asked for, or is over. Run pegboard auth again.')
+    if (!found) return answer(400, 'Not expected', 'This login is unknown or has ended. Run pegboard auth again.')
     if (url.searchParams.has('error')) answer(200, 'Not logged in', 'The login was refused. You can close this page.')
-    else answer(200, 'Done', 'Pegboard has its answer. You can close this page and go back to the terminal.')
+    else answer(200, 'Done', 'Pegboard is logged in. You can close this page and go back to the terminal.')
     found.done(url.searchParams)
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       reject(
         new PegboardError('E_AUTH_FAILED', `Port ${port} of this machine cannot be used (${error.code}).`, {
-          hint: 'auth.redirectPort decides; without it any free port is taken.',
+          hint: 'Set auth.redirectPort to another port, or remove it to use any free port.',
         }),
       ),
     )
     server.listen(port, '127.0.0.1', resolve)
   })
   return {
-    redirectUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
+    redirectUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`,
     redirected: (state) => new Promise((done) => waiting.push({ state, done })),
     close() {
       waiting.length = 0
@@ -59,15 +63,19 @@ export async function listenForRedirect(port: number): Promise<Loopback> {
   }
 }
 
-const PATH = '/callback'
+/** `/callback/login.example.com/tenant` for the issuer `https://login.example.com/tenant`. */
+function redirectPath(issuer: string): string {
+  const { host, pathname } = new URL(issuer)
+  return `/callback/${host.replace(/[[\]]/g, '')}${pathname.replace(/\/+$/, '')}`
+}
 
-/** Whether two texts are the same, in a time that tells nothing about where they differ. */
-export function same(a: string, b: string): boolean {
+/** Compares two texts in constant time. */
+export function equalsInConstantTime(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)]
   return left.length === right.length && timingSafeEqual(left, right)
 }
 
-const page = (title: string, text: string): string => `<!doctype html><html lang="en"><meta charset="utf-8">
+const renderPage = (title: string, text: string): string => `<!doctype html><html lang="en"><meta charset="utf-8">
 <title>Pegboard: ${title}</title><style>body{font:16px/1.5 system-ui;margin:15vh auto;max-width:32em;padding:0 1em}</style>
 <h1>${title}</h1><p>${text}</p></html>
 `

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 const require = createRequire(join(import.meta.dirname, '../../optional/package.json'))
 
-/** The file of a package that `npm ci --prefix test/optional` installs; undefined where that has not been done. */
+/** A file of a package that `npm ci --prefix test/optional` installs; undefined if it is not installed. */
 export function locateOptional(name: string): string | undefined {
   try {
     return require.resolve(name)

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Words the tiny model knows and the axis each one points along; an unknown word points along the last axis. */
+/** Words that the tiny model knows, each with its axis; unknown words have the last axis. */
 const AXES: Readonly<Record<string, number>> = {
   read: 0,
   lire: 0,
@@ -18,8 +18,8 @@ const FLOAT = 1
 const INT64 = 7
 
 /**
- * A complete feature-extraction model of about 2 KB, as the hub lays one out: `config.json`, `tokenizer.json`,
- * `tokenizer_config.json` and `onnx/model_quantized.onnx`, whose one node looks up a row for each token.
+ * A complete feature-extraction model of about 2 KB, in the layout of the hub: `config.json`, `tokenizer.json`,
+ * `tokenizer_config.json` and `onnx/model_quantized.onnx`, whose single node looks up a row per token.
  */
 export function writeTinyModel(folder: string): void {
   const words = [...SPECIAL, ...Object.keys(AXES)]
@@ -92,8 +92,8 @@ export function writeTinyModel(folder: string): void {
 const piece = (id: string) => ({ SpecialToken: { id, type_id: 0 } })
 
 /**
- * An ONNX model `last_hidden_state = rows[input_ids]`, written as the protobuf it is (field numbers of onnx.proto 1.x).
- * `attention_mask` is an input nobody reads, because real models have one.
+ * An ONNX model `last_hidden_state = rows[input_ids]` as protobuf (field numbers of onnx.proto 1.x). It has an unused
+ * input `attention_mask`, because real models have one.
  */
 function lookUpModel(rows: Float32Array, count: number, dims: number): Uint8Array {
   const tokens = [text(2, 'batch'), text(2, 'sequence')]

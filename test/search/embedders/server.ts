@@ -16,14 +16,14 @@ export interface EmbeddingsServer {
   close(): Promise<void>
 }
 
-/** Answers a request itself and returns true, or leaves it to the server. `turn` counts from 1. */
+/** Answers a request and returns true, or leaves it to the server. `turn` counts from 1. */
 export type Interruption = (response: ServerResponse, asked: Asked, turn: number) => boolean
 
 /** Letters of a text along three axes: "aab" is [2, 1, 0]. */
 export const vectorOf = (text: string): number[] =>
   ['a', 'b', 'c'].map((letter) => [...text].filter((one) => one === letter).length)
 
-/** Speaks `POST /v1/embeddings` on a free port; the vectors come in reverse order, each with its index. */
+/** Implements `POST /v1/embeddings` on a free port; returns vectors in reverse order, each with its index. */
 export async function embeddingsServer(interrupt: Interruption = () => false): Promise<EmbeddingsServer> {
   const asked: Asked[] = []
   const server = createServer(async (request, response) => {

@@ -45,20 +45,20 @@ const labelsOf = (queries: readonly EvalQuery[]) => [...new Set(queries.flatMap(
 const doubles = (values: readonly string[]) => values.filter((value, at) => values.indexOf(value) !== at)
 
 describe('the labelled queries', () => {
-  it('have ids and wordings of their own', () => {
+  it('have unique ids and wordings', () => {
     const all = [...noMatch, ...bundled, ...pool]
     expect(doubles(all.map((query) => query.id))).toEqual([])
     expect(doubles(all.map((query) => query.query.toLowerCase()))).toEqual([])
   })
 
-  it('name only tools that exist, every bundled tool at least once', () => {
+  it('name only existing tools, and every bundled tool at least once', () => {
     expect(labelsOf(bundled)).toEqual(BUNDLED)
     const ids = new Set(tools.map((tool) => tool.id))
     expect(labelsOf(pool).filter((id) => !ids.has(id))).toEqual([])
     expect(doubles(tools.map((tool) => tool.id))).toEqual([])
   })
 
-  it('come in six languages, at least twenty for the bundled modules and eighteen for the pool', () => {
+  it('exist in six languages, at least twenty for the bundled modules and eighteen for the pool', () => {
     expect(languagesOf(bundled)).toEqual(LANGUAGES)
     expect(languagesOf(pool)).toEqual(LANGUAGES)
     for (const lang of LANGUAGES) {
@@ -67,7 +67,7 @@ describe('the labelled queries', () => {
     }
   })
 
-  it('include sixty that no tool answers, at least forty of them English', () => {
+  it('include sixty without an answer, at least forty of them English', () => {
     expect(noMatch).toHaveLength(60)
     expect(labelsOf(noMatch)).toEqual([])
     expect(noMatch.filter((query) => query.lang === 'en').length).toBeGreaterThanOrEqual(40)

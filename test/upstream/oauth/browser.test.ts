@@ -13,7 +13,7 @@ const refusal = (url: string): string => {
   }
 }
 
-describe('a page for a browser', () => {
+describe('a URL for a browser', () => {
   it.each([
     'javascript:alert(1)',
     'file:///etc/passwd',
@@ -29,21 +29,21 @@ describe('a page for a browser', () => {
     expect(refusal('http://127.0.0.1:8080/x')).toBe('http://127.0.0.1:8080/x')
   })
 
-  it('has nothing in it that ends an argument or begins a command', () =>
+  it('contains nothing that ends an argument or begins a command', () =>
     expect(refusal('https://as.example/a b"c\'d`e|f\\g<h>^i?x=" & calc "')).not.toMatch(/["'`|\\<>^\s]/))
 })
 
 describe('a browser', () => {
   const url = 'https://as.example/?a=$(id)&b=1'
 
-  it('is started by the program of the platform, and no shell reads the address', () => {
+  it("is started by the platform's program, without a shell", () => {
     expect(browserCommand(url, 'linux', {})).toEqual(['xdg-open', url])
     expect(browserCommand(url, 'darwin', {})).toEqual(['open', url])
     expect(browserCommand(url, 'win32', {})).toEqual(['rundll32', 'url.dll,FileProtocolHandler', url])
     expect(browserCommand(url, 'linux', { BROWSER: '/usr/bin/firefox' })).toEqual(['/usr/bin/firefox', url])
   })
 
-  it('gets the address as one argument, as it is', () =>
+  it('gets the URL as one unchanged argument', () =>
     withFolder(async (dir) => {
       const [program, heard] = [join(dir, 'browser'), join(dir, 'heard')]
       writeFileSync(program, `#!/bin/sh\nprintf '%s\\n' "$#" "$1" > "${heard}"\n`)
@@ -58,7 +58,7 @@ describe('a browser', () => {
       })
     }))
 
-  it('that is not there is said to be', async () =>
+  it('that is missing is reported', async () =>
     await expect(createBrowser('linux', { BROWSER: '/nowhere/browser' })(url)).rejects.toMatchObject({
       code: 'ENOENT',
     }))

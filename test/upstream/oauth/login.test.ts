@@ -2,13 +2,13 @@ import { generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createTokenStore } from '../../../src/upstream/oauth/store.ts'
+import { createTokenStore } from '../../../src/upstream/oauth/grant-store.ts'
 import { until, withServers } from '../host.ts'
 import { browse, loginAt, type Rig, withRig } from './rig.ts'
 
-const login = 'it wants a login: run `pegboard auth web`'
+const login = 'it requires a login: run `pegboard auth web`'
 
-/** Runs the server of a rig as `web` and gives it to a test. */
+/** Runs the server of a rig as `web` for a test. */
 const served = (
   { server, store }: Rig,
   test: Parameters<typeof withServers>[1],
@@ -34,7 +34,7 @@ describe('a login in the browser', () => {
       })
     }))
 
-  it('keeps the tokens in a file nobody else can read', () =>
+  it('stores the tokens in a private file', () =>
     withRig(async ({ dir, login }) => {
       const grant = await login()
       const [file = '', ...others] = readdirSync(dir)
@@ -44,18 +44,18 @@ describe('a login in the browser', () => {
       expect(readFileSync(join(dir, file), 'utf8')).toContain(grant.tokens?.access_token)
     }))
 
-  it('uses the client registered before when its port is free, and registers anew after a login nobody finished', () =>
+  it('reuses its client if its port is free, and registers again after an unfinished login', () =>
     withRig(async ({ as, login }) => {
       await login()
       await login()
       expect(as.count('POST /reg')).toBe(1)
       const given = login(undefined, { open: undefined, paste: async () => 'http://127.0.0.1/callback?code=x' })
-      expect(await codeOf(given)).toBe('E_AUTH_FAILED: That is not the address this login leads to.')
+      expect(await codeOf(given)).toBe('E_AUTH_FAILED: This is not the redirect address of this login.')
       await login()
       expect(as.count('POST /reg')).toBe(2)
     }))
 
-  it('presents a client-id metadata document where the authorization server reads one', () => {
+  it('sends a client metadata document where the authorization server supports it', () => {
     const document = 'https://client.example/pegboard.json'
     return withRig(
       async (rig) => {
@@ -67,7 +67,7 @@ describe('a login in the browser', () => {
         document: {
           client_id: document,
           client_name: 'Pegboard',
-          redirect_uris: ['http://127.0.0.1/callback'],
+          redirect_uris: ['http://127.0.0.1/callback/<issuer>'],
           application_type: 'native',
           grant_types: ['authorization_code', 'refresh_token'],
           response_types: ['code'],
@@ -77,7 +77,7 @@ describe('a login in the browser', () => {
     )
   })
 
-  it('is made anew where the keyring that has the tokens is away', () =>
+  it('replaces a login whose keyring is unavailable', () =>
     withRig(async ({ server, dir, store, login }) => {
       const entries = new Map<string, string>()
       const keyring = {
@@ -95,7 +95,7 @@ describe('a login in the browser', () => {
       expect(await kept.read(key)).toEqual(grant)
     }))
 
-  it('sends a secret to no other authorization server where the keyring is away', () =>
+  it('sends a secret to no other authorization server if the keyring is unavailable', () =>
     withRig(async ({ as, server, dir, store, login }) => {
       const key = { server: 'web', url: server.url }
       const discovery = { authorizationServerUrl: 'https://as.example' }
@@ -111,7 +111,7 @@ describe('a login in the browser', () => {
       expect(as.count('POST /token')).toBe(0)
     }))
 
-  it('uses a client registered beforehand, with its secret', () =>
+  it('uses a client registered in advance, with its secret', () =>
     withRig(
       async (rig) => {
         await rig.login({ clientId: 'known', clientSecret: 'hush' })
@@ -126,7 +126,7 @@ describe('a login in the browser', () => {
           {
             client_id: 'known',
             client_secret: 'hush',
-            redirect_uris: ['http://127.0.0.1/callback'],
+            redirect_uris: ['http://127.0.0.1/callback/<issuer>'],
             application_type: 'native',
             grant_types: ['authorization_code', 'refresh_token'],
             token_endpoint_auth_method: 'client_secret_basic',
@@ -135,16 +135,16 @@ describe('a login in the browser', () => {
       },
     ))
 
-  it('says what to do where nobody can register', () =>
+  it('says what to do if registration is not possible', () =>
     withRig(
       async ({ login }) =>
         expect(await codeOf(login())).toBe(
-          'E_AUTH_FAILED: web cannot be logged in to: it does not register new clients; register one there and set mcpServers.web.auth.clientId.',
+          'E_AUTH_FAILED: Cannot log in to web: it does not register new clients; register one there and set mcpServers.web.auth.clientId.',
         ),
       { registration: false },
     ))
 
-  it('takes the pasted address where no browser can come back, and another when it is wrong', () =>
+  it('accepts a pasted address if the browser cannot return, and asks again for a wrong one', () =>
     withRig(async ({ login }) => {
       let shown = ''
       let ended = ''
@@ -156,20 +156,22 @@ describe('a login in the browser', () => {
         },
         warn: (message) => void warned.push(message),
         paste: async () => {
-          // A slip of the hand is forgiven once.
+          // A single wrong address is only a warning.
           if (warned.length === 0) return 'http://127.0.0.1/somewhere'
-          // Nobody listens where this browser ends up.
+          // No server listens at the final address of this browser.
           const elsewhere = await browse(shown).catch((error: unknown) => error as { url: string })
           ended = (elsewhere as { url: string }).url
           return `  ${ended}\n`
         },
       })
-      expect(ended).toContain('/callback?code=')
-      expect(warned).toEqual([expect.stringMatching(/^That is not the address this login leads to\. Paste the whole/)])
+      expect(ended).toMatch(/\/callback\/[^?]+\?code=/)
+      expect(warned).toEqual([
+        expect.stringMatching(/^This is not the redirect address of this login\. Paste the whole/),
+      ])
       expect(grant.tokens?.access_token).toBeTypeOf('string')
     }))
 
-  it('answers a redirect with another state and goes on waiting', () =>
+  it('answers a redirect with another state and keeps waiting', () =>
     withRig(async ({ login }) => {
       const answers: number[] = []
       const grant = await login(undefined, {
@@ -184,7 +186,7 @@ describe('a login in the browser', () => {
       expect(grant.tokens?.access_token).toBeTypeOf('string')
     }))
 
-  it('is refused when the answer names another authorization server', () =>
+  it('rejects an answer that names another authorization server', () =>
     withRig(async ({ as, login }) => {
       const forged = login(undefined, {
         async open(url) {
@@ -197,12 +199,12 @@ describe('a login in the browser', () => {
         },
       })
       expect(await codeOf(forged)).toBe(
-        'E_AUTH_FAILED: The answer comes from another authorization server than was asked.',
+        'E_AUTH_FAILED: The response is from another authorization server than expected.',
       )
       expect(as.count('POST /token')).toBe(0)
     }))
 
-  it('sends a secret to no other authorization server than the one it is for', () =>
+  it('sends a secret only to its authorization server', () =>
     withRig(async ({ as, login }) => {
       const elsewhere = login({ clientId: 'known', clientSecret: 'hush', issuer: 'https://as.example' })
       expect(await codeOf(elsewhere)).toBe(
@@ -243,14 +245,14 @@ describe('a client without a person', () => {
     ),
   )
 
-  it('that is refused is said to be, and asks again only at the next attempt', () =>
+  it('that is rejected reports it, and tries again only at the next attempt', () =>
     withRig(
       (rig) =>
         served(
           rig,
           async ({ upstreams }) => {
             await until(() => upstreams.status()[0]?.state === 'failing')
-            expect(upstreams.status()[0]?.reason).toMatch(/^web cannot be logged in to: .*invalid_client/)
+            expect(upstreams.status()[0]?.reason).toMatch(/^Cannot log in to web: .*invalid_client/)
           },
           { auth: { type: 'client-credentials', clientId: 'robot', clientSecret: 'wrong', scopes: 'read' } },
           false,
@@ -259,8 +261,8 @@ describe('a client without a person', () => {
     ))
 })
 
-describe('a server that wants a login', () => {
-  it('is failing, says which command to run, and is connected as soon as it was run', () =>
+describe('a server that requires a login', () => {
+  it('is failing, names the command to run, and connects as soon as it was run', () =>
     withRig((rig) =>
       served(
         rig,
@@ -270,7 +272,7 @@ describe('a server that wants a login', () => {
           const before = rig.server.tokens.length
           expect(before).toBeLessThanOrEqual(2)
           await rig.login()
-          await until(() => upstreams.status()[0]?.state === 'ready', 5_000)
+          await until(() => upstreams.status()[0]?.state === 'ready')
           expect(await text('mcp_web.who')).toBe('alice')
         },
         {},
@@ -278,7 +280,7 @@ describe('a server that wants a login', () => {
       ),
     ))
 
-  it('never opens a browser and does not try in a loop', () =>
+  it('never opens a browser and does not retry in a loop', () =>
     withRig((rig) =>
       served(
         rig,
@@ -294,15 +296,12 @@ describe('a server that wants a login', () => {
       ),
     ))
 
-  it('is not logged in to where auth is none, or the entry brings its own header', () =>
+  it('is not logged in to with auth none, or with its own header', () =>
     withRig(async (rig) => {
       await rig.login()
       for (const [entry, reason] of [
-        [{ auth: { type: 'none' } }, 'it wants authorization (HTTP 401)'],
-        [
-          { headers: { authorization: 'Bearer own' } },
-          'it refuses what it is given by mcpServers.web.headers (HTTP 401)',
-        ],
+        [{ auth: { type: 'none' } }, 'it requires authorization (HTTP 401)'],
+        [{ headers: { authorization: 'Bearer own' } }, 'it rejects the value of mcpServers.web.headers (HTTP 401)'],
       ] as const) {
         await served(
           rig,
@@ -317,8 +316,8 @@ describe('a server that wants a login', () => {
     }))
 })
 
-describe('a storm of 401', () => {
-  it('of a hundred calls renews the tokens once, and every call is made once more', () =>
+describe('many 401 responses', () => {
+  it('to a hundred calls refresh the tokens once, and each call is repeated once', () =>
     withRig(async (rig) => {
       const first = await rig.login()
       await served(rig, async ({ text }) => {
@@ -331,7 +330,7 @@ describe('a storm of 401', () => {
       })
     }))
 
-  it('with a refresh token that was revoked fails fast, asks once, and a login ends it in the running server', () =>
+  it('with a revoked refresh token fail fast, ask once, and a login fixes the running server', () =>
     withRig(async (rig) => {
       const first = await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
@@ -348,12 +347,12 @@ describe('a storm of 401', () => {
         expect(rig.server.tokens.length - requests).toBeLessThanOrEqual(100)
         expect(rig.as.count('POST /token') - renewals).toBe(1)
         await rig.login()
-        await until(() => upstreams.status()[0]?.state === 'ready', 5_000)
+        await until(() => upstreams.status()[0]?.state === 'ready')
         expect(await text('mcp_web.who')).toBe('alice')
       })
     }))
 
-  it('that was a mistake of the server is over when the server says so', () =>
+  it('by mistake of the server are over when the server accepts the token', () =>
     withRig(async (rig) => {
       await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
@@ -372,13 +371,13 @@ describe('a storm of 401', () => {
     }))
 })
 
-describe('a scope that is missing', () => {
-  it('fails the call alone, and is asked for at the next login', () =>
+describe('a missing scope', () => {
+  it('fails only that call, and is requested at the next login', () =>
     withRig(async (rig) => {
       await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
         expect(await codeOf(call('mcp_web.write'))).toBe(
-          'E_AUTH_REQUIRED: web: it wants the scope "write": run `pegboard auth web`.',
+          'E_AUTH_REQUIRED: web: it requires the scope "write": run `pegboard auth web`.',
         )
         expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
         expect(await text('mcp_web.who')).toBe('alice')
@@ -395,8 +394,8 @@ describe('a scope that is missing', () => {
     }))
 })
 
-describe('what is sent where', () => {
-  it('the headers of the entry go to the server alone', () =>
+describe('login requests', () => {
+  it("contain the entry's headers only for the server itself", () =>
     withRig(async (rig) => {
       await rig.login()
       await served(
@@ -409,7 +408,7 @@ describe('what is sent where', () => {
       )
     }))
 
-  it('no token is logged', () =>
+  it('log no token', () =>
     withRig(async (rig) => {
       const grant = await rig.login()
       await served(rig, async ({ text, logged }) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { localCaller } from '../../../src/core/context.ts'
+import { localCaller } from '../../../src/core/caller.ts'
 import { defaultProfile } from '../../../src/core/profile.ts'
 import { noRelay } from '../../../src/core/tool.ts'
 import { testContext } from '../../context.ts'
@@ -9,7 +9,7 @@ import { type Rig, withRig } from './rig.ts'
 const auth = { perPrincipal: true }
 const callerOf = (principal: string) => ({ ...localCaller, principal })
 
-/** Calls `who` as a principal, and gives the account whose token was used. */
+/** Calls `who` as a principal, and returns the account of the used token. */
 async function who({ tool }: Served, principal: string): Promise<string> {
   const result = await tool('mcp_web.who').run({}, testContext({ caller: callerOf(principal) }), noRelay)
   return JSON.stringify(result)
@@ -18,13 +18,23 @@ async function who({ tool }: Served, principal: string): Promise<string> {
 const served = ({ server, store }: Rig, test: (served: Served) => Promise<void>): Promise<void> =>
   withServers({ web: { url: server.url, auth } }, test, { tokens: async () => store, wait: false })
 
-describe('a server where every principal logs in for itself', () => {
-  it('is called with the tokens of whoever calls, and hidden from those without [UPS-22]', () =>
+const ready = ({ upstreams }: Served) => until(() => upstreams.status()[0]?.state === 'ready')
+
+/** Logs in while Pegboard runs, and checks that the principal can call the tool. */
+async function logInAndCall(rig: Rig, host: Served, principal: string): Promise<void> {
+  await rig.login(auth, {}, principal)
+  await ready(host)
+  await until(() => host.tool('mcp_web.who').available(callerOf(principal), defaultProfile) === true)
+  expect(await who(host, principal)).toContain(`"${principal}"`)
+}
+
+describe('a server with a login for each principal', () => {
+  it("is called with the caller's tokens, and hidden from callers without [UPS-22]", () =>
     withRig(async (rig) => {
       await rig.login(auth, {}, 'ann')
       await rig.login(auth, {}, 'bob')
       await served(rig, async (host) => {
-        await until(() => host.upstreams.status()[0]?.state === 'ready')
+        await ready(host)
         expect(await who(host, 'ann')).toContain('"ann"')
         expect(await who(host, 'bob')).toContain('"bob"')
         const answers = await Promise.all(['ann', 'bob', 'ann', 'bob'].map((name) => who(host, name)))
@@ -33,28 +43,29 @@ describe('a server where every principal logs in for itself', () => {
         expect(host.tool('mcp_web.who').available(callerOf('eve'), defaultProfile)).toBe(
           'run `pegboard auth web --principal eve`',
         )
+        expect(host.tool('mcp_web.who').available(callerOf('oauth:$(id)'), defaultProfile)).toBe(
+          "run `pegboard auth web --principal 'oauth:$(id)'`",
+        )
         await expect(who(host, 'eve')).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
       })
     }))
 
-  it('shows its tools to someone as soon as they are logged in', () =>
+  it('shows its tools as soon as someone is logged in', () =>
     withRig(async (rig) => {
       await rig.login(auth, {}, 'ann')
       await served(rig, async (host) => {
-        await until(() => host.upstreams.status()[0]?.state === 'ready')
-        await rig.login(auth, {}, 'bob')
-        await until(() => host.tool('mcp_web.who').available(callerOf('bob'), defaultProfile) === true)
-        expect(await who(host, 'bob')).toContain('"bob"')
+        await ready(host)
+        await logInAndCall(rig, host, 'bob')
       })
     }))
 
-  it('lists no resources, and reads those it is asked for with the login of whoever asks', () =>
+  it("lists no resources, and reads them with the caller's login", () =>
     withRig(
       async (rig) => {
         await rig.login(auth, {}, 'ann')
         await rig.login(auth, {}, 'bob')
         await served(rig, async (host) => {
-          await until(() => host.upstreams.status()[0]?.state === 'ready')
+          await ready(host)
           const owner = host.catalog.snapshot().owners.get('mcp_web')
           expect(owner?.resources).toEqual([])
           const read = (relay: object, method = 'resources/read'): Promise<unknown> | undefined =>
@@ -67,7 +78,7 @@ describe('a server where every principal logs in for itself', () => {
           for (const principal of ['bob', 'ann'])
             expect(await read({ principal })).toMatchObject({ contents: [{ uri: 'file:///own', text: principal }] })
           await expect(read({ principal: 'eve' })).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
-          // Nobody's login, or one shared by all, will not do.
+          // A missing or shared login is rejected.
           await expect(read({})).rejects.toMatchObject({ code: -32601 })
           await expect(read({ principal: 'ann' }, 'resources/subscribe')).rejects.toMatchObject({ code: -32601 })
           await expect(read({ principal: 'ann' }, 'tasks/get')).rejects.toMatchObject({ code: -32601 })
@@ -76,14 +87,14 @@ describe('a server where every principal logs in for itself', () => {
       { resource: { readable: true } },
     ))
 
-  it('says how to log in while nobody is', () =>
+  it('says how to log in while no principal is logged in', () =>
     withRig((rig) =>
       served(rig, async (host) => {
         await until(() => host.upstreams.status()[0]?.state === 'failing')
-        expect(host.upstreams.status()[0]?.reason).toBe('it wants a login: run `pegboard auth web --principal local`')
-        await rig.login(auth, {}, 'bob')
-        await until(() => host.upstreams.status()[0]?.state === 'ready')
-        expect(await who(host, 'bob')).toContain('"bob"')
+        expect(host.upstreams.status()[0]?.reason).toBe(
+          'it requires a login: run `pegboard auth web --principal local`',
+        )
+        await logInAndCall(rig, host, 'bob')
       }),
     ))
 
@@ -91,14 +102,14 @@ describe('a server where every principal logs in for itself', () => {
     ['private', 2],
     ['public', 1],
   ])(
-    'whose lists are %s is asked for as many as it takes, and nobody sees those of another [UPS-22]',
+    'with %s lists is asked as often as needed, and no principal sees the list of another [UPS-22]',
     (cacheScope, lists) =>
       withRig(
         async (rig) => {
           await rig.login(auth, {}, 'ann')
           await rig.login(auth, {}, 'bob')
           await served(rig, async (host) => {
-            await until(() => host.upstreams.status()[0]?.state === 'ready')
+            await ready(host)
             expect(host.tool('mcp_web.who').available(callerOf('ann'), defaultProfile)).toBe(true)
             await until(() => host.tool('mcp_web.who').available(callerOf('bob'), defaultProfile) === true)
             expect(host.tool('mcp_web.who').available(callerOf('eve'), defaultProfile)).not.toBe(true)

@@ -1,17 +1,27 @@
 import { describe, expect, it } from 'vitest'
-import { createTokenStore } from '../../../src/upstream/oauth/store.ts'
+import { createTokenStore } from '../../../src/upstream/oauth/grant-store.ts'
 import { until, withServers } from '../host.ts'
-import { listening, loginAt, saidOfItself, withFolder, withRig } from './rig.ts'
+import { browse, listening, loginAt, saidOfItself, withFolder, withRig } from './rig.ts'
 
-/** A server that wants a login, with an authorization server that says of itself what a test likes. */
+/** A server that requires a login, whose authorization server returns the metadata of a test. */
 async function withMetadata(
   change: (origin: string) => object,
-  test: (rig: { readonly opened: string[]; readonly requests: string[]; login(): Promise<unknown> }) => Promise<void>,
+  test: (rig: {
+    readonly opened: string[]
+    readonly requests: string[]
+    login(open?: (url: string) => Promise<void>): Promise<unknown>
+  }) => Promise<void>,
+  registered: object = { redirect_uris: [] },
 ): Promise<void> {
   const requests: string[] = []
   const { origin, close } = await listening((own) => (request, response) => {
     requests.push(`${request.method} ${request.url}`)
-    const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...change(own) })
+    const said =
+      request.url === '/register'
+        ? { client_id: 'any', ...registered }
+        : request.url === '/token'
+          ? { access_token: 'any', token_type: 'Bearer' }
+          : saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...change(own) })
     if (!said) return void response.writeHead(request.url === '/mcp' ? 401 : 404).end()
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
   })
@@ -21,13 +31,8 @@ async function withMetadata(
       test({
         opened,
         requests,
-        login: () =>
-          loginAt(
-            `${origin}/mcp`,
-            createTokenStore(dir, undefined),
-            {},
-            { open: async (url) => void opened.push(url) },
-          ),
+        login: (open = async (url) => void opened.push(url)) =>
+          loginAt(`${origin}/mcp`, createTokenStore(dir, undefined), {}, { open }),
       }),
     )
   } finally {
@@ -41,21 +46,21 @@ const refusal = (work: Promise<unknown>): Promise<string> =>
     (error: { code?: string; message: string }) => `${error.code}: ${error.message}`,
   )
 
-describe('a server that names where to log in', () => {
+describe('a server that names its authorization server', () => {
   it.each([
     ['http://10.0.0.1/as', 'a private address is not allowed here'],
     ['http://as.example/', 'plain http is not allowed here'],
-  ])('may not send us to %s for an authorization server', (url, why) =>
+  ])('may not name %s', (url, why) =>
     withRig(
       async ({ login }) => expect(await refusal(login())).toBe(`E_SSRF_BLOCKED: The address is refused: ${why}.`),
       { resource: { metadata: { authorization_servers: [url] } } },
     ),
   )
 
-  it('may send us to a private one where the operator says so', () =>
+  it('may name a private one if the operator allows it', () =>
     withRig(
       async ({ login }) =>
-        // Nobody listens there, and that is how far it gets.
+        // No server listens there, so the login stops at this point.
         expect(await refusal(login({ allowPrivate: true }))).toMatch(
           /^E_UPSTREAM_UNAVAILABLE: .*(ECONNREFUSED|EACCES)/,
         ),
@@ -63,8 +68,35 @@ describe('a server that names where to log in', () => {
     ))
 })
 
+describe('a server that reports an address', () => {
+  it.each([
+    ['http://user@', ''],
+    ['http://user:password@', ''],
+    ['http://', '#other'],
+    ['http://', '#'],
+  ])('with a user name, password or fragment gets no login: %s…%s', async (before, after) => {
+    const { origin, close } = await listening((own) => (request, response) => {
+      const { host } = new URL(own)
+      const said = request.url?.startsWith('/.well-known/oauth-protected-resource')
+        ? { resource: `${before}${host}/mcp${after}`, authorization_servers: [own] }
+        : saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+      if (!said) return void response.writeHead(request.url === '/mcp' ? 401 : 404).end()
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
+    })
+    try {
+      await withFolder(async (dir) =>
+        expect(await refusal(loginAt(`${origin}/mcp`, createTokenStore(dir, undefined)))).toBe(
+          'E_AUTH_FAILED: web reports its address with a user name, password or fragment.',
+        ),
+      )
+    } finally {
+      close()
+    }
+  })
+})
+
 describe('an authorization server', () => {
-  it('that is nowhere means that a fixed token is wanted', async () => {
+  it('that does not exist means that a fixed token is required', async () => {
     const { origin, close } = await listening(() => (request, response) => {
       response.writeHead(request.url === '/mcp' ? 401 : 404).end()
     })
@@ -74,8 +106,8 @@ describe('an authorization server', () => {
           await loginAt(`${origin}/mcp`, createTokenStore(dir, undefined)).catch((error: unknown) => error),
         ).toMatchObject({
           code: 'E_AUTH_FAILED',
-          message: 'web does not say where to log in, so it seems to want a fixed token.',
-          hint: 'Give it one: mcpServers.web.headers {"Authorization": "Bearer ${env:TOKEN}"}.',
+          message: 'web does not name a login page, so it probably needs a fixed token.',
+          hint: 'Set one: mcpServers.web.headers {"Authorization": "Bearer ${env:TOKEN}"}.',
         }),
       )
     } finally {
@@ -83,22 +115,52 @@ describe('an authorization server', () => {
     }
   })
 
-  it('that has more to say of itself than anybody needs is refused, and nothing of it is kept', () =>
+  it('with oversized metadata is rejected, and nothing is stored', () =>
     withMetadata(
       () => ({ more: 'x'.repeat(2_000_000) }),
       async ({ opened, login }) => {
-        expect(await refusal(login())).toMatch(/^E_AUTH_FAILED: web cannot be logged in to: the answer is longer than /)
+        expect(await refusal(login())).toMatch(/^E_AUTH_FAILED: Cannot log in to web: the response is longer than /)
         expect(opened).toEqual([])
       },
     ))
 
-  it('that calls itself by the name of another is refused', () =>
+  it('with another issuer name is rejected', () =>
     withMetadata(
       () => ({ issuer: 'https://other.example' }),
-      async ({ login }) => expect(await refusal(login())).toMatch(/^E_AUTH_FAILED: web cannot be logged in to: /),
+      async ({ login }) => expect(await refusal(login())).toMatch(/^E_AUTH_FAILED: Cannot log in to web: /),
     ))
 
-  it('that wants tokens fetched from an internal address is refused', () =>
+  it('with a login page at an internal address is rejected', () =>
+    withMetadata(
+      () => ({ authorization_endpoint: 'https://10.0.0.1/reboot' }),
+      async ({ opened, login }) => {
+        expect(await refusal(login())).toBe(
+          'E_SSRF_BLOCKED: The address is refused: a private address is not allowed here.',
+        )
+        expect(opened).toEqual([])
+      },
+    ))
+
+  it('does not choose the port on which the next login listens', () =>
+    withMetadata(
+      () => ({}),
+      async ({ login }) => {
+        const ports: number[] = []
+        const open = async (url: string): Promise<void> => {
+          const page = new URL(url).searchParams
+          const back = new URL(page.get('redirect_uri') as string)
+          ports.push(Number(back.port))
+          back.search = String(new URLSearchParams({ code: 'c', state: page.get('state') as string }))
+          await fetch(back)
+        }
+        await login(open)
+        await login(open)
+        expect(ports[1]).toBe(ports[0])
+      },
+      { redirect_uris: ['http://127.0.0.1:18181/callback'] },
+    ))
+
+  it('with a token endpoint at an internal address is rejected', () =>
     withMetadata(
       () => ({ token_endpoint: 'https://10.0.0.1/token' }),
       async ({ opened, login }) => {
@@ -110,8 +172,90 @@ describe('an authorization server', () => {
     ))
 })
 
+describe('an authorization server that does not send `iss`', () => {
+  it('gives no code to another one that sends the browser on to it with the id of the same client', () =>
+    withRig(
+      async ({ as, server, store, login }) => {
+        const grant = await login()
+        const requests: string[] = []
+        const evil = await listening((own) => (request, response) => {
+          const url = new URL(request.url ?? '', own)
+          requests.push(`${request.method} ${url.pathname}`)
+          if (url.pathname === '/authorize') {
+            url.searchParams.set('client_id', String(grant.clients?.[as.origin]?.client_id))
+            url.searchParams.set('scope', 'read')
+            url.searchParams.set('resource', server.url)
+            return void response.writeHead(302, { location: `${as.origin}/auth${url.search}` }).end()
+          }
+          const said =
+            url.pathname === '/register'
+              ? { client_id: 'any', redirect_uris: [] }
+              : saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+          if (!said) return void response.writeHead(url.pathname === '/mcp' ? 401 : 404).end()
+          response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
+        })
+        let shown = ''
+        try {
+          const attacked = loginAt(
+            `${evil.origin}/mcp`,
+            store,
+            {},
+            {
+              open: undefined,
+              show: (url) => {
+                shown = url
+              },
+              paste: async () => (await browse(shown)).url,
+            },
+          )
+          expect(await refusal(attacked)).toBe('E_AUTH_FAILED: This is not the redirect address of this login.')
+          expect(requests).toContain('GET /authorize')
+          expect(requests).not.toContain('POST /token')
+        } finally {
+          evil.close()
+        }
+      },
+      { iss: false },
+    ))
+
+  it('although its metadata says that it does fails the login', () =>
+    withMetadata(
+      () => ({ authorization_response_iss_parameter_supported: true }),
+      async ({ requests, login }) => {
+        expect(await refusal(login(answerWithCode))).toBe(
+          'E_AUTH_FAILED: The response is from another authorization server than expected.',
+        )
+        expect(requests).not.toContain('POST /token')
+      },
+    ))
+
+  it('gets its code although the server names another one while the person logs in', () => {
+    let elsewhere = false
+    return withMetadata(
+      () => (elsewhere ? { issuer: 'http://127.0.0.1:1', token_endpoint: 'http://127.0.0.1:1/token' } : {}),
+      async ({ requests, login }) => {
+        await refusal(
+          login(async (url) => {
+            elsewhere = true
+            await answerWithCode(url)
+          }),
+        )
+        expect(requests).toContain('POST /token')
+      },
+    )
+  })
+})
+
+/** The browser of a person who is logged in already. */
+async function answerWithCode(page: string): Promise<void> {
+  const { searchParams } = new URL(page)
+  const redirect = new URL(String(searchParams.get('redirect_uri')))
+  redirect.search = String(new URLSearchParams({ code: 'x', state: String(searchParams.get('state')) }))
+  await fetch(redirect)
+}
+
 describe('a token endpoint', () => {
-  /** What it answers, and the status of the server that wants the token, with all that was logged. */
+  /** The status of the server that needs the token, with the whole log. */
   async function answered(body: string): Promise<string> {
     const { origin, close } = await listening((own) => (request, response) => {
       const said = saidOfItself(own, request.url)
@@ -149,7 +293,7 @@ describe('a token endpoint', () => {
     ['a line end', given({ access_token: 'top-secret\r\nx-evil: 1' })],
     ['a NUL', given({ access_token: 'top-secret\0token' })],
     ['letters no header carries', given({ access_token: 'top-secret-\u202e' })],
-  ])('that gives a token with %s is told of, and the token is told to nobody', async (_what, body) => {
+  ])('that returns a token with %s is reported, without the token', async (_what, body) => {
     const heard = await answered(body)
     expect(heard).toContain('the authorization server gave a token that no header can carry')
     expect(heard).not.toContain('top-secret')
@@ -158,11 +302,9 @@ describe('a token endpoint', () => {
   it.each([
     ['not JSON', 'top-secret=1'],
     ['JSON and more', `${given({})} top-secret`],
-  ])('that answers with what is %s is told of, and nothing of its answer', async (_what, body) => {
+  ])('that answers with %s is reported, without its response', async (_what, body) => {
     const heard = await answered(body)
-    expect(heard).toContain(
-      'web cannot be logged in to: the authorization server answered with something that is not JSON',
-    )
+    expect(heard).toContain('Cannot log in to web: the authorization server answered with something that is not JSON')
     expect(heard).not.toContain('top-secret')
   })
 })

@@ -13,12 +13,12 @@ import {
 } from '@modelcontextprotocol/server'
 import Provider from 'oidc-provider'
 import { systemClock } from '../../../src/core/clock.ts'
+import { createTokenStore, type Grant, type TokenStore } from '../../../src/upstream/oauth/grant-store.ts'
 import { type LoginOptions, login } from '../../../src/upstream/oauth/login.ts'
-import { createTokenStore, type Grant, type TokenStore } from '../../../src/upstream/oauth/store.ts'
-import type { HttpTarget } from '../../../src/upstream/settings.ts'
+import type { HttpTarget } from '../../../src/upstream/upstream-settings.ts'
 import { settingsOf } from '../host.ts'
 
-/** Listens on a free port of this machine for one test. */
+/** An HTTP server on a free port for one test. */
 export async function listening(
   answer: (origin: string) => RequestListener | Promise<RequestListener>,
 ): Promise<{ readonly origin: string; close(): void }> {
@@ -37,8 +37,9 @@ export async function listening(
 }
 
 /**
- * What a server at `/mcp` that wants a login, and its authorization server, say of themselves at one origin; `undefined` at any other
- * path. @param change what a test would have it say of the authorization server
+ * The metadata of a server at `/mcp` that requires a login, and of its authorization server, at one origin; `undefined`
+ * for other paths.
+ * @param change overrides the metadata of the authorization server
  */
 export function saidOfItself(own: string, path: string | undefined, change: object = {}): object | undefined {
   if (path?.startsWith('/.well-known/oauth-protected-resource'))
@@ -57,9 +58,9 @@ export function saidOfItself(own: string, path: string | undefined, change: obje
 export interface Authorization {
   readonly origin: string
   readonly provider: Provider
-  /** Requests it got, as `POST /token`. */
+  /** Its requests, such as `POST /token`. */
   readonly requests: string[]
-  /** Says `invalid_grant` to whoever wants tokens. */
+  /** Answers token requests with `invalid_grant`. */
   refuseAll: boolean
   count(request: string): number
   close(): void
@@ -67,22 +68,24 @@ export interface Authorization {
 
 export interface AuthorizationOptions {
   readonly accessTtl?: number
-  /** Clients registered beforehand. */
+  /** Clients registered beforehand; `<issuer>` in their redirect URIs is this server without the scheme. */
   readonly clients?: readonly object[]
-  /** Without it nobody can register. */
+  /** Enables registration. */
   readonly registration?: boolean
-  /** Answers for the address of a client-id metadata document. */
+  /** Answers for the address of a client-id metadata document, as in `clients`. */
   readonly document?: object
+  /** False: its redirects contain no `iss`, as those of servers older than RFC 9207. */
+  readonly iss?: boolean
 }
 
-/** A real authorization server (oidc-provider) whose login pages take any name. */
+/** A real authorization server (oidc-provider) whose login pages accept any name. */
 export async function authorization(options: AuthorizationOptions = {}): Promise<Authorization> {
   const requests: string[] = []
   const state = { refuseAll: false }
   let provider!: Provider
   const { origin, close } = await listening((issuer) => {
     provider = new Provider(issuer, {
-      clients: options.clients ?? [],
+      clients: withIssuer(options.clients ?? [], issuer),
       cookies: { keys: ['test'] },
       jwks: undefined,
       scopes: ['openid', 'offline_access', 'read', 'write'],
@@ -93,7 +96,10 @@ export async function authorization(options: AuthorizationOptions = {}): Promise
       ttl: { AccessToken: options.accessTtl ?? 3_600, ClientCredentials: options.accessTtl ?? 3_600 },
       findAccount: (_ctx: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
       ...(options.document
-        ? { fetch: async () => Response.json(options.document, { headers: { 'cache-control': 'max-age=60' } }) }
+        ? {
+            fetch: async () =>
+              Response.json(withIssuer(options.document, issuer), { headers: { 'cache-control': 'max-age=60' } }),
+          }
         : {}),
       features: {
         devInteractions: { enabled: true },
@@ -121,6 +127,13 @@ export async function authorization(options: AuthorizationOptions = {}): Promise
           : {}),
       },
     })
+    if (options.iss === false)
+      provider.use(async (ctx, next) => {
+        await next()
+        delete ctx.body?.['authorization_response_iss_parameter_supported']
+        const to = ctx.response.get('location')
+        if (to) ctx.set('location', to.replace(/&iss=[^&]*/, ''))
+      })
     const answer = provider.callback()
     return (request, response) => {
       const asked = `${request.method} ${request.url?.split('?')[0]}`
@@ -133,25 +146,31 @@ export async function authorization(options: AuthorizationOptions = {}): Promise
   return Object.assign(state, { origin, provider, requests, count, close })
 }
 
+const withIssuer = (registered: unknown, issuer: string): unknown =>
+  JSON.parse(JSON.stringify(registered).replaceAll('<issuer>', issuer.replace('http://', '')))
+
 export interface Resource {
   /** Of its MCP endpoint. */
   readonly url: string
-  /** Refuses every token. */
+  /** Rejects every token. */
   refuseAll: boolean
-  /** Refuses these tokens alone. */
+  /** Rejects only these tokens. */
   readonly refused: Set<string>
-  /** What every request to the endpoint carried. */
+  /** The tokens of all requests to the endpoint. */
   readonly tokens: Array<string | undefined>
   readonly refusals: () => number
-  /** How often its tools were listed. */
-  /** Logins of these accounts are refused, whatever their tokens. */
+  /** Number of `tools/list` requests. */
+  /** Rejects logins of these accounts, whatever their tokens. */
   readonly refusedAccounts: Set<string>
   readonly lists: () => number
   readonly headers: Array<NodeJS.Dict<string | string[]>>
   close(): void
 }
 
-/** A real MCP server behind that authorization server. Its tools: `who` says whose token was used, `write` wants a scope. */
+/**
+ * A real MCP server behind that authorization server. Its tools: `who` returns the account of the token, `write`
+ * requires a scope.
+ */
 export async function resource(
   as: Authorization,
   options: {
@@ -159,9 +178,9 @@ export async function resource(
     readonly challenge?: string
     readonly scope?: string
     readonly cacheScope?: string
-    /** What the pages of its list say of caching; the tools are spread over them. */
+    /** The cache hints of its list pages; the tools are spread over them. */
     readonly pages?: readonly { readonly cacheScope?: string; readonly ttlMs?: number }[]
-    /** It has a resource, which says who reads it. */
+    /** Adds a resource that returns its reader. */
     readonly readable?: boolean
   } = {},
 ): Promise<Resource> {
@@ -283,7 +302,7 @@ export async function resource(
   })
 }
 
-/** Logs in as a person would: follows every page, fills in every form. Gives the last address and answer. */
+/** Logs in like a person: follows every page and fills in every form. Returns the last address and response. */
 export async function browse(start: string, who = 'alice'): Promise<{ readonly url: string; readonly status: number }> {
   const cookies = new Map<string, string>()
   let url = start
@@ -321,7 +340,7 @@ export interface Rig {
   readonly store: TokenStore
   /** Of the store. */
   readonly dir: string
-  /** Logs in at the server under the id `web`; the person follows all pages at once. */
+  /** Logs in at the server under the id `web`; the person follows all pages immediately. */
   login(auth?: object, person?: Partial<LoginOptions['person']>, principal?: string): Promise<Grant>
 }
 

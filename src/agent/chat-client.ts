@@ -1,0 +1,116 @@
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { postJson } from '../core/post-json.ts'
+import { scrub } from '../core/scrub.ts'
+
+/** A server with OpenAI's `/chat/completions`. */
+export interface Endpoint {
+  /** For example `https://api.openai.com/v1`. */
+  readonly baseUrl: string
+  readonly model: string
+  readonly apiKey?: string
+  /** For example `openai` or `ollama`; decides how tools are passed to the model. */
+  readonly provider?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Additional fields of the request, such as `temperature`. */
+  readonly body?: Readonly<Record<string, unknown>>
+  /** Maximum wait for one answer, in milliseconds; default 120,000. */
+  readonly timeoutMs?: number
+  readonly fetch?: typeof fetch
+}
+
+/** A message of the chat completions API. */
+export interface ChatMessage {
+  readonly role: string
+  readonly content?: unknown
+  readonly [key: string]: unknown
+}
+
+export type ChatAnswer =
+  | { readonly ok: true; readonly message: ChatMessage; readonly usage: Readonly<Record<string, unknown>> }
+  /** The server rejected the request; `text` is its answer. */
+  | { readonly ok: false; readonly status: number; readonly text: string }
+
+const TIMEOUT_MS = 120_000
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+/** Sends one request. @throws PegboardError E_CANCELLED, E_TIMEOUT, E_BACKEND_UNAVAILABLE */
+export async function chat(
+  endpoint: Endpoint,
+  request: Readonly<Record<string, unknown>>,
+  signal: AbortSignal | undefined,
+): Promise<ChatAnswer> {
+  const { baseUrl, model, apiKey, headers, body, timeoutMs = TIMEOUT_MS } = endpoint
+  try {
+    const { status, text } = await postJson({
+      url: `${baseUrl.replace(/\/$/, '')}/chat/completions`,
+      body: { model, ...body, ...request },
+      apiKey,
+      headers,
+      timeoutMs,
+      signal,
+      maxBytes: MAX_ANSWER_BYTES,
+      redirect: 'follow',
+      fetch: endpoint.fetch ?? fetch,
+    })
+    return status >= 200 && status < 300 ? read(text) : { ok: false, status, text }
+  } catch (error) {
+    if (signal?.aborted) throw conversationCancelled()
+    if (isPegboardError(error) && error.code === 'E_TIMEOUT')
+      throw new PegboardError('E_TIMEOUT', `The model took longer than ${timeoutMs} ms.`, {
+        hint: 'Raise endpoint.timeoutMs, or ask for less.',
+      })
+    if (isPegboardError(error)) throw error
+    throw createUnreachableError(`The model cannot be reached: ${scrub(messageOf(error))}`, error)
+  }
+}
+
+function read(text: string): ChatAnswer {
+  let data: unknown
+  try {
+    data = JSON.parse(text)
+  } catch (error) {
+    throw createUnreachableError('The response of the model is not JSON.', error)
+  }
+  const choices = isRecord(data) ? data['choices'] : undefined
+  const first: unknown = Array.isArray(choices) ? choices[0] : undefined
+  if (!isRecord(data) || !isRecord(first) || !isRecord(first['message']))
+    throw createUnreachableError('The response of the model has no message.')
+  const { message } = first
+  const usage = isRecord(data['usage']) ? data['usage'] : {}
+  return { ok: true, message: { ...message, role: 'assistant' }, usage }
+}
+
+/** The endpoint's rejection as an error. */
+export function createRejection(status: number, text: string): PegboardError {
+  const { error } = (parseBody(text) ?? {}) as { readonly error?: unknown }
+  const said = isRecord(error) ? error['message'] : error
+  const why = typeof said === 'string' ? `: ${scrub(said)}` : ''
+  return createUnreachableError(`The model's server returned status ${status}${why}`)
+}
+
+export function parseBody(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : undefined
+  } catch {
+    // Proxies answer with HTML.
+    return undefined
+  }
+}
+
+const createUnreachableError = (message: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_BACKEND_UNAVAILABLE', message, {
+    cause,
+    hint: 'Check endpoint.baseUrl, endpoint.apiKey and endpoint.model.',
+  })
+
+export const conversationCancelled = (): PegboardError =>
+  new PegboardError('E_CANCELLED', 'The conversation was cancelled.')
+
+/** The text of a message. */
+export function contentOf({ content }: ChatMessage): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content.flatMap((part) => (isRecord(part) && typeof part['text'] === 'string' ? [part['text']] : [])).join('')
+}

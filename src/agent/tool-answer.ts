@@ -1,0 +1,81 @@
+import type { SentFile } from '../core/caller.ts'
+import { isPegboardError, joinSentences, type PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
+
+/** The outcome of a call, ready for a conversation. */
+export interface ToolAnswer {
+  /** Text for the model: the result, or the error and what to do next. Never empty. */
+  readonly text: string
+  readonly isError: boolean
+  /** The result as a value, if it is one. */
+  readonly data?: unknown
+  /** Images, audio and files of the result. */
+  readonly files: readonly SentFile[]
+}
+
+export function answerOf(result: ToolResult): ToolAnswer {
+  if (result.kind === 'mcp') return relayedAnswer(result.result)
+  if (result.kind === 'input_required')
+    return {
+      text: 'E_CANNOT_ASK: The tool has a question for the user, and no user can be asked here. Pass the answer as an argument, or use another tool.',
+      isError: true,
+      files: [],
+    }
+  const { value, files, warnings } = result
+  const said = typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null')
+  return {
+    text: joinText([said, ...files.map(describeFile), ...warnings.map((warning) => `Warning: ${warning}`)]),
+    isError: false,
+    data: value,
+    files,
+  }
+}
+
+/** @throws errors that are not Pegboard errors */
+export function failedAnswer(error: unknown): ToolAnswer {
+  if (!isPegboardError(error)) throw error
+  return { text: errorText(error), isError: true, files: [] }
+}
+
+const errorText = ({ code, message, hint }: PegboardError): string => `${code}: ${joinSentences(message, hint)}`
+
+function relayedAnswer({ content = [], structuredContent, isError }: McpResult): ToolAnswer {
+  const files = content.flatMap((block) => fileOf(block) ?? [])
+  const texts = content.flatMap((block) => textOf(block) ?? [])
+  const said = texts.length > 0 || structuredContent === undefined ? texts : [JSON.stringify(structuredContent)]
+  return {
+    text: joinText([...said, ...files.map(describeFile)]),
+    isError: isError === true,
+    ...(structuredContent === undefined ? {} : { data: structuredContent }),
+    files,
+  }
+}
+
+const joinText = (parts: readonly string[]): string => parts.filter((part) => part !== '').join('\n') || '(nothing)'
+
+function textOf(block: ContentBlock): string | undefined {
+  const { type, text, uri, name, resource } = block
+  if (type === 'text') return String(text)
+  if (type === 'resource_link') return `[${String(name ?? 'resource')}: ${String(uri)}]`
+  return type === 'resource' && isRecord(resource) && typeof resource['text'] === 'string'
+    ? resource['text']
+    : undefined
+}
+
+function fileOf({ type, data, mimeType, resource }: ContentBlock): SentFile | undefined {
+  if ((type === 'image' || type === 'audio') && typeof data === 'string')
+    return { data: Buffer.from(data, 'base64'), filename: type, mimetype: String(mimeType) }
+  if (type !== 'resource' || !isRecord(resource) || typeof resource['blob'] !== 'string') return undefined
+  const { uri, blob, mimeType: kind } = resource
+  return {
+    data: Buffer.from(blob, 'base64'),
+    filename: String(uri).split('/').at(-1) || 'file',
+    mimetype: String(kind ?? 'application/octet-stream'),
+    fileUrl: String(uri),
+  }
+}
+
+/** The model only learns that there is a file. The application reads the content. */
+const describeFile = ({ filename, mimetype, data }: SentFile): string =>
+  `[${filename}, ${mimetype}, ${data.length} bytes]`

@@ -1,0 +1,33 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { once } from '../core/once.ts'
+import type { Approval } from '../openapi/api-approval.ts'
+import { moduleOf } from '../openapi/apis.ts'
+import { lockName } from '../openapi/lock-name.ts'
+import { fingerprint } from '../trust/fingerprint.ts'
+import { reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
+import { otherToolsNamed, otherToolsTo } from '../upstream/other-owner-tools.ts'
+
+/**
+ * Approves operations of APIs with the same checks, modes and lock file as tools of servers, under a name that no
+ * server has.
+ */
+export const createApproval = (trust: Trust, catalog: Catalog): Approval => ({
+  fingerprint,
+  look(id, settings, tools) {
+    const server = lockName(id)
+    const module = moduleOf(id)
+    const byName = new Map(tools.map((tool) => [tool.name, tool]))
+    const definitions = { get: (name: string) => byName.get(name)?.source }
+    const otherTools = otherToolsTo(catalog, module)
+    const own = once(() => otherToolsNamed(module, settings, tools))
+    const held = trust.look({ server, mode: settings.trust, tools, definitions, otherTools, own }, true)
+    const hint = reviewHint(server)
+    return new Map(
+      [...held].map(([name, { code, reason, why }]) => [name, { code, reason, hint, waits: why !== 'rejected' }]),
+    )
+  },
+  seal: (id, operations) => trust.seal(lockName(id), operations),
+  holds: (id, seal) => trust.holds(lockName(id), seal),
+  notice: (id, count) => waitingNote(lockName(id), count),
+  onChange: trust.onChange,
+})

@@ -1,0 +1,121 @@
+import { realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller, ServicesFor } from '../core/caller.ts'
+import { localCaller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { Calls } from '../exec/tool-calls.ts'
+import { createLoader, type Loader } from '../loader/module-loader.ts'
+import { createFileStore } from '../state/file-store.ts'
+import { serverNamed } from './claimed-names.ts'
+import type { Package } from './package-info.ts'
+
+/** The modules of this configuration, and how far they are loaded. */
+export interface AppModules {
+  readonly loader: Loader
+  /** True once all modules have started or failed. */
+  readonly isLoaded: boolean
+  /** Resolves when modules are loaded, after five seconds at the latest; undefined while nothing is being loaded. */
+  whileLoading(): Promise<void> | undefined
+  /** Resolves when all modules have started or failed. @param known resolves when other sources are in the catalogue */
+  load(known: Promise<unknown>): Promise<void>
+}
+
+export interface AppModulesOptions {
+  readonly config: Config
+  current(): Config
+  readonly catalog: Catalog
+  readonly clock: Clock
+  readonly log: Log
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly own: Package
+  readonly servicesFor: ServicesFor
+  readonly calls: Pick<Calls, 'call'>
+  readonly beforeDropIns: (() => void) | undefined
+  /** Import modules that are off, too. */
+  readonly everyModule: boolean
+}
+
+/** How long calls of unknown tools, and meta-tools, wait for modules that are being loaded. */
+const LOADING_WAIT_MS = 5_000
+
+export function createAppModules(options: AppModulesOptions): AppModules {
+  const { config, catalog, clock, log, own } = options
+  const { dirs, modulesDir, file } = config
+  const loadedFiles = createFileStore<string>(join(dirs.cache, 'modules'))
+  const loader = createLoader({
+    catalog,
+    log,
+    clock,
+    bundledDirs: modulesDir !== undefined && isSameFolder(modulesDir, join(own.root, 'modules')) ? [] : [own.modules],
+    ...(modulesDir === undefined ? {} : { modulesDir }),
+    isOn: (id) =>
+      options.everyModule ||
+      Object.hasOwn(options.current().modules, id) ||
+      Object.values(options.current().profiles).some(({ modules }) => Object.hasOwn(modules, id)),
+    isTaken: (id) => serverNamed(options.current(), id) !== undefined,
+    autoload: config.autoload,
+    servicesFor: options.servicesFor,
+    settings: config.modules,
+    vars: {
+      workspace: dirs.workspace,
+      state_dir: dirs.state,
+      cache_dir: dirs.cache,
+      ...(file === undefined ? {} : { config_file: file }),
+      user_agent: config.services.fetch.userAgent,
+      env: options.env,
+    },
+    importTimeoutMs: config.loader.importTimeoutMs,
+    ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
+    loadedBefore: {
+      get: () => loadedFiles.get('loaded'),
+      set: (digest) => loadedFiles.set('loaded', digest),
+    },
+    startTimeoutMs: config.loader.startTimeoutMs,
+    runStep: (id, input) => options.calls.call({ name: id, input, caller: localCaller, origin: 'setup' }),
+  })
+  let isLoaded = false
+  let loading: Promise<void> | undefined
+  return {
+    loader,
+    get isLoaded() {
+      return isLoaded
+    },
+    whileLoading: () => loading,
+    async load(known) {
+      const all = Promise.all([loader.start(), known])
+      loading = new Promise((resolve) => {
+        const done = (): void => {
+          cancel()
+          loading = undefined
+          resolve()
+        }
+        const cancel = clock.after(LOADING_WAIT_MS, done)
+        all.then(done, done)
+      })
+      await all
+      isLoaded = true
+    },
+  }
+}
+
+/**
+ * A caller may learn about a module file only if it may see the module. The file name nearly always equals the module
+ * name.
+ */
+export const isSeenFile = (
+  file: string,
+  { policy }: { readonly policy: { sees(owner: string, by: Caller): boolean } },
+  caller: Caller,
+): boolean => policy.sees(/^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file, caller)
+
+function isSameFolder(a: string, b: string): boolean {
+  try {
+    return realpathSync(a) === realpathSync(b)
+  } catch {
+    // The resolved path, or the path itself if the folder does not exist.
+    return false
+  }
+}

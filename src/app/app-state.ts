@@ -1,0 +1,58 @@
+import { basename, dirname, join } from 'node:path'
+import type { Config } from '../config/load-config.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import { createFileTokens, createSharedTokens, type Tokens } from '../server/token-store.ts'
+import { createCommonClock } from '../state/common-clock.ts'
+import { MAX_DEPTH, removeLeftovers } from '../state/remove-leftovers.ts'
+import { createLocalShared, createRedisShared, type Shared } from '../state/shared-state.ts'
+import { lockFile } from '../trust/lock-file.ts'
+
+/** What survives a restart, or is shared with other processes. */
+export interface AppState {
+  /** The clock of all processes that share the state. */
+  readonly clock: Clock
+  /** True if `state.url` names a store that other processes use, too. */
+  readonly isShared: boolean
+  readonly shared: Shared
+  readonly tokens: Tokens
+  /** Connects to a shared store. @throws PegboardError E_STATE */
+  open(): Promise<void>
+}
+
+export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, machine: Clock, log: Log): AppState {
+  const tokenLog = log.scoped('tokens')
+  const withTokens = (shared: Shared, tokens: Tokens, clock: Clock): AppState => ({
+    clock,
+    isShared: state.url !== undefined,
+    shared,
+    tokens,
+    async open() {
+      await shared.open()
+      await tokens.open()
+    },
+  })
+  if (state.url !== undefined) {
+    const clock = createCommonClock(machine)
+    const shared = createRedisShared(state.url, state.prefix, clock, log.scoped('state'))
+    return withTokens(shared, createSharedTokens(shared, clock, tokenLog), clock)
+  }
+  const shared = createLocalShared(
+    {
+      database: join(dirs.state, 'state.db'),
+      key: join(dirs.state, 'state.key'),
+      ...(state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
+    },
+    machine,
+    log,
+  )
+  return withTokens(shared, createFileTokens(join(dirs.state, 'tokens'), machine, tokenLog), machine)
+}
+
+/** Removes temporary files of earlier processes that were killed while they wrote. */
+export async function removeAppLeftovers({ dirs, file }: Pick<Config, 'dirs' | 'file'>): Promise<void> {
+  await Promise.all([dirs.state, dirs.cache].map((folder) => removeLeftovers(folder)))
+  const lock = lockFile(file)
+  if (lock !== undefined)
+    await removeLeftovers(dirname(lock), (name) => name.startsWith(`${basename(lock)}.`), MAX_DEPTH)
+}

@@ -1,0 +1,392 @@
+import { join } from 'node:path'
+import { type Catalog, createCatalog } from '../catalog/catalog.ts'
+import { warnOfClashes } from '../catalog/warn-of-clashes.ts'
+import { warnWhenQuiet } from '../catalog/warn-when-quiet.ts'
+import type { Config } from '../config/load-config.ts'
+import type { ReloadPlan } from '../config/reload-config.ts'
+import { type Caller, localCaller } from '../core/caller.ts'
+import { type Clock, systemClock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import { estimateTokens } from '../core/estimate-tokens.ts'
+import { keepProcessAlive } from '../core/keep-alive.ts'
+import { type Log, silentLog } from '../core/log.ts'
+import type { Loader } from '../loader/module-loader.ts'
+import type { Host } from '../meta/meta-host.ts'
+import { META_NAMES, type Surface } from '../meta/surface.ts'
+import { createLoopWatch } from '../observe/loop-watch.ts'
+import type { Apis } from '../openapi/apis.ts'
+import { protectOwnFiles } from '../policy/own-files.ts'
+import { pinFolders } from '../policy/pinned-folders.ts'
+import { cleanUnfinished } from '../policy/unfinished-writes.ts'
+import type { LoadProgress } from '../search/embedder.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import type { SearchStatus } from '../search/tool-search.ts'
+import type { ServerHost } from '../server/server-host.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
+import { decideExposure, type Exposure } from '../view/exposure.ts'
+import type { View } from '../view/view.ts'
+import { createViews, MERGE_FAILED } from '../view/views.ts'
+import { createAppAudit } from './app-audit.ts'
+import { isSeenFile } from './app-modules.ts'
+import { createAppState, removeAppLeftovers } from './app-state.ts'
+import { nameHolderStore } from './claim-stores.ts'
+import { claimedNames } from './claimed-names.ts'
+import { createClientTools } from './client-tools.ts'
+import { warnOfSettings } from './config-problems.ts'
+import { createServerHost } from './create-server-host.ts'
+import { createLiveSettings } from './live-settings.ts'
+import { embeddedTable, includedEncoderFiles, ownPackage } from './package-info.ts'
+import { createOwnFiles, foldersOf } from './protected-files.ts'
+import { createRemoteSources } from './remote-sources.ts'
+import { createSecretGuard } from './secret-guard.ts'
+import { createTelemetry } from './telemetry.ts'
+import { createToolRuntime } from './tool-runtime.ts'
+import type { UnmatchedRule } from './unmatched-rules.ts'
+import { waitUntilSettled } from './wait-until-settled.ts'
+
+export interface AppOptions {
+  /** Default logs nothing. */
+  readonly log?: Log
+  /** Default the system's. */
+  readonly clock?: Clock
+  /** The environment of the process, of which child processes get a small part; default empty. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /**
+   * Milliseconds between `start` and connecting: to servers that Pegboard has never connected to (default 250), and to
+   * known ones (default 1,000).
+   */
+  readonly connectDelayMs?: { readonly cold?: number; readonly known?: number }
+  /** An embedding table instead of the included search models. */
+  readonly table?: () => EmbeddingTable
+  /** Approve only upstream tools that are in the lock file, and write nothing to it; default false. */
+  readonly frozen?: boolean
+  /** Called with secrets that Pegboard learns while it runs, such as tokens of servers. */
+  readonly know?: (secrets: readonly string[]) => void
+  /** Number of lines of the log that could not be written. */
+  readonly unwritten?: () => number
+  /** Called before a drop-in is imported. */
+  readonly beforeDropIns?: () => void
+  /** Imports bundled modules that are off, too: to show their parameters. */
+  readonly everyModule?: boolean
+  /** Called while an optional search model is being loaded. */
+  readonly onModelProgress?: (progress: LoadProgress) => void
+}
+
+/** Pegboard without a transport. */
+export interface App extends Host {
+  readonly catalog: Catalog
+  readonly log: Log
+  readonly surface: Surface
+  readonly loader: Loader
+  readonly upstreams: Upstreams
+  readonly apis: Apis
+  /** What a transport needs. */
+  readonly server: ServerHost
+  /** The exposure for a caller that would connect now. Remembers nothing. @param change overrides settings */
+  explainExposure(caller: Caller, change?: Partial<Config['exposure']>): Exposure
+  /** Estimated tokens of the list that a client receives in a mode. */
+  listedTokens(caller: Caller, mode: Exposure['mode']): number
+  /** Forgets what belongs to a session of the 2025 protocol, because it has ended. */
+  forget(session: string): void
+  /** True while modules are being loaded for the first time. */
+  loading(): boolean
+  /** Files that could not be loaded, and why. */
+  failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
+  /** Clashes of names, and settings of servers' tools without effect, as sentences. */
+  nameProblems(): readonly string[]
+  /** Entries of constraints that name no tool. */
+  unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  /**
+   * Rules of the policy that match no tool. Omits rules that may concern a server whose tools are not known yet.
+   * @param also with `off` also rules about modules and servers that are switched off
+   */
+  unmatchedRules(also?: 'off'): readonly UnmatchedRule[]
+  /** Configured modules of which a caller sees no tool, and why, as sentences. */
+  idleModules(caller: Caller): readonly string[]
+  /** Connects to the shared state, if the configuration names one. @throws PegboardError E_STATE */
+  open(): Promise<void>
+  /**
+   * Opens, and loads modules. Tools of known servers are in the catalogue when it resolves; connections follow.
+   * @throws PegboardError E_STATE
+   */
+  start(): Promise<void>
+  /**
+   * Starts work that clients have planned: schedules, watchers and background tasks. For a process that serves. Waits
+   * up to three seconds for servers that connect for the first time.
+   */
+  work(): Promise<void>
+  /**
+   * Call it when the first list has been sent. Connects to servers that Pegboard has never connected to, and indexes
+   * tools for search, now and after each change.
+   */
+  warm(): void
+  /** Resolves when all current tools are indexed. That includes the vectors of an optional model, unless it failed. */
+  indexed(): Promise<void>
+  searchStatus(): SearchStatus
+  /** What a category is for, in plain words. */
+  readonly categoryLine: Host['categoryLine']
+  /** Reads the lock file again, because a person has changed it. */
+  reviewed(): void
+  /**
+   * Resolves when every server has answered or failed, after `timeoutMs` at the latest.
+   * @param awaited selects the servers to wait for, and is called again after each change; default all
+   */
+  settled(
+    timeoutMs: number,
+    awaited?: (server: Pick<UpstreamStatus, 'id' | 'module' | 'tools'>) => boolean,
+  ): Promise<void>
+  /** Applies a changed configuration as far as that needs no restart. */
+  reload(config: Config): Promise<ReloadPlan>
+  /** Rejects new calls, and waits up to `graceMs` for running ones. */
+  drain(graceMs: number): Promise<void>
+  /** Stops everything. Takes at most a few seconds, even if a module hangs. */
+  stop(): Promise<void>
+}
+
+/** Creates the parts, in order of dependency. Nothing runs until `start`. */
+export function createApp(config: Config, options: AppOptions = {}): App {
+  const { log = silentLog, env = {}, table = embeddedTable } = options
+  const encoder = options.table ? undefined : includedEncoderFiles()
+  const { dirs } = config
+  const own = ownPackage()
+  const settings = createLiveSettings(config)
+  const current = (): Config => settings.config
+  const state = createAppState(config, options.clock ?? systemClock, log)
+  const { clock, shared } = state
+
+  // --- which tools there are, and who sees them
+
+  const catalog = createCatalog(
+    new Set(META_NAMES),
+    (error, server) =>
+      log.error(server === undefined ? MERGE_FAILED : 'cannot build the tools of a server', {
+        ...(server === undefined ? {} : { server }),
+        error: messageOf(error),
+      }),
+    nameHolderStore(dirs.state, config.file ?? dirs.workspace, (error) =>
+      log.warn('cannot store or read who has which name', { error: messageOf(error) }),
+    ),
+  )
+  const claimNames = (): void => catalog.claim(claimedNames(current(), [own.modules, current().modulesDir]))
+  claimNames()
+  const views = createViews({ catalog, rulesOf: settings.rulesOf, limitsOf: settings.limitsOf, log })
+  const view = (caller: Caller): View => views.viewFor(caller)
+  const ownFiles = createOwnFiles(current, env, own.root)
+  const secrets = createSecretGuard({ env, config: current, view, onLearned: options.know })
+  const { inspections } = secrets
+  const audit = createAppAudit(config, clock, log, inspections.hide)
+  const telemetry = createTelemetry({ config, env, version: own.version, log: log.scoped('telemetry') })
+  const observer = telemetry?.observer
+
+  const remote = createRemoteSources({
+    config,
+    current,
+    catalog,
+    clock,
+    log,
+    env,
+    version: own.version,
+    shared,
+    isShared: state.isShared,
+    observer,
+    secrets,
+    frozen: options.frozen,
+    connectDelayMs: options.connectDelayMs,
+  })
+  const { upstreams, apis } = remote
+  // Tools may start tasks that call tools as clients do, so this part gets the last one as a function.
+  const runtime = createToolRuntime({
+    config,
+    settings,
+    state,
+    catalog,
+    views,
+    log,
+    env,
+    own,
+    secrets,
+    audit,
+    observer,
+    remote,
+    table,
+    callAsClient: (request) => surface.call(request),
+    beforeDropIns: options.beforeDropIns,
+    everyModule: options.everyModule === true,
+  })
+  const { calls, deferred, modules, problems, provider } = runtime
+  const { loader } = modules
+  telemetry?.observeParts({
+    calls: calls.load,
+    upstreams: upstreams.status,
+    tasks: () => deferred.tasks.running,
+    storedCount: (kind) => (shared.hasPast ? shared.store().table(kind).count() : undefined),
+    auditDropped: () => audit?.dropped ?? 0,
+    logDropped: () => options.unwritten?.() ?? 0,
+  })
+
+  const clientTools = createClientTools({
+    codeThread: own.codeThread,
+    config,
+    settings,
+    state,
+    catalog,
+    views,
+    log,
+    observer,
+    remote,
+    runtime,
+    table,
+    encoder,
+    onModelProgress: options.onModelProgress,
+  })
+  const { host, surface, search } = clientTools
+  const failed = () => loader.status().failed
+  const loop = createLoopWatch(clock, log, () => calls.load().running)
+  const server = createServerHost({
+    config,
+    version: own.version,
+    catalog,
+    surface,
+    host,
+    log,
+    state,
+    hasProfile: settings.hasProfile,
+    runtime,
+    secrets,
+    remote,
+    telemetry,
+    searchStatus: search.status,
+    failed: (caller) => failed().filter(({ file }) => isSeenFile(file, view(caller), caller)),
+    lagMs: () => loop.lagMs,
+  })
+
+  // --- life cycle
+
+  /** The parts that `start` and `warm` have started, in the order to stop them. */
+  const watches: Array<() => void> = []
+  let isWarm = false
+
+  const app: App = {
+    ...host,
+    catalog,
+    log,
+    surface,
+    loader,
+    upstreams,
+    apis,
+    server: server.host,
+    explainExposure: (caller, change) =>
+      decideExposure(view(caller), { ...settings.rulesOf(caller.profile).exposure, ...change }, surface.beside(caller)),
+    listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
+    forget(session) {
+      clientTools.forget(session)
+      upstreams.ended(session)
+    },
+    failed,
+    categoryLine: search.categoryLine,
+    searchStatus: search.status,
+    loading: () => !modules.isLoaded,
+    nameProblems: problems.names,
+    unknownActions: problems.unknownActions,
+    unmatchedRules: problems.unmatchedRules,
+    idleModules: problems.idleModules,
+    open: state.open,
+    async start() {
+      watches.push(warnOfClashes(catalog, log, clock))
+      pinFolders(foldersOf(current()))
+      watches.push(protectOwnFiles(ownFiles))
+      try {
+        cleanUnfinished(join(dirs.state, 'unfinished'))
+      } catch (error) {
+        log.warn('cannot remove temporary files of a killed process', { error: messageOf(error) })
+      }
+      if (state.isShared) await state.open()
+      await remote.readDecisions()
+      await upstreams.start()
+      await modules.load(apis.start())
+      warnOfSettings(config, env, problems, log, localCaller)
+    },
+    work() {
+      loop.start()
+      void removeAppLeftovers(config)
+      return deferred.work()
+    },
+    warm() {
+      upstreams.begin()
+      if (!isWarm)
+        watches.push(
+          warnWhenQuiet({
+            catalog,
+            clock,
+            quietMs: 2_000,
+            startNow: true,
+            find: () => problems.unmatchedRulesIfCalm()?.map(({ sentence }) => sentence),
+            warn: (sentence) => log.warn(sentence),
+          }),
+        )
+      isWarm = true
+      search.follow()
+      telemetry?.start()
+    },
+    indexed: search.indexed,
+    reviewed: remote.trust.reread,
+    settled: (timeoutMs, awaited) => waitUntilSettled({ catalog, clock, upstreams, apis }, timeoutMs, awaited),
+    async reload(next) {
+      const plan = settings.reload(next)
+      pinFolders(foldersOf(current()))
+      secrets.update()
+      clientTools.exposures.decideAnew()
+      claimNames()
+      await Promise.all([
+        upstreams.configure(current().servers),
+        apis.configure(current().openapi),
+        loader.configure(current().modules),
+      ])
+      return plan
+    },
+    drain: calls.drain,
+    async stop() {
+      loop.stop()
+      const tasksStopped = deferred.stop()
+      calls.stop()
+      await tasksStopped
+      await calls.usage.stop()
+      await deferred.leave()
+      await shared.close()
+      server.close()
+      for (const stop of watches.splice(0)) stop()
+      runtime.results.close()
+      const parts = [
+        upstreams.stop(),
+        apis.stop(),
+        loader.stop(),
+        runtime.programs.stop(),
+        search.stop(),
+        remote.trust.flush(),
+        provider.close(),
+        audit?.flush(),
+        telemetry?.stop(),
+      ].map((part) => Promise.resolve(part).catch((error: unknown) => log.error('stopping failed', { error })))
+      // A module may hang in its import or its `stop`. The process exits anyway.
+      await Promise.race([
+        Promise.all(parts).then(() => audit?.flush()),
+        new Promise<void>((resolve) => clock.after(STOP_MS, resolve)),
+      ])
+    },
+  }
+  return {
+    ...app,
+    call: (request) => keepProcessAlive(() => app.call(request)),
+    open: () => keepProcessAlive(app.open),
+    start: () => keepProcessAlive(app.start),
+    indexed: () => keepProcessAlive(app.indexed),
+    settled: (...how) => keepProcessAlive(() => app.settled(...how)),
+    reload: (next) => keepProcessAlive(() => app.reload(next)),
+    drain: (graceMs) => keepProcessAlive(() => app.drain(graceMs)),
+    stop: () => keepProcessAlive(app.stop),
+  }
+}
+
+/** How long parts may take to stop. */
+const STOP_MS = 3_500

@@ -1,0 +1,165 @@
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Host } from '../meta/meta-host.ts'
+import type { Atlas } from '../search/atlas.ts'
+import { categoryLine } from '../search/category-line.ts'
+import { laneFor } from '../search/deferred-embedder.ts'
+import type { LoadProgress } from '../search/embedder.ts'
+import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import { safeSiblingsOf } from '../search/safe-siblings.ts'
+import type { SearchSettings } from '../search/search-options.ts'
+import { createToolSearch, type SearchSource, type SearchStatus, type ToolSearch } from '../search/tool-search.ts'
+import { usedWith } from '../search/used-with.ts'
+import { createBytesStore } from '../state/file-store.ts'
+import type { View } from '../view/view.ts'
+import { includedAtlas } from './package-info.ts'
+import { createIndexing } from './search-indexing.ts'
+
+/** Search over the catalogue. Each caller finds only what it sees. */
+export interface CatalogSearch {
+  readonly find: Host['search']
+  /** See `Host.categoryLine`. */
+  readonly categoryLine: Host['categoryLine']
+  status(): SearchStatus
+  /** See `App.indexed`. */
+  indexed(): Promise<void>
+  /** Indexes now and after each change, ahead of the first query. */
+  follow(): void
+  stop(): Promise<void>
+}
+
+export interface CatalogSearchOptions {
+  readonly catalog: Catalog
+  readonly settings: SearchSettings
+  readonly dirs: { readonly state: string; readonly cache: string }
+  /** Base of relative paths to an optional model. */
+  readonly baseDir: string
+  /** Returns the embedded model. */
+  table(): EmbeddingTable
+  readonly encoder: EncoderFiles | undefined
+  readonly clock: Clock
+  readonly log: Log
+  view(caller: Parameters<Host['search']>[1]): View
+  /** Tools that are not in the catalogue. */
+  readonly beside: {
+    sources(): readonly SearchSource[]
+    of(caller: Parameters<Host['search']>[1]): ReadonlyMap<string, unknown>
+  }
+  /** Returns how often a tool ran for this principal. */
+  usage(principal: string): (tool: string) => number
+  /** Ids of tools that come first. */
+  first(caller: Parameters<Host['search']>[1]): readonly string[]
+  /** True while servers connect for the first time. */
+  arriving(): boolean
+  /** Called when everything is indexed. */
+  done(): void
+  readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
+  /** Called once, if search continues without the optional model. */
+  onModelLost(): void
+}
+
+export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
+  const { catalog, settings, dirs, clock, log } = options
+  const store = createBytesStore(join(dirs.state, 'search'), (error) =>
+    log.warn('cannot store or read the search index', { error: messageOf(error) }),
+  )
+  let told = false
+  const places = {
+    cacheDir: dirs.cache,
+    baseDir: options.baseDir,
+    ...(options.encoder && { encoder: options.encoder }),
+  }
+  const semantic = laneFor(settings, places, {
+    queryTimeoutMs: settings.embedderOptions.queryTimeoutMs,
+    log,
+    clock,
+    store,
+    ...(options.onModelProgress && { onProgress: options.onModelProgress }),
+    onChange({ state }) {
+      if (state !== 'unavailable' || told) return
+      told = true
+      options.onModelLost()
+    },
+  })
+  // Created for the first query, or ahead of it: a first list needs none of its code.
+  let made: ToolSearch | undefined
+  const search = (): ToolSearch => {
+    made ??= createToolSearch({
+      log,
+      store,
+      fusion: settings.fusion,
+      ...(settings.embedder !== 'none' && { table: options.table }),
+      atlas: includedAtlas,
+      ...(semantic && { semantic }),
+    })
+    return made
+  }
+  const atlas = once((): Atlas | undefined => {
+    try {
+      return includedAtlas()
+    } catch {
+      // The index has logged it.
+      return undefined
+    }
+  })
+  const index = createIndexing({
+    catalog,
+    search,
+    beside: options.beside.sources,
+    clock,
+    log,
+    arriving: options.arriving,
+    done: options.done,
+  })
+  return {
+    async find(query, caller, limit, how) {
+      const { byId, tools } = options.view(caller)
+      const ofOwner = (owner: string): Tool[] => tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
+      const beside = options.beside.of(caller)
+      index.now()
+      const usage = options.usage(caller.principal)
+      const found = await search().query(query, {
+        ...how,
+        limit,
+        visible: (id) => byId.has(id) || beside.has(id),
+        usage,
+        safeSiblings(id) {
+          const tool = byId.get(id)?.tool
+          return tool?.effect === 'destructive' ? safeSiblingsOf(tool, ofOwner(tool.module)) : []
+        },
+      })
+      const [best] = found.hits
+      const tool = best && best.query === undefined && !found.unanswered ? byId.get(best.id)?.tool : undefined
+      const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
+      const together = tool && unlisted && usedWith(tool, unlisted, atlas())
+      const answer = together ? { ...found, usedWith: together } : found
+      const first = options.first(caller)
+      if (first.length === 0) return answer
+      const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
+      return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
+    },
+    categoryLine: (owner, view) =>
+      categoryLine(
+        owner,
+        view.tools.flatMap(({ tool }) => (tool.module === owner.id ? [tool] : [])),
+        atlas(),
+      ),
+    status: () => search().status,
+    async indexed() {
+      index.now()
+      await search().warm()
+      await semantic?.settled()
+    },
+    follow: index.follow,
+    async stop() {
+      index.stop()
+      await made?.close()
+    },
+  }
+}

@@ -1,0 +1,179 @@
+import { dirname } from 'node:path'
+import { parseToolCalls } from '../agent/parse-tool-calls.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { createCallLog } from '../exec/call-log.ts'
+import { createRepeatedCalls } from '../exec/repeated-calls.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { Host } from '../meta/meta-host.ts'
+import { createSessionTurns } from '../meta/session-turns.ts'
+import { createSurface, type Surface } from '../meta/surface.ts'
+import type { LoadProgress } from '../search/embedder.ts'
+import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import { createRememberedExposures, type RememberedExposures } from '../view/remembered-exposures.ts'
+import type { View } from '../view/view.ts'
+import type { Views } from '../view/views.ts'
+import type { AppState } from './app-state.ts'
+import { type CatalogSearch, createCatalogSearch } from './catalog-search.ts'
+import type { LiveSettings } from './live-settings.ts'
+import type { RemoteSources } from './remote-sources.ts'
+import type { ToolRuntime } from './tool-runtime.ts'
+
+/** What clients see: the tools that are listed, the meta-tools, and search. */
+export interface ClientTools {
+  /** What meta-tools use. */
+  readonly host: Host
+  readonly surface: Surface
+  readonly exposures: RememberedExposures
+  readonly search: CatalogSearch
+  /** Call it when a session has ended. */
+  forget(session: string): void
+}
+
+export interface ClientToolsOptions {
+  /** As Pegboard started. */
+  readonly config: Config
+  readonly settings: LiveSettings
+  readonly state: AppState
+  readonly catalog: Catalog
+  readonly views: Views
+  readonly log: Log
+  readonly observer: Observer | undefined
+  readonly remote: RemoteSources
+  readonly runtime: ToolRuntime
+  readonly table: () => EmbeddingTable
+  readonly encoder: EncoderFiles | undefined
+  /** The compiled thread that runs scripts. */
+  readonly codeThread: string
+  readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
+}
+
+/** The settings of a tool by its id, or by its name without its module. */
+function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undefined {
+  const key = [id, id.slice(id.indexOf('.') + 1)].find((name) => Object.hasOwn(tools, name))
+  return key === undefined ? undefined : tools[key]
+}
+
+/** How long clients are told that the state was damaged and planned work is lost. */
+const LOST_TOLD_MS = 7 * 24 * 60 * 60_000
+
+export function createClientTools(options: ClientToolsOptions): ClientTools {
+  const { config, settings, state, catalog, views, log, observer, remote, runtime } = options
+  const { clock, shared } = state
+  const { calls, deferred, injected, modules, provider } = runtime
+  const { dirs, execution } = config
+  const view = (caller: Caller): View => views.viewFor(caller)
+
+  // The surface lists tools, so search and exposures get it as functions, which nothing calls before Pegboard starts.
+  const exposures = createRememberedExposures(
+    (profile) => settings.rulesOf(profile).exposure,
+    (caller) => surface.beside(caller),
+    () => !modules.isLoaded,
+  )
+  const search = createCatalogSearch({
+    catalog,
+    settings: config.search,
+    dirs,
+    baseDir: config.file === undefined ? dirs.workspace : dirname(config.file),
+    table: options.table,
+    encoder: options.encoder,
+    clock,
+    log,
+    view,
+    usage: (principal) => calls.usage.of(principal),
+    first: injected.of,
+    arriving: () => remote.upstreams.arriving,
+    done: views.warm,
+    beside: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
+    onModelProgress: options.onModelProgress,
+    onModelLost() {
+      const data = 'The optional search model is unavailable. Search continues without it.'
+      remote.emitLog({ level: 'warning', logger: 'pegboard/search', data })
+    },
+  })
+
+  const callLog = config.services.callLog === 0 ? null : createCallLog({ size: config.services.callLog, clock })
+  const recordedCall = callLog ? (request: CallRequest) => callLog.run(request, calls.call) : calls.call
+  const repeatedCalls =
+    execution.repeatWarning > 0
+      ? createRepeatedCalls({
+          limit: execution.repeatWarning,
+          clock,
+          toolOf(caller, name) {
+            const found = view(caller).resolve(name)
+            return found.kind === 'found' ? found.tool.tool : undefined
+          },
+        })
+      : undefined
+
+  type Flag = Parameters<Host['context']['setFlag']>
+  function setFlag(...flag: Flag): void {
+    settings.setFlag(...flag)
+    catalog.touch()
+  }
+  shared.hear('flag', (text) => setFlag(...(JSON.parse(text) as Flag)))
+
+  const turns = createSessionTurns()
+  const host: Host = {
+    view,
+    exposure: (caller) => exposures.of(view(caller), caller),
+    search: observer
+      ? (...query) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => search.find(...query))
+      : search.find,
+    categoryLine: search.categoryLine,
+    call: repeatedCalls ? (request) => repeatedCalls.run(request, recordedCall) : recordedCall,
+    tasks: deferred.tasks,
+    delivery: deferred.delivery,
+    checked: calls.check,
+    together: calls.together,
+    results: runtime.results,
+    maxResultTokens: (tool) =>
+      tool === undefined
+        ? execution.maxResultTokens
+        : (settingOf(settings.config.tools, tool.id)?.maxResultTokens ?? tool.maxResultTokens),
+    missed: runtime.awaitTool,
+    serversRead: runtime.serversRead,
+    whileLoading: modules.whileLoading,
+    now: clock.now,
+    lostAt() {
+      const at = shared.hasPast ? shared.store().lostAt : undefined
+      return at !== undefined && clock.now() - at < LOST_TOLD_MS ? at : undefined
+    },
+    context: {
+      injected,
+      records: callLog,
+      turns,
+      servicesOf: runtime.servicesOf,
+      inject: provider.inject,
+      isAdmin: provider.isAdmin,
+      setFlag(...flag) {
+        setFlag(...flag)
+        shared.tell('flag', JSON.stringify(flag))
+      },
+    },
+  }
+  const surface = createSurface(host, {
+    pinned: ({ profile }) => settings.rulesOf(profile).exposure.pinned,
+    primitives: ({ profile }) => settings.rulesOf(profile).exposure.primitives,
+    sandbox: { thread: options.codeThread, clock },
+    readCalls: (text, caller) => parseToolCalls(text, { tools: surface.list(caller, host.exposure(caller).mode) }),
+    ...deferred.tools,
+  })
+  return {
+    host,
+    surface,
+    exposures,
+    search,
+    forget(session) {
+      exposures.forget(session)
+      injected.forget(session)
+      callLog?.forget(session)
+      turns.forget(session)
+      runtime.results.forget(session)
+    },
+  }
+}

@@ -1,0 +1,139 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { clashSentence } from '../catalog/name-clashes.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Log } from '../core/log.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { OWN } from '../loader/bundled-prefix.ts'
+import type { Loader } from '../loader/module-loader.ts'
+import type { Apis } from '../openapi/apis.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
+import type { View } from '../view/view.ts'
+import { sameRulesSentence, sharedNameSentence } from './claimed-names.ts'
+import type { LiveSettings } from './live-settings.ts'
+import { certainlyUnmatched, mayConcern, ownersNamedIn, type UnmatchedRule, unmatchedRules } from './unmatched-rules.ts'
+
+/** Settings without effect, for the operator. */
+export interface ConfigProblems {
+  /** Modules that have the name of a server or API, as sentences. */
+  sharedNames(): readonly string[]
+  /** All clashes of names, and settings of servers' tools without effect, as sentences. */
+  names(): readonly string[]
+  /** Entries of constraints that name no tool of their module. */
+  unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  /** See `App.unmatchedRules`. */
+  unmatchedRules(also?: 'off'): readonly UnmatchedRule[]
+  /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
+  unmatchedRulesIfCalm(): readonly UnmatchedRule[] | undefined
+  /** Those that a caller may learn about. Empty while tools are still arriving. */
+  unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[]
+  /** See `App.idleModules`. */
+  idleModules(caller: Caller): readonly string[]
+}
+
+export interface ConfigProblemsOptions {
+  /** As Pegboard started. */
+  readonly config: Config
+  readonly settings: LiveSettings
+  readonly catalog: Catalog
+  readonly upstreams: Upstreams
+  readonly apis: Apis
+  readonly loader: Pick<Loader, 'status'>
+  isLoaded(): boolean
+  view(caller: Caller): View
+}
+
+export function createConfigProblems(options: ConfigProblemsOptions): ConfigProblems {
+  const { settings, catalog, upstreams, apis, loader, view } = options
+
+  /** Owners whose tools are not known yet. */
+  const stillToCome = (): readonly string[] => [
+    ...upstreams
+      .status()
+      .filter(
+        ({ id, state, tools }) =>
+          settings.config.servers[id]?.enabled === true && tools === 0 && state !== 'ready' && state !== 'known',
+      )
+      .map(({ module }) => module),
+    ...apis
+      .status()
+      .filter(({ state, tools }) => tools === 0 && state !== 'ready')
+      .map(({ module }) => module),
+  ]
+
+  const sharedNames = (): readonly string[] => {
+    const { owners } = catalog.snapshot()
+    return loader.status().loaded.flatMap(({ id }) => {
+      if (owners.has(`${OWN}${id}`)) return [sharedNameSentence(settings.config, id)]
+      const other = [`mcp_${id}`, `api_${id}`].find((one) => owners.has(one))
+      return other === undefined ? [] : [sameRulesSentence(id, other)]
+    })
+  }
+
+  function unmatched(also?: 'off'): readonly UnmatchedRule[] {
+    const snapshot = catalog.snapshot()
+    const found = unmatchedRules(settings.config, snapshot)
+    const coming = stillToCome()
+    return also === undefined
+      ? certainlyUnmatched(found, snapshot, coming)
+      : found.filter((rule) => !coming.some((owner) => mayConcern(rule, owner)))
+  }
+
+  const ifCalm = (): readonly UnmatchedRule[] | undefined =>
+    upstreams.arriving || !options.isLoaded() ? undefined : unmatched()
+
+  // A generator, because without constraints no tool is read.
+  function* allTools() {
+    yield* catalog.snapshot().tools
+  }
+
+  return {
+    sharedNames,
+    names: () => [
+      ...sharedNames(),
+      ...catalog.snapshot().clashes.map(clashSentence),
+      ...upstreams.problems(),
+      ...apis.problems(),
+    ],
+    unknownActions: () => settings.rulesOf(DEFAULT_PROFILE).policy.unknownActions(allTools()),
+    unmatchedRules: unmatched,
+    unmatchedRulesIfCalm: ifCalm,
+    unmatchedRulesFor(caller) {
+      const snapshot = catalog.snapshot()
+      const { policy } = view(caller)
+      return (ifCalm() ?? []).filter((rule) =>
+        ownersNamedIn(rule, snapshot).every((owner) => policy.sees(owner, caller)),
+      )
+    },
+    idleModules(caller) {
+      const seen = view(caller)
+      const { owners } = catalog.snapshot()
+      return Object.entries(options.config.modules).flatMap(([id, { enabled }]) => {
+        const owner = owners.get(id)
+        if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || seen.count(id) > 0) return []
+        const reason = owner.tools.map((tool) => seen.hidden.get(tool.id)?.reason).find(Boolean)
+        return [`modules.${id} is configured but has no tools${reason === undefined ? '' : `: ${reason}`}.`]
+      })
+    },
+  }
+}
+
+/** Logs settings without effect, and settings of the environment that weaken security. */
+export function warnOfSettings(
+  { execution }: Pick<Config, 'execution'>,
+  env: Readonly<Record<string, string | undefined>>,
+  problems: ConfigProblems,
+  log: Log,
+  caller: Caller,
+): void {
+  if (execution.scheduler && !execution.watchers)
+    log.warn('execution.scheduler needs execution.watchers, so both are off')
+  if (env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
+    log.warn(
+      'NODE_TLS_REJECT_UNAUTHORIZED is 0: module requests still check certificates, but other connections may not; unset it',
+    )
+  for (const sentence of problems.sharedNames()) log.warn(sentence, { code: 'E_NAME_TAKEN' })
+  for (const { owner, action } of problems.unknownActions())
+    log.warn('a constraint names a tool that does not exist', { module: owner, action })
+  for (const sentence of problems.idleModules(caller)) log.warn(sentence)
+}

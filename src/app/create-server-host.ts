@@ -1,0 +1,115 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Host } from '../meta/meta-host.ts'
+import type { Surface } from '../meta/surface.ts'
+import type { SearchStatus } from '../search/tool-search.ts'
+import { createListCache } from '../server/list-cache.ts'
+import { createProcessRpc } from '../server/process-rpc.ts'
+import { serveRemoteTasks } from '../server/remote-tasks.ts'
+import { createResumedRequests } from '../server/resumed-requests.ts'
+import type { ServerHost } from '../server/server-host.ts'
+import { createTaskBook } from '../server/task-book.ts'
+import { createSections } from '../view/prompt-sections.ts'
+import { createNotices } from '../view/result-notices.ts'
+import type { AppState } from './app-state.ts'
+import type { RemoteSources } from './remote-sources.ts'
+import type { SecretGuard } from './secret-guard.ts'
+import type { AppTelemetry } from './telemetry.ts'
+import type { ToolRuntime } from './tool-runtime.ts'
+
+export interface ServerHostParts {
+  readonly config: Config
+  /** Of Pegboard. */
+  readonly version: string
+  readonly catalog: Catalog
+  readonly surface: Surface
+  readonly host: Host
+  readonly log: Log
+  readonly state: AppState
+  hasProfile(name: string): boolean
+  readonly runtime: ToolRuntime
+  readonly secrets: SecretGuard
+  readonly remote: RemoteSources
+  readonly telemetry: AppTelemetry | undefined
+  searchStatus(): SearchStatus
+  failed: ServerHost['failed']
+  lagMs(): number
+}
+
+/** Collects what the transports need of the other parts. */
+export function createServerHost(parts: ServerHostParts): { readonly host: ServerHost; close(): void } {
+  const { config, surface, host, log, state, remote, telemetry } = parts
+  const { calls, deferred, injected, modules, provider } = parts.runtime
+  const { clock, shared } = state
+  const { server, execution, telemetry: observed } = config
+  const rpc = state.isShared ? createProcessRpc(shared, clock) : undefined
+  const resumes = createResumedRequests({
+    clock,
+    patienceMs: longestApprovalMs(config),
+    key: () => shared.key(),
+    processes: rpc,
+  })
+  const sectionsOf = createSections(log)
+  const noticesOf = createNotices(log, clock)
+  const serverHost: ServerHost = {
+    name: server.name,
+    version: parts.version,
+    instructions: server.instructions,
+    textTools: config.textTools,
+    catalog: parts.catalog,
+    surface,
+    lists: createListCache(surface, host.exposure),
+    gateways: () => [remote.gatewayId(), ...remote.upstreams.gateways()],
+    log,
+    trustMeta: server.trustMeta,
+    hasProfile: parts.hasProfile,
+    tokens: state.tokens,
+    view: host.view,
+    exposure: host.exposure,
+    sections: (caller) => sectionsOf(host.view(caller)),
+    notices: (caller: Caller) => noticesOf(host.view(caller), caller),
+    remembered: deferred.remembered,
+    resumes,
+    clients: provider.clients,
+    files: provider.files,
+    results: parts.runtime.results,
+    onListChange(listener) {
+      const stops = [injected.onChange(listener), parts.runtime.results.onChange(listener)]
+      return () => {
+        for (const stop of stops) stop()
+      }
+    },
+    tasks: createTaskBook(clock, state.isShared ? () => shared.store().table('begun') : undefined, (error) =>
+      log.warn('cannot tell other processes about a task that started here', { error: messageOf(error) }),
+    ),
+    inbox: deferred.inbox,
+    inspect: parts.secrets.inspectAnswer,
+    inspectQuestion: parts.secrets.inspectQuestion,
+    observer: telemetry?.observer,
+    metrics: observed.prometheus ? telemetry?.registry : undefined,
+    clock,
+    tasksHere: deferred.tasks,
+    ownTasks: deferred.tasksOf,
+    taskTtlMs: execution.tasks.resultTtlMs,
+    autoBackgroundMs: execution.autoBackgroundAfterMs,
+    failed: parts.failed,
+    lagMs: parts.lagMs,
+    async ready() {
+      if (!modules.isLoaded) return 'modules are being loaded'
+      return (await shared.ready()) ? undefined : 'the state cannot be reached'
+    },
+    ...(rpc ? { shared, processes: rpc } : {}),
+    searchStatus: parts.searchStatus,
+    counts: (principal) => calls.usage.counts(principal),
+    onUpstream: remote.listen,
+  }
+  if (rpc) serveRemoteTasks(serverHost, rpc)
+  return { host: serverHost, close: resumes.close }
+}
+
+/** How long a call is kept for a client that returns with the answer of its user. */
+const longestApprovalMs = ({ policy, profiles }: Config): number =>
+  Math.max(...[policy, ...Object.values(profiles).map((profile) => profile.policy)].map((one) => one.approvalTimeoutMs))

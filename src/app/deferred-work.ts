@@ -1,0 +1,240 @@
+import type { Endpoints } from '../catalog/owner.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import type { Adapters, FactStore, TaskState } from '../core/service-types.ts'
+import { noticeOf } from '../exec/background-task.ts'
+import { createTasks, type Tasks } from '../exec/background-tasks.ts'
+import { createDelivery, type Delivery } from '../exec/channel-delivery.ts'
+import type { Lacks } from '../exec/due-calls.ts'
+import { createInbox, type Inbox } from '../exec/inbox.ts'
+import { createProcessHeartbeat } from '../exec/process-heartbeat.ts'
+import { createFacts, type Facts, factsSection, type ListedFact } from '../exec/remembered-facts.ts'
+import { createScheduler, type Scheduler } from '../exec/scheduler.ts'
+import { callerNow, type RightsNow, type StoredCaller } from '../exec/stored-caller.ts'
+import { taskRequests } from '../exec/task-requests.ts'
+import type { CallRequest, Calls } from '../exec/tool-calls.ts'
+import { createWatchers, type Watchers } from '../exec/watchers.ts'
+import { toFailure } from '../server/call-tool.ts'
+import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
+import type { FileOutlet } from '../server/server-host.ts'
+import type { Shared } from '../state/shared-state.ts'
+import type { Connection } from '../upstream/connection.ts'
+import { createTaskRelay } from '../upstream/task-relay.ts'
+import type { View } from '../view/view.ts'
+
+/** Work that outlives the call that requested it: tasks, watchers, schedules, and remembered facts. */
+export interface DeferredWork {
+  readonly tasks: Tasks
+  readonly inbox: Inbox
+  readonly delivery: Delivery
+  /** Parts that have tools; absent if the configuration disables them. */
+  readonly tools: {
+    readonly watchers?: () => Watchers
+    readonly schedule?: () => Scheduler
+    readonly facts?: () => Facts
+  }
+  /** Tasks of a caller for older clients, which see Pegboard as a server with the task extension. */
+  tasksOf(caller: Caller): Endpoints
+  /** Status of a task, with its result or error if it has ended; `null` if the owner has no such task. */
+  taskState(owner: string, id: string): Promise<TaskState | null>
+  factsOf(caller: Caller): FactStore
+  /** The facts of a caller as text for a prompt; undefined if there are none. */
+  remembered(caller: Caller): Promise<string | undefined>
+  /** Starts, for a process that serves; see `App.work`. Retries if the state cannot be used. */
+  work(): Promise<void>
+  /** Stops running work. Results are kept. */
+  stop(): Promise<void>
+  /** Lets other processes take over planned work. */
+  leave(): Promise<void>
+}
+
+export interface DeferredWorkOptions {
+  readonly execution: Config['execution']
+  readonly shared: Shared
+  readonly clock: Clock
+  readonly log: Log
+  /** The current rights of an absent caller. @throws PegboardError E_OWNER_GONE */
+  readonly rightsNow: RightsNow
+  readonly calls: Pick<Calls, 'call' | 'usage'>
+  /** Calls as a client would, meta-tools included. */
+  callAsClient(request: CallRequest): ReturnType<Calls['call']>
+  view(caller: Caller): View
+  adapters(caller: Caller): Adapters | null
+  readonly files: FileOutlet
+  /** Replaces secrets. */
+  hide(text: string): string
+  /** True while servers connect for the first time. */
+  arriving(): boolean
+}
+
+/** Delay before the state is tried again. */
+const AGAIN_MS = 5_000
+/** Maximum wait for servers that connect for the first time, and the interval of checking. */
+const WAIT_MS = 3_000
+const LOOK_MS = 250
+/** Interval of checking whether other processes have stored anything. */
+const PAST_MS = 10_000
+
+export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
+  const { execution, shared, clock, log, rightsNow, calls } = options
+  const instance = createProcessHeartbeat(shared, clock, log)
+  const delivery = createDelivery({ adapters: options.adapters, channels: execution.outputChannels })
+  const tasks = createTasks({
+    rightsNow,
+    deliver: delivery.send,
+    instance,
+    alarms: shared.alarms('task'),
+    call: options.callAsClient,
+    present: (result, caller) => toMcpResult(result, options.files, caller),
+    presentError: (error) => {
+      const failure = isPegboardError(error) ? error.cause : error
+      if (isProtocolFailure(failure)) return { error: toFailure(failure) }
+      // The caller cannot correct a bug of the tool.
+      if (!isPegboardError(error) || error.code === 'E_INTERNAL')
+        return { error: { code: -32603, message: isPegboardError(error) ? error.message : 'Internal error' } }
+      return { result: toErrorResult(error, false) }
+    },
+    clock,
+    log: log.scoped('tasks'),
+    shared,
+    settings: execution.tasks,
+  })
+  const inbox = createInbox(shared, clock, log)
+  tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
+
+  const lacks: Lacks = (who, name) => {
+    try {
+      return options.view(callerNow(who, rightsNow)).resolve(name).kind !== 'found'
+    } catch {
+      // The call reports the missing permission.
+      return false
+    }
+  }
+  const isIdempotent = (who: StoredCaller, name: string): boolean => {
+    try {
+      const found = options.view(callerNow(who, rightsNow)).resolve(name)
+      return found.kind === 'found' && found.tool.tool.idempotent
+    } catch {
+      return false
+    }
+  }
+  const parts = () => ({
+    call: (request: CallRequest) => calls.call(request),
+    rightsNow,
+    lacks,
+    store: shared.store(),
+    clock,
+    log,
+    inbox,
+    instance,
+    delivery,
+  })
+  const watchers = once(() =>
+    createWatchers({ ...parts(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
+  )
+  const schedule = once(() =>
+    createScheduler({
+      ...parts(),
+      isIdempotent,
+      key: shared.key,
+      graceMs: execution.missedGraceMs,
+      alarms: shared.alarms('job'),
+    }),
+  )
+  const facts = once(() => createFacts({ store: shared.store, clock, hide: options.hide }))
+  const schedules = execution.scheduler && execution.watchers
+
+  const working = new Set<Watchers | Scheduler>()
+  let again: (() => void) | undefined
+  let stopped = false
+  let idle = ''
+  let cancelPast: (() => void) | undefined
+  /** Other processes may begin tasks in a state folder that was empty when this process started. */
+  function awaitPast(): void {
+    cancelPast = clock.after(PAST_MS, () => {
+      if (!shared.hasPast) return awaitPast()
+      Promise.all([tasks.start(), inbox.start()]).catch((error: unknown) => {
+        log.warn('cannot monitor tasks of other processes', { error: messageOf(error) })
+        awaitPast()
+      })
+    })
+  }
+  async function work(): Promise<void> {
+    // Servers that connect for the first time need the processor, and planned work may need these servers.
+    for (const until = clock.now() + WAIT_MS; options.arriving() && clock.now() < until; )
+      await new Promise<void>((resolve) => clock.after(LOOK_MS, resolve))
+    if (stopped) return
+    try {
+      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      else awaitPast()
+      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
+      if (!execution.watchers) return
+      await instance.join()
+      for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
+        if (working.has(part)) continue
+        await part.start()
+        working.add(part)
+      }
+    } catch (error) {
+      const why = messageOf(error)
+      if (why !== idle) log.error('scheduled work does not run, because the state is unavailable', { error: why })
+      idle = why
+      again = clock.after(AGAIN_MS, () => void work())
+    }
+  }
+
+  return {
+    tasks,
+    inbox,
+    delivery,
+    tools: { ...(execution.watchers ? { watchers } : {}), ...(schedules ? { schedule, facts } : {}) },
+    tasksOf(caller) {
+      const answers = createTaskRelay({
+        clock,
+        ready: async () => ({ era: 'modern' }) as Connection,
+        request: taskRequests(tasks, execution.tasks.resultTtlMs, caller),
+        saw: () => undefined,
+      })
+      return {
+        request: (method, params, relay, signal) =>
+          answers[method]?.(params, relay, signal) ?? Promise.reject(new ProtocolFailure(-32601, 'Method not found')),
+      }
+    },
+    async taskState(owner, id) {
+      const task = await tasks.get(owner, id)
+      if (!task) return null
+      const { status, outcome } = task
+      if (!outcome) return { status }
+      return outcome.success ? { status, result: outcome.data } : { status, error: outcome.error }
+    },
+    factsOf(caller) {
+      const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+      return {
+        add: async (content) => told(await facts().add(caller, content)),
+        list: async () => (await facts().of(caller)).map(told),
+        forget: (id) => facts().forget(caller, id),
+      }
+    },
+    async remembered(caller) {
+      if (!schedules || !shared.hasPast) return undefined
+      const known = await facts().of(caller)
+      return known.length === 0 ? undefined : factsSection(known)
+    },
+    work,
+    async stop() {
+      stopped = true
+      again?.()
+      cancelPast?.()
+      await Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
+    },
+    async leave() {
+      await instance.leave().catch(() => undefined)
+      instance.stop()
+    },
+  }
+}

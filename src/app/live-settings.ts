@@ -1,0 +1,46 @@
+import type { Config } from '../config/load-config.ts'
+import { planReload, type ReloadPlan } from '../config/reload-config.ts'
+import { type ClientLimits, createLimits } from '../view/client-limits.ts'
+import type { Rules } from '../view/view-rules.ts'
+import { createRules, type FlagChanges } from './profile-rules.ts'
+
+/** The settings in force. Some of them change while Pegboard runs. */
+export interface LiveSettings {
+  readonly config: Config
+  rulesOf(profile: string): Rules
+  /** @param client the name that it gave itself; undefined if it gave none */
+  limitsOf(client: string | undefined): ClientLimits
+  hasProfile(name: string): boolean
+  /** Holds until the next reload. */
+  setFlag(profile: string, flag: string, value: boolean): void
+  /** Applies those sections that need no restart. Resets the flags. */
+  reload(next: Config): ReloadPlan
+}
+
+export function createLiveSettings(initial: Config): LiveSettings {
+  let config = initial
+  let flags: FlagChanges = {}
+  let rules = createRules(config)
+  let limits = createLimits(config.clients)
+  return {
+    get config() {
+      return config
+    },
+    rulesOf: (profile) => rules.of(profile),
+    limitsOf: (client) => limits(client),
+    hasProfile: (name) => rules.ids.includes(name),
+    setFlag(profile, flag, value) {
+      flags = { ...flags, [profile]: { ...flags[profile], [flag]: value } }
+      rules = createRules(config, flags)
+    },
+    reload(next) {
+      const plan = planReload(config, next)
+      const { modules, servers, openapi, policy, exposure, tools, profiles, clients, secrets } = next
+      config = { ...config, modules, servers, openapi, policy, exposure, tools, profiles, clients, secrets }
+      flags = {}
+      rules = createRules(config)
+      limits = createLimits(config.clients)
+      return plan
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import type { Config } from '../config/load-config.ts'
+import { spellingsOf } from '../core/name-folding.ts'
+import type { RuleSetting } from '../policy/policy-options.ts'
+import { createCoverer, listOf, shortOf } from '../policy/policy-rules.ts'
+import type { LostRules } from '../upstream/catalog-publisher.ts'
+
+/** Returns the forbidding or limiting rules that matched removed tools of a server and match none of its current tools. */
+export function lostRulesOf(config: () => Config): LostRules {
+  return ({ module, settings: { prefix } }, gone, now) => {
+    const short = shortOf(module)
+    const spelled = (name: string) =>
+      spellingsOf([name, `${module}.${name}`, `${short}.${name}`, `${short}__${name}`, `${prefix}__${name}`])
+    const before = gone.map(spelled)
+    const after = now.map(spelled)
+    return [...new Set(collectForbidding(config()))].filter((pattern) => {
+      const covers = createCoverer([pattern])
+      return before.some(covers) && !after.some(covers)
+    })
+  }
+}
+
+/** Patterns of rules that forbid, ask or limit. Actions of a module's constraints get the module as a prefix. */
+function collectForbidding(config: Config): string[] {
+  const own = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
+    ...[...policy.deny, ...policy.ask, ...policy.hidden].flatMap(patternsOf),
+    ...policy.rateLimits.flatMap((rate) => listOf(rate.tools)),
+    ...Object.entries(tools).flatMap(([name, { enabled, rate_limit }]) => (enabled && !rate_limit ? [] : [name])),
+    ...Object.entries(modules).flatMap(([id, { constraints }]) =>
+      (constraints?.blocked_actions ?? []).map((action) => `${id}.${action}`),
+    ),
+  ]
+  return [config, ...Object.values(config.profiles)].flatMap(own)
+}
+
+type Modules = Readonly<
+  Record<string, { readonly constraints?: { readonly blocked_actions?: readonly string[] | undefined } | undefined }>
+>
+
+function patternsOf(rule: RuleSetting): readonly string[] {
+  if (typeof rule === 'string') return [rule]
+  const actions = rule.actions === undefined ? [] : listOf(rule.actions)
+  const owned = rule.module === undefined ? actions : actions.map((action) => `${rule.module}.${action}`)
+  return [...(rule.tools === undefined ? [] : listOf(rule.tools)), ...owned]
+}

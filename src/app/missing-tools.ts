@@ -1,0 +1,59 @@
+import type { Caller } from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
+import type { View } from '../view/view.ts'
+import { isSeenFile } from './app-modules.ts'
+
+/**
+ * Waits for whatever may bring a tool that the caller does not have: modules that are being loaded, then servers.
+ * @returns whether it is worth looking again
+ * @throws PegboardError E_LOADING if a file that may contain it is still being loaded
+ */
+export type AwaitTool = (name: string, request: CallRequest) => Promise<boolean>
+
+export interface AwaitToolOptions {
+  view(caller: Caller): View
+  whileLoading(): Promise<void> | undefined
+  /** Files that are still being loaded. */
+  pendingFiles(): readonly string[]
+  /** Waits a moment for servers that are read for the first time. */
+  serversRead(caller: Caller): Promise<void>
+  readonly upstreams: Pick<Upstreams, 'missed'>
+}
+
+const RETRY_MS = 2_000
+const MAX_FILES_TOLD = 5
+
+export function createAwaitTool({
+  view,
+  whileLoading,
+  pendingFiles,
+  serversRead,
+  upstreams,
+}: AwaitToolOptions): AwaitTool {
+  const resolved = (name: string, caller: Caller) => view(caller).resolve(name)
+  return async (name, { caller, abort, signal, within }) => {
+    const loading = whileLoading()
+    if (loading) {
+      await loading
+      if (resolved(name, caller).kind !== 'unknown') return true
+    }
+    const files = pendingFiles().filter((file) => isSeenFile(file, view(caller), caller))
+    if (files.length > 0)
+      throw new PegboardError(
+        'E_LOADING',
+        `'${name}' is not known yet: ${files.slice(0, MAX_FILES_TOLD).join(', ')} is being loaded.`,
+        { retryAfterMs: RETRY_MS },
+      )
+    const found = resolved(name, caller)
+    if (found.kind === 'unknown' && !found.down && found.sameModule.length === 0) {
+      await serversRead(caller)
+      if (resolved(name, caller).kind !== 'unknown') return true
+    }
+    return upstreams.missed(name, {
+      signal: abort?.signal ?? signal ?? within,
+      sees: (owner) => view(caller).policy.sees(owner, caller),
+    })
+  }
+}

@@ -1,0 +1,71 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Atlas, openAtlas } from '../search/atlas.ts'
+import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
+import { type EmbeddingTable, openTable } from '../search/embedding-table.ts'
+
+/** Where Pegboard is installed. */
+export interface Package {
+  readonly root: string
+  readonly version: string
+  /** Folder of the bundled modules: compiled in an installation, otherwise sources. */
+  readonly modules: string
+  /** File of the embedding table. */
+  readonly model: string
+  readonly encoder: EncoderFiles
+  /** The compiled thread that runs scripts. */
+  readonly codeThread: string
+  /** File of the thread that reads kept results. */
+  readonly resultThread: string
+}
+
+let found: Package | undefined
+
+/** The package of this file, both in `src/` and bundled in `dist/`. Read once for the process. */
+export function ownPackage(): Package {
+  found ??= findPackage()
+  return found
+}
+
+function findPackage(): Package {
+  const here = fileURLToPath(import.meta.url)
+  let root = dirname(here)
+  while (!existsSync(join(root, 'package.json')) && dirname(root) !== root) root = dirname(root)
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  const fromSource = here.endsWith('.ts')
+  return {
+    root,
+    version,
+    modules: join(root, fromSource ? 'modules' : 'dist/modules'),
+    model: join(root, 'models/tools.bin'),
+    encoder: { thread: join(root, 'dist/encoder-thread.cjs'), model: join(root, 'models/encoder.bin') },
+    codeThread: join(root, 'dist/code-thread.cjs'),
+    resultThread: join(root, 'dist/result-thread.cjs'),
+  }
+}
+
+/** Files of the included encoder, with the vectors of the tools in the atlas. */
+export const includedEncoderFiles = (): EncoderFiles => ({ ...ownPackage().encoder, atlas: includedAtlas })
+
+let atlas: Atlas | undefined
+
+/**
+ * The included atlas of known tools, read once for the process.
+ * @throws Error if it is missing or damaged
+ */
+export function includedAtlas(): Atlas {
+  atlas ??= openAtlas(join(ownPackage().root, 'models/atlas'))
+  return atlas
+}
+
+let table: EmbeddingTable | undefined
+
+/**
+ * The embedded search model, read once for the process.
+ * @throws Error if the file is missing, RangeError if it is damaged
+ */
+export function embeddedTable(): EmbeddingTable {
+  table ??= openTable(readFileSync(ownPackage().model))
+  return table
+}

@@ -1,0 +1,141 @@
+import type { Config } from '../config/load-config.ts'
+import { constraintsOf, policySettings, toPolicySwitches, tripwiresOf } from '../config/policy-settings.ts'
+import type { ProfileSettings } from '../config/profile-settings.ts'
+import { DEFAULT_PROFILE, defaultProfile, type Profile } from '../core/profile.ts'
+import { combinePolicies, createPolicy, type PolicySettings } from '../policy/policy.ts'
+import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
+import { type Renamed, withRenamedOwners } from '../policy/renamed-owners.ts'
+import { moduleIds } from '../upstream/upstreams.ts'
+import type { Rules } from '../view/view-rules.ts'
+
+/** The rules of all profiles. */
+export interface ProfileRules {
+  /** For an unknown name: rules that allow nothing. */
+  of(profile: string): Rules
+  readonly ids: readonly string[]
+}
+
+type ModuleIds = ReturnType<typeof moduleIds>
+
+/** Flags set while Pegboard runs, by profile. */
+export type FlagChanges = Readonly<Record<string, Profile['flags']>>
+
+/** @param changes override the flags of the configuration */
+export function createRules(config: Config, changes: FlagChanges = {}): ProfileRules {
+  const ids = moduleIds(config.servers)
+  const owners = ownersOf(config, ids)
+  const shared = withRenamedOwners(policySettings(config), renamedIn(config, ids))
+  const common = createPolicy(shared)
+  const known = new Map<string, Rules>()
+  const flagged = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
+  const make = (id: string): Rules => {
+    const settings = config.profiles[id]
+    const renamed = renamedIn(config, ids, settings)
+    const sees = seesFor(id, settings, owners, renamed)
+    const where = `profiles.${id}.`
+    const policy = settings
+      ? combinePolicies(common, createPolicy({ ...withRenamedOwners(own(settings), renamed), sees, where }))
+      : createPolicy({ ...shared, sees })
+    return {
+      profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
+      policy,
+      own: new Set([...owners].flatMap(([owner, having]) => (having.has(id) ? [owner] : []))),
+      schema: settings?.exposure.schema ?? config.exposure.schema,
+      exposure: { ...config.exposure, ...(settings && omitUndefined(settings.exposure)) },
+      ...(settings && { deliberate: settings.deliberate }),
+    }
+  }
+  const nothing = (id: string): Rules => ({
+    profile: { ...defaultProfile, id },
+    policy: createPolicy({ sees: () => false }),
+    schema: config.exposure.schema,
+    exposure: config.exposure,
+  })
+  const profiles = [...new Set([DEFAULT_PROFILE, ...Object.keys(config.profiles)])]
+  return {
+    ids: profiles,
+    of(id) {
+      let rules = known.get(id)
+      if (!rules) {
+        rules = profiles.includes(id) ? make(id) : nothing(id)
+        if (profiles.includes(id)) known.set(id, rules)
+      }
+      return rules
+    },
+  }
+}
+
+const omitUndefined = <T extends object>(settings: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
+  Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as never
+
+/** Profiles by the owner ids of their own servers. */
+function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string, ReadonlySet<string>> {
+  const owners = new Map<string, Set<string>>()
+  for (const [profile, { servers: placed }] of Object.entries(profiles))
+    for (const id of Object.values(placed)) {
+      const module = modules.get(id)
+      // A server with invalid settings does not exist.
+      if (module === undefined) continue
+      const having = owners.get(module) ?? new Set()
+      owners.set(module, having.add(profile))
+    }
+  return owners
+}
+
+/** Short owner ids by other names of the servers: those of the file, in lower case, and those that a profile uses. */
+export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: ProfileSettings): Renamed {
+  const named = Object.entries(profile?.servers ?? {})
+  const toPolicySettings = moduleIds(profile?.servers ?? {})
+  const names = [
+    ...Object.keys(servers).map((id) => [id.toLowerCase(), id] as const),
+    ...named.flatMap(([name, id]) =>
+      [name.toLowerCase(), shortOf(toPolicySettings.get(name) as string)].map((one) => [one, id] as const),
+    ),
+  ]
+  return new Map(
+    names.flatMap(([name, id]) => {
+      const short = shortOf(modules.get(id) ?? '')
+      return short === '' || short === name ? [] : [[name, short] as const]
+    }),
+  )
+}
+
+function seesFor(
+  profile: string,
+  settings: ProfileSettings | undefined,
+  owners: ReadonlyMap<string, ReadonlySet<string>>,
+  renamed: Renamed,
+): (owner: string) => boolean {
+  const used = settings?.use && compilePatterns(settings.use.map(lower))
+  const off = new Set(
+    Object.entries(settings?.modules ?? {}).flatMap(([name, { enabled }]) => (enabled ? [] : [lower(name)])),
+  )
+  return (owner) => {
+    const having = owners.get(owner)
+    if (having) return having.has(profile)
+    const short = lower(shortOf(owner))
+    const names = [lower(owner), short, ...[...renamed].flatMap(([name, to]) => (to === short ? [name] : []))]
+    return (!used || names.some(used)) && !names.some((name) => off.has(name))
+  }
+}
+
+const own = ({ policy, modules, tools }: ProfileSettings): PolicySettings => ({
+  ...policy,
+  ...toPolicySwitches(tools),
+  tripwires: tripwiresOf(modules),
+  constraints: constraintsOf(modules),
+})
+
+const profileOf = (id: string, settings: ProfileSettings): Profile => {
+  const { provider, model, flags, permissions, platform, modules } = settings
+  const { capabilities } = model
+  return {
+    id,
+    provider,
+    model: { id: model.id, ...(capabilities === undefined ? {} : { capabilities }) },
+    flags,
+    permissions,
+    platform,
+    config: Object.fromEntries(Object.entries(modules).map(([name, { config }]) => [name, config])),
+  }
+}

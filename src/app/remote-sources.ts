@@ -1,0 +1,163 @@
+import { createHmac } from 'node:crypto'
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import { answersFor } from '../catalog/resource-owner.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Clock } from '../core/clock.ts'
+import { createEmitter } from '../core/emitter.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { once } from '../core/once.ts'
+import type { RequestOwner } from '../core/tool.ts'
+import { META_NAMES } from '../meta/surface.ts'
+import type { KeptList } from '../openapi/api.ts'
+import { type Apis, createApis } from '../openapi/apis.ts'
+import type { UpstreamListener } from '../server/server-host.ts'
+import { createBytesStore, createFileStore } from '../state/file-store.ts'
+import type { Shared } from '../state/shared-state.ts'
+import { type LockDigests, lockFile } from '../trust/lock-file.ts'
+import type { KeptPendingMentions } from '../trust/pending-mentions.ts'
+import { shareDecisions } from '../trust/shared-decisions.ts'
+import { createTrust, type Kept, type Trust } from '../trust/trust.ts'
+import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
+import type { View } from '../view/view.ts'
+import { createApproval } from './api-approval-by-trust.ts'
+import { claimStore } from './claim-stores.ts'
+import { lostRulesOf } from './lost-rules.ts'
+import type { SecretGuard } from './secret-guard.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Upstream servers and APIs, and the trust in their tools. */
+export interface RemoteSources {
+  readonly trust: Trust
+  readonly upstreams: Upstreams
+  readonly apis: Apis
+  /** Id of this Pegboard. A server that leads back to it is rejected. */
+  readonly gatewayId: () => string
+  /** Reads decisions of other processes about tools, if the state is shared. */
+  readDecisions(): Promise<void>
+  /** Sends a log message of Pegboard itself to all clients. */
+  emitLog(message: Json): void
+  /** Messages that servers send on their own. Returns a function that removes the listener. */
+  listen(listener: UpstreamListener): () => void
+}
+
+export interface RemoteSourcesOptions {
+  /** As Pegboard started. Sections that change while it runs are read from `current`. */
+  readonly config: Config
+  current(): Config
+  readonly catalog: Catalog
+  readonly clock: Clock
+  readonly log: Log
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Of Pegboard. */
+  readonly version: string
+  readonly shared: Shared
+  readonly isShared: boolean
+  readonly observer: Observer | undefined
+  readonly secrets: SecretGuard
+  readonly frozen: boolean | undefined
+  readonly connectDelayMs: { readonly cold?: number; readonly known?: number } | undefined
+}
+
+/** A message is longer than the result in it, and lists may be longer than any result. */
+const MIN_FRAME_BYTES = 16 * 1024 * 1024
+/** JSON may encode a byte that counts with three. */
+const ENCODED = 3
+
+export function createRemoteSources(options: RemoteSourcesOptions): RemoteSources {
+  const { config, catalog, clock, log, env, shared, observer, secrets } = options
+  const { state: stateDir, workspace } = config.dirs
+  const warn =
+    (message: string) =>
+    (error: unknown): void =>
+      log.warn(message, { error: messageOf(error) })
+
+  const trust = createTrust({
+    file: lockFile(config.file),
+    reserved: new Set(META_NAMES),
+    log: log.scoped('trust'),
+    clock,
+    definitions: createFileStore<Kept>(join(stateDir, 'trust'), warn('cannot store approved definitions')),
+    digests: createFileStore<LockDigests>(join(stateDir, 'lock'), warn('cannot store the digests of the lock file')),
+    pendingMentions: createFileStore<KeptPendingMentions>(
+      join(stateDir, 'trust'),
+      warn('cannot store the tool names that descriptions mention'),
+    ),
+    ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
+  })
+  const decisions = options.isShared ? shareDecisions(trust, shared, log.scoped('trust')) : undefined
+
+  // Processes that share a state are one gateway, but several configurations may share a state folder.
+  const gatewayId = once(() =>
+    createHmac('sha256', shared.key())
+      .update(`gateway\n${config.file ?? workspace}`)
+      .digest('hex')
+      .slice(0, 32),
+  )
+  const logged = createEmitter<[message: Json, owner?: string, who?: RequestOwner]>()
+  const updated = createEmitter<[uri: string, isKnown: (view: View) => boolean, who?: RequestOwner]>()
+  const taskChanged = createEmitter<[owner: string, task: Json]>()
+  const { maxResultBytes } = config.execution
+  const upstreams = createUpstreams({
+    catalog,
+    log,
+    clock,
+    servers: config.servers,
+    manifests: createBytesStore(join(stateDir, 'manifests'), warn('cannot store or read a manifest')),
+    claims: claimStore(stateDir, config.file ?? workspace, warn('cannot store or read the owners of resources')),
+    trust,
+    lostRules: lostRulesOf(options.current),
+    observer,
+    environment: env,
+    async tokens() {
+      const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
+      return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
+    },
+    clientInfo: { name: 'pegboard', version: options.version },
+    gateway: gatewayId,
+    callTimeoutMs: config.execution.timeoutMs,
+    maxFrameBytes: Math.max(MIN_FRAME_BYTES, ENCODED * maxResultBytes),
+    maxAnswerBytes: ENCODED * maxResultBytes + 64 * 1024,
+    // The first list must be sent before children use the processor.
+    delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
+    hooks: {
+      onLog: (owner, params, who) => logged.emit(params, owner, who),
+      onResourceUpdated: (owner, uri, who) => updated.emit(uri, answersFor(owner, uri), who),
+      onTask: (owner, task) => taskChanged.emit(owner, task),
+    },
+  })
+
+  const documents = join(stateDir, 'openapi')
+  const lost = warn('cannot store the document of an API')
+  const apis = createApis({
+    catalog,
+    log,
+    clock,
+    apis: config.openapi,
+    lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
+    documents: createFileStore<Json>(join(documents, 'documents'), lost),
+    approval: createApproval(trust, catalog),
+  })
+
+  return {
+    trust,
+    upstreams,
+    apis,
+    gatewayId,
+    async readDecisions() {
+      await decisions?.()
+    },
+    emitLog: (message) => logged.emit(message),
+    listen(listener) {
+      const stops = [
+        listener.log && logged.listen(listener.log),
+        listener.resourceUpdated && updated.listen(listener.resourceUpdated),
+        listener.task && taskChanged.listen(listener.task),
+      ]
+      return () => stops.forEach((stop) => void stop?.())
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import { type KnownSecrets, knownSecrets, secretsOf } from '../core/known-secrets.ts'
+import { once } from '../core/once.ts'
+import { createInspections, type Inspections, inspectObject, inspectQuestion } from '../exec/inspect-data.ts'
+import type { TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { View } from '../view/view.ts'
+import { createLearnedSecrets } from './learned-secrets.ts'
+
+/** Keeps secrets out of what clients, logs and stores receive. */
+export interface SecretGuard {
+  readonly inspections: Inspections
+  /** The secrets of the environment of this process; undefined if it has none. */
+  readonly ofEnvironment: () => KnownSecrets | undefined
+  /** Replaces all known secrets in a text. */
+  hide(text: string): string
+  /**
+   * An answer of an owner without credentials, as the policy of the caller demands.
+   * @throws PegboardError E_SECRET_BLOCKED
+   */
+  inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T
+  /** The same for a question that an owner asks. */
+  inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
+  /** The same store, whose tokens are treated as secrets from then on. */
+  learnFrom(store: TokenStore): TokenStore
+  /** The configuration has changed. */
+  update(): void
+}
+
+export interface SecretGuardOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** The configuration in force. */
+  config(): Config
+  view(caller: Caller): View
+  /** Called with learned secrets, such as tokens of servers. */
+  readonly onLearned: ((secrets: readonly string[]) => void) | undefined
+}
+
+export function createSecretGuard({ env, config, view, onLearned }: SecretGuardOptions): SecretGuard {
+  // Servers started with an earlier configuration may still send its secrets.
+  const initial = config().secrets
+  const environment = secretsOf(env)
+  const inspections = createInspections([...initial, ...environment])
+  const learned = createLearnedSecrets((secrets) => {
+    update()
+    onLearned?.(secrets)
+  })
+  function update(): void {
+    inspections.know([...initial, ...config().secrets, ...environment, ...learned.secrets()])
+  }
+  const ofEnvironment = once(() => knownSecrets(environment))
+  const inspectionFor = (caller: Caller, owner: string) =>
+    inspections.of(view(caller).policy.tripwire({ module: owner, tripwire: 'warn' }), undefined)
+  return {
+    inspections,
+    ofEnvironment,
+    hide: (text) => inspections.hide(ofEnvironment()?.hide(text) ?? text),
+    inspectAnswer(caller, owner, answer) {
+      const inspection = inspectionFor(caller, owner)
+      return inspection ? inspectObject(answer, inspection) : answer
+    },
+    inspectQuestion(caller, owner, params) {
+      const inspection = inspectionFor(caller, owner)
+      return inspection ? inspectQuestion(params, inspection) : params
+    },
+    learnFrom: (store) => ({ ...store, ...learned.from(store) }),
+    update,
+  }
+}

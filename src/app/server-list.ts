@@ -1,0 +1,241 @@
+import type { Owner } from '../catalog/owner.ts'
+import { shownState } from '../catalog/owner-state.ts'
+import { clashesOf, ownerOfResource } from '../catalog/resource-owner.ts'
+import type { Caller, ServerStatus, ServiceUser } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { ServerPrompt, ServerResource, Servers } from '../core/service-types.ts'
+import { noRelay } from '../core/tool.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
+import type { View } from '../view/view.ts'
+import type { UnmatchedRule } from './unmatched-rules.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface ServersOptions {
+  readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
+  /** The servers that a caller may see. */
+  list(caller: Caller): readonly ServerStatus[]
+  view(caller: Caller): View
+  isAdmin(caller: Caller): boolean
+  /** Rules of the policy that match no tool, as far as the caller may see their servers. */
+  unmatchedRules(caller: Caller): readonly UnmatchedRule[]
+  /** An answer of a server, without what the caller may not see. */
+  inspect(caller: Caller, owner: string, answer: Json): Json
+}
+
+export interface ServerListOptions {
+  statuses(): readonly UpstreamStatus[]
+  view(caller: Caller): View
+  /** Version of the catalogue. The list of a caller stays the same with it. */
+  version(): number
+  /** All owners. */
+  owners(): ReadonlyMap<string, Owner>
+  readonly clock: Clock
+}
+
+/** Returns the servers that a caller may see: none of other profiles, and no folders. */
+export function createServerList(options: ServerListOptions): (caller: Caller) => readonly ServerStatus[] {
+  const { statuses, view, version, owners, clock } = options
+  const listFor = (caller: Caller): readonly ServerStatus[] => {
+    const { policy } = view(caller)
+    const seen = [...owners().values()].filter(({ id }) => policy.sees(id, caller))
+    return statuses()
+      .filter(({ module }) => policy.sees(module, caller))
+      .map(
+        ({
+          id,
+          module,
+          tools,
+          notes,
+          transport,
+          era,
+          version,
+          reason,
+          nextAttemptAt,
+          instance,
+          instances,
+          ...status
+        }) => ({
+          id,
+          category: module,
+          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+          tools,
+          ...(notes === undefined ? {} : { notes }),
+          transport,
+          ...(era === undefined ? {} : { era }),
+          ...(version === undefined ? {} : { version }),
+          ...(reason === undefined ? {} : { reason }),
+          ...findClashes(seen, module),
+          ...(instance === 'shared' ? {} : { instance }),
+          ...(instances === undefined ? {} : { instances }),
+          ...(nextAttemptAt === undefined
+            ? {}
+            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
+        }),
+      )
+  }
+  // `available` of many tools asks for the list one after the other.
+  let kept: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
+  return (caller) => {
+    const now = version()
+    if (kept?.version !== now) {
+      kept = { version: now, lists: new WeakMap() }
+      queueMicrotask(() => (kept = undefined))
+    }
+    const list = kept.lists.get(caller) ?? listFor(caller)
+    kept.lists.set(caller, list)
+    return list
+  }
+}
+
+function findClashes(owners: readonly Owner[], module: string): Pick<ServerStatus, 'clashes'> {
+  const owner = owners.find(({ id }) => id === module)
+  const clashes = owner ? clashesOf(owners, owner) : []
+  return clashes.length === 0 ? {} : { clashes }
+}
+
+/** The only user of this machine: on stdio, or with the token that Pegboard created. */
+const LOCAL = 'local'
+
+/** The servers as modules see them: the same requests as a client could make, with the same checks. */
+export function createServers(options: ServersOptions, { caller, relay = noRelay, signal }: ServiceUser): Servers {
+  const list = (): readonly ServerStatus[] => options.list(caller)
+  /** `available` must not ask for the view, because the view calls `available`. */
+  const view = (): View => {
+    if (signal) return options.view(caller)
+    throw new PegboardError('E_INTERNAL', 'Outside of a call, only services.servers.list() is available.')
+  }
+
+  function one(id: string): ServerStatus {
+    const all = list()
+    const found = all.find((server) => server.id === id) ?? all.find(({ category }) => category === id)
+    if (found) return found
+    const known = all.map((server) => server.id)
+    throw new PegboardError('E_NOT_FOUND', `There is no server "${id.slice(0, 80)}".`, {
+      hint: known.length > 0 ? `Configured are: ${known.slice(0, 50).join(', ')}.` : 'None is configured.',
+    })
+  }
+
+  const several = (id: string | undefined): readonly ServerStatus[] => (id === undefined ? list() : [one(id)])
+
+  /** What the caller sees of a server besides its tools. */
+  const ownerOf = ({ category }: ServerStatus): Owner | undefined =>
+    view().owners.find((owner) => owner.id === category)
+
+  /** The same, after connecting to a server for the first time. */
+  async function known(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
+    const server = one(id)
+    if (server.state === 'configured') await connect(server)
+    const owner = ownerOf(server)
+    if (owner) return { server, owner }
+    throw new PegboardError('E_NOT_FOUND', `${server.id} has no tools, resources or prompts for you.`)
+  }
+
+  async function connect({ id, reason }: ServerStatus): Promise<void> {
+    if (reason === 'disabled')
+      throw new PegboardError('E_DENIED_BY_POLICY', `${id} is switched off in the configuration.`, {
+        hint: `The operator sets ${options.upstreams.where(id)}.enabled.`,
+      })
+    await options.upstreams.connect(id, signal)
+  }
+
+  async function disconnect({ id, state }: ServerStatus): Promise<void> {
+    if (caller.principal !== LOCAL && !options.isAdmin(caller))
+      throw new PegboardError(
+        'E_DENIED_BY_POLICY',
+        `${id} is shared with other users, so only admins can disconnect it.`,
+        {
+          hint: 'Ask the operator, who gives the role "admin".',
+        },
+      )
+    if (state !== 'stopped') await options.upstreams.disconnect(id)
+  }
+
+  /** Sends a request to an owner as a client would. */
+  async function ask(owner: Owner, method: string, params: Json): Promise<Json> {
+    const { endpoints } = owner
+    if (!endpoints) throw new PegboardError('E_NOT_FOUND', `${owner.id} answers no ${method}.`)
+    const { principal, session } = caller
+    const answer = await endpoints.request(
+      method,
+      params,
+      { ...relay, principal, ...(session === undefined ? {} : { session }) },
+      signal ?? new AbortController().signal,
+    )
+    if (answer['resultType'] === 'input_required')
+      throw new PegboardError('E_CANNOT_ASK', `${owner.id} has a question for the user before it answers ${method}.`, {
+        hint: `Send ${method} from a client that can answer questions.`,
+      })
+    return options.inspect(caller, owner.id, answer)
+  }
+
+  // Only the operator, without a restricted token.
+  const isOperator = (): boolean =>
+    caller.grants === undefined && ((caller.principal === LOCAL && !caller.byToken) || options.isAdmin(caller))
+
+  return {
+    list,
+    unmatchedRules: () => (isOperator() ? options.unmatchedRules(caller).map(({ sentence }) => sentence) : []),
+    async connect(id) {
+      await connect(one(id))
+      return one(id)
+    },
+    async disconnect(id) {
+      await disconnect(one(id))
+      return one(id)
+    },
+    async reconnect(id) {
+      const server = one(id)
+      await disconnect(server)
+      await connect(server)
+      return one(id)
+    },
+    async ping(id) {
+      const server = one(id)
+      return server.state === 'started' ? await options.upstreams.ping(server.id, signal) : undefined
+    },
+    listTools(id) {
+      const servers = new Map(several(id).map((server) => [server.category, server.id]))
+      return view().tools.flatMap(({ tool, description }) => {
+        const server = tool.origin === 'upstream' ? servers.get(tool.module) : undefined
+        return server === undefined
+          ? []
+          : [{ server, id: tool.id, name: tool.name, title: tool.title, description, effect: tool.effect }]
+      })
+    },
+    listResources: (id) =>
+      several(id).flatMap((server) => {
+        const { resources = [], templates = [] } = ownerOf(server) ?? {}
+        return [
+          ...resources.map(({ uri, entry }): ServerResource => ({ server: server.id, uri, isTemplate: false, entry })),
+          ...templates.map(
+            ({ uriTemplate, entry }): ServerResource => ({
+              server: server.id,
+              uri: uriTemplate,
+              isTemplate: true,
+              entry,
+            }),
+          ),
+        ]
+      }),
+    async readResource(id, uri) {
+      const { server, owner } = await known(id)
+      if (ownerOfResource([owner], uri) === undefined)
+        throw new PegboardError('E_NOT_FOUND', `${server.id} has no resource ${uri.slice(0, 200)}.`)
+      return await ask(owner, 'resources/read', { uri })
+    },
+    listPrompts: (id) =>
+      several(id).flatMap((server) =>
+        (ownerOf(server)?.prompts ?? []).map(({ name, entry }): ServerPrompt => ({ server: server.id, name, entry })),
+      ),
+    async getPrompt(id, name, args) {
+      const { server, owner } = await known(id)
+      const own = owner.prompts.filter((prompt) => prompt.name === name || prompt.name.endsWith(`_${name}`))
+      const [prompt] = own.length === 1 ? own : own.filter((one) => one.name === name)
+      if (!prompt) throw new PegboardError('E_NOT_FOUND', `${server.id} has no prompt ${name.slice(0, 80)}.`)
+      return await ask(owner, 'prompts/get', { name: prompt.name, arguments: args })
+    },
+  }
+}

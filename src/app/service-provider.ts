@@ -1,0 +1,268 @@
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Fetch } from '../core/fetch-types.ts'
+import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
+import type { Profile } from '../core/profile.ts'
+import { scrub } from '../core/scrub.ts'
+import type { FactStore, Injection, Processes, Registry, Reloaded, Servers, TaskState } from '../core/service-types.ts'
+import { isStoredCaller, type StoredCaller, storedCaller } from '../exec/stored-caller.ts'
+import { sessionOwner } from '../exec/task-owner.ts'
+import type { Report } from '../loader/module-loader.ts'
+import { createFetch } from '../policy/guarded-fetch.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import type { FileOutlet } from '../server/server-host.ts'
+import { createAdapters } from '../services/adapters.ts'
+import { type Clients, createClients } from '../services/connected-clients.ts'
+import { createConversations, isConversation } from '../services/conversations.ts'
+import { createServices } from '../services/create-services.ts'
+import { createIncoming } from '../services/incoming-messages.ts'
+import { createKv, isKvDocument } from '../services/kv.ts'
+import { createEndpoint } from '../services/llm-endpoint.ts'
+import { createMemory } from '../services/memory-service.ts'
+import { createMessages, isMessages, type Likeness } from '../services/message-store.ts'
+import { createSentFiles } from '../services/sent-files.ts'
+import { createDocuments, type Documents, keyOf } from '../state/document-store.ts'
+import type { Store } from '../state/store.ts'
+import { createStoreDocuments } from '../state/store-documents.ts'
+import type { Injected } from '../view/injected-tools.ts'
+import type { View, ViewTool } from '../view/view.ts'
+
+/** Services that tools may use besides their arguments. */
+export interface ServiceProvider {
+  readonly servicesFor: ServicesFor
+  /** How modules reach addresses. Loaded on first use. */
+  readonly fetch: Fetch
+  readonly clients: Clients
+  readonly files: FileOutlet
+  inject(caller: Caller, names: readonly string[]): Injection
+  isAdmin(caller: Caller): boolean
+  close(): Promise<void>
+}
+
+export interface ServiceProviderOptions {
+  readonly config: Config
+  readonly catalog: Catalog
+  readonly clock: Clock
+  readonly log: Log
+  /** The servers that a caller may see. */
+  servers(user: ServiceUser): Servers
+  readonly injected: Injected
+  readonly table: (() => EmbeddingTable) | undefined
+  view(caller: Caller): View
+  profileOf(caller: Caller): Profile
+  reload(name?: string): Promise<Report>
+  processes(): Processes
+  /** The caller with its current rights; undefined if it has no access any more. */
+  callerNow(caller: StoredCaller): Caller | undefined
+  /** Used only with `state.url`. */
+  store(): Store
+  facts(caller: Caller): FactStore
+  /** `null` if the owner has no such task. */
+  task(owner: string, id: string): Promise<TaskState | null>
+}
+
+/** Maximum number of channels with stored messages and conversations, for each profile. */
+const MAX_CHANNELS = 2_000
+/** Without that limit: how long unused ones are kept. */
+const CHANNEL_MS = 90 * 24 * 60 * 60_000
+
+export function createServiceProvider(options: ServiceProviderOptions): ServiceProvider {
+  const { config, clock, log, injected } = options
+  const settings = config.services
+  const onBroken = (file: string, aside: string): void =>
+    log.error('a file in the state folder is damaged; Pegboard moved it aside and started a new one', { file, aside })
+  // Several machines share the store of `state.url`. On one machine, each document is a file, so that damage stays small.
+  const documentsOf = <Value>(
+    isValue: (value: unknown) => boolean,
+    maxKeys: number | undefined,
+    ...path: readonly string[]
+  ): Documents<Value> =>
+    config.state.url === undefined
+      ? createDocuments({ dir: join(config.dirs.state, ...path), isValue, onBroken, ...(maxKeys && { maxKeys }) })
+      : createStoreDocuments(
+          () => options.store().table<Value>(String(path[0])),
+          path.join('/'),
+          () => (maxKeys === undefined ? undefined : clock.now() + CHANNEL_MS),
+        )
+  const byProfile = <Value>(kind: string, isValue: (value: unknown) => boolean) => {
+    const known = new Map<string, Documents<Value>>()
+    return (profile: string): Documents<Value> => {
+      const found = known.get(profile) ?? documentsOf<Value>(isValue, MAX_CHANNELS, kind, keyOf(profile))
+      known.set(profile, found)
+      return found
+    }
+  }
+
+  const conversations = settings.conversations
+    ? createConversations({ documents: byProfile('conversations', isConversation), clock })
+    : null
+  const likeness = options.table && likenessBy(options.table, log)
+  const sent = createSentFiles({ clock, ...settings.files })
+  const keep = (caller: Caller, file: SentFile): string | undefined => {
+    const uri = sent.keep(caller, file)
+    if (uri !== undefined) noteIn(caller, file, uri)
+    return uri
+  }
+  const clients = createClients()
+  const { allowPrivate, userAgent } = settings.fetch
+  const fetch = createFetch({ allowPrivate, setting: 'services.fetch.allowPrivate', userAgent })
+  const endpoint = settings.llm ? createEndpoint(settings.llm) : null
+
+  /** Records a sent file for later turns of the channel. */
+  function noteIn(caller: Caller, { filename, mimetype }: SentFile, uri: string): void {
+    const origin = originOf(caller, options.profileOf(caller))
+    if (!conversations || origin.channelId === '') return
+    conversations(caller, origin)
+      .append(origin.channelId, {
+        role: 'tool',
+        content: `Sent ${filename} (${mimetype}).`,
+        files: [{ filename, mimetype, uri }],
+      })
+      .catch((error: unknown) => log.warn('cannot record a sent file in its conversation', { error: messageOf(error) }))
+  }
+
+  function inject(caller: Caller, names: readonly string[]): Injection {
+    const view = options.view(caller)
+    const found = names.map((name) => {
+      const resolved = view.resolve(name)
+      return { name, id: resolved.kind === 'found' ? resolved.tool.tool.id : undefined }
+    })
+    const before = new Set(injected.of(caller))
+    const known = [...new Set(found.flatMap(({ id }) => (id === undefined ? [] : [id])))]
+    return {
+      injected: injected.add(caller, known),
+      unknown: found.filter(({ id }) => id === undefined).map(({ name }) => name.slice(0, 200)),
+      already: known.filter((id) => before.has(id)),
+    }
+  }
+
+  const isAdmin = (caller: Caller): boolean => {
+    const { flags, permissions } = options.profileOf(caller)
+    return caller.roles.includes('admin') || permissions.includes('admin') || flags['admin'] === true
+  }
+
+  const registryOf = (caller: Caller): Registry => ({
+    list: () => options.view(caller).tools.map(entryOf),
+    get(name) {
+      const found = options.view(caller).resolve(name)
+      if (found.kind !== 'found') return null
+      const { tool, input } = found.tool
+      return { ...entryOf(found.tool), parameters: input.json, tags: tool.tags, aliases: tool.aliases }
+    },
+    async reload(name) {
+      if (!isAdmin(caller))
+        throw new PegboardError('E_TOOL_HIDDEN', 'Only admins can reload tools.', {
+          hint: 'The operator sets the flag "admin" of the profile.',
+        })
+      return reloadedOf(await options.reload(name))
+    },
+    inject: (names) => inject(caller, names),
+  })
+
+  const services = createServices({
+    servers: options.servers,
+    kv: settings.kv
+      ? createKv({
+          documents: documentsOf(isKvDocument, undefined, 'kv'),
+          clock,
+          maxBytes: settings.maxBytes,
+          backend: config.state.url === undefined ? 'file' : 'redis',
+        })
+      : null,
+    messages: settings.messages
+      ? createMessages({ documents: byProfile('messages', isMessages), clock, ...(likeness && { likeness }) })
+      : null,
+    conversations,
+    memory: settings.memory
+      ? createMemory({
+          facts: options.facts,
+          storeOf: createKv({
+            documents: documentsOf(isKvDocument, undefined, 'memory'),
+            clock,
+            maxBytes: settings.maxBytes,
+          }),
+          isAdmin,
+          clock,
+        })
+      : null,
+    adapters: createAdapters(clients, (caller, file) => {
+      const uri = keep(caller, file)
+      if (uri !== undefined) return uri
+      throw new PegboardError('E_TOO_LARGE', `There is no space for ${file.filename}.`, {
+        hint: 'Send a smaller one, or raise services.files.maxBytes.',
+      })
+    }),
+    incoming: createIncoming(log),
+    endpoint,
+    processes: options.processes,
+    registry: ({ caller }) => registryOf(caller),
+    tasks: ({ caller }) => {
+      const callerNow = (owner: unknown): Caller | undefined =>
+        isStoredCaller(owner) ? options.callerNow(owner as StoredCaller) : undefined
+      return {
+        owner: storedCaller(caller),
+        check: (id) => options.task(sessionOwner(caller), id),
+        mayGoOn: (owner = caller) => callerNow(owner) !== undefined,
+        mayResume(owner, tool) {
+          const now = callerNow(owner)
+          return now !== undefined && options.view(now).resolve(tool).kind === 'found'
+        },
+      }
+    },
+    config: once(() => frozen(config.published())),
+  })
+
+  return {
+    servicesFor: services,
+    fetch,
+    clients,
+    files: { inlineBytes: settings.files.inlineBytes, keep, read: sent.read },
+    inject,
+    isAdmin,
+    async close() {
+      sent.close()
+      await Promise.all([endpoint?.close(), fetch.close()])
+    },
+  }
+}
+
+const entryOf = ({ tool, description }: ViewTool) => ({
+  name: tool.id,
+  description,
+  category: tool.module,
+  effect: tool.effect,
+})
+
+const reloadedOf = ({ loaded, failed }: Report): Reloaded => ({
+  loaded: loaded.length,
+  failed: failed.map(({ file, code, error }) => ({ file, code, error: scrub(error) })),
+})
+
+/**
+ * Compares texts with the embedded search model. Undefined if the model file is missing; then search uses words only.
+ */
+function likenessBy(table: () => EmbeddingTable, log: Log): Likeness {
+  let broken = false
+  return (query, texts) => {
+    if (broken) return undefined
+    try {
+      const model = table()
+      const wanted = model.query(query)
+      return texts.map((text) => model.query(text).reduce((sum, value, at) => sum + value * (wanted[at] ?? 0), 0))
+    } catch (error) {
+      broken = true
+      log.warn('messages are searched by keywords only', { error: messageOf(error) })
+      return undefined
+    }
+  }
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) frozen(inner)
+  return Object.freeze(value)
+}

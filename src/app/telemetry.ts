@@ -1,0 +1,153 @@
+import { readdir } from 'node:fs/promises'
+import type { Config } from '../config/load-config.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { createObserver } from '../observe/create-observer.ts'
+import { createRegistry, type Point, type Registry } from '../observe/metric-registry.ts'
+import type { Telemetry } from '../observe/otel.ts'
+
+/** Measurements of this process, and where they are sent. */
+export interface AppTelemetry {
+  readonly observer: Observer
+  readonly registry: Registry
+  /** Adds gauges of the parts. Call it once. */
+  observeParts(parts: Parts): void
+  /** Loads what sends measurements, which takes a while and delays nothing. */
+  start(): void
+  stop(): Promise<void>
+}
+
+/** Called when a reader collects the gauges. */
+export interface Parts {
+  calls(): { readonly running: number; readonly waiting: number }
+  upstreams(): readonly { readonly id: string; readonly state: string }[]
+  tasks(): number
+  /** Number of stored documents of a kind; undefined if none was ever stored. */
+  storedCount(kind: 'job' | 'watcher'): Promise<number> | undefined
+  auditDropped(): number
+  logDropped(): number
+}
+
+export interface TelemetryOptions {
+  readonly config: Pick<Config, 'telemetry' | 'server'>
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly version: string
+  readonly log: Log
+}
+
+/** `undefined` if the configuration enables none of it, so that it costs nothing. */
+export function createTelemetry({ config, env, version, log }: TelemetryOptions): AppTelemetry | undefined {
+  const { telemetry: settings, server } = config
+  const sends = (settings.traces || settings.metrics) && env['OTEL_SDK_DISABLED']?.toLowerCase() !== 'true'
+  if (!sends && !settings.prometheus) return undefined
+  const registry = createRegistry()
+  let telemetry: Promise<Telemetry | undefined> | undefined
+  let stopProcess: (() => void) | undefined
+  const load = (): Promise<Telemetry | undefined> => {
+    telemetry ??= import('../observe/otel.ts')
+      .then(({ startTelemetry }) =>
+        startTelemetry({ settings, serviceName: env['OTEL_SERVICE_NAME'] ?? server.name, version, registry, log }),
+      )
+      .catch(async (error: unknown) => {
+        const { PACKAGES } = await import('../observe/otel.ts')
+        log.error('telemetry is on, but its packages cannot be loaded', {
+          error: messageOf(error).split('\n', 1)[0],
+          hint: `npm install ${PACKAGES}`,
+        })
+        return undefined
+      })
+    return telemetry
+  }
+  const observer = createObserver({
+    registry,
+    ...(sends ? { tracer: async () => (await load())?.tracer } : {}),
+    propagate: settings.propagate,
+  })
+  return {
+    observer,
+    registry,
+    observeParts: (parts) => addGauges(registry, parts),
+    start() {
+      if (sends) void load()
+      stopProcess ??= ofProcess(registry)
+    },
+    async stop() {
+      stopProcess?.()
+      await (await telemetry)?.stop()
+    },
+  }
+}
+
+const one = (value: number): readonly Point[] => [{ labels: {}, value }]
+const MAX_SERVERS = 200
+
+function addGauges(registry: Registry, parts: Parts): void {
+  const gauge = (name: string, help: string, read: () => readonly Point[] | Promise<readonly Point[]>): void =>
+    registry.observe({ name, help, type: 'gauge', unit: '' }, read)
+  const counter = (name: string, help: string, read: () => number): void =>
+    registry.observe({ name, help, type: 'counter', unit: '' }, () => one(read()))
+  gauge('pegboard.calls.running', 'Running calls.', () => one(parts.calls().running))
+  gauge('pegboard.calls.waiting', 'Waiting calls.', () => one(parts.calls().waiting))
+  gauge('pegboard.upstreams', 'Upstream servers by state.', () => {
+    const states = new Map<string, number>()
+    for (const { state } of parts.upstreams()) states.set(state, (states.get(state) ?? 0) + 1)
+    return [...states].map(([state, value]) => ({ labels: { state }, value }))
+  })
+  gauge('pegboard.upstream.ready', 'Whether the upstream server is connected.', () =>
+    parts
+      .upstreams()
+      .slice(0, MAX_SERVERS)
+      .map(({ id, state }) => ({ labels: { 'pegboard.server': id }, value: state === 'ready' ? 1 : 0 })),
+  )
+  gauge('pegboard.tasks.running', 'Running background tasks.', () => one(parts.tasks()))
+  gauge('pegboard.schedules', 'Stored schedules.', async () => one((await parts.storedCount('job')) ?? 0))
+  gauge('pegboard.watchers', 'Stored watchers.', async () => one((await parts.storedCount('watcher')) ?? 0))
+  counter('pegboard.log.dropped', 'Log lines that were dropped because nothing read stderr.', parts.logDropped)
+  counter('pegboard.audit.dropped', 'Audit log lines that could not be written.', parts.auditDropped)
+}
+
+const LAG_RESOLUTION_MS = 20
+
+/** Metrics of the process, under their usual names. Returns a function that stops measuring. */
+function ofProcess(registry: Registry): () => void {
+  const s = { unit: 's' }
+  registry.observe(
+    { name: 'process.resident_memory', help: 'Memory use of the process.', type: 'gauge', unit: 'By' },
+    () => one(process.memoryUsage.rss()),
+  )
+  registry.observe({ name: 'nodejs.heap.used', help: 'Heap in use.', type: 'gauge', unit: 'By' }, () =>
+    one(process.memoryUsage().heapUsed),
+  )
+  registry.observe({ name: 'process.cpu', help: 'Time on processors.', type: 'counter', ...s }, () => {
+    const { user, system } = process.cpuUsage()
+    return one((user + system) / 1_000_000)
+  })
+  const startedAt = Date.now() / 1_000 - process.uptime()
+  registry.observe({ name: 'process.start_time', help: 'When it started.', type: 'gauge', ...s }, () => one(startedAt))
+  if (process.platform === 'linux')
+    registry.observe({ name: 'process.open_fds', help: 'Open files and sockets.', type: 'gauge', unit: '' }, async () =>
+      one((await readdir('/proc/self/fd')).length),
+    )
+  let lag: import('node:perf_hooks').IntervalHistogram | undefined
+  let over = false
+  void import('node:perf_hooks').then(({ monitorEventLoopDelay }) => {
+    if (over) return
+    lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS })
+    lag.enable()
+  })
+  // Not reset on reading, because several readers may exist.
+  for (const [name, read] of [
+    ['p50', () => lag?.percentile(50)],
+    ['p99', () => lag?.percentile(99)],
+    ['max', () => lag?.max],
+  ] as const)
+    registry.observe(
+      { name: `nodejs.eventloop.delay.${name}`, help: 'Event loop delay since the start.', type: 'gauge', ...s },
+      () => one(Math.max(0, (read() ?? 0) / 1_000_000_000 - LAG_RESOLUTION_MS / 1_000)),
+    )
+  return () => {
+    over = true
+    lag?.disable()
+  }
+}

@@ -1,0 +1,215 @@
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import { rootsOf } from '../config/path-roots.ts'
+import type { Caller, Services } from '../core/caller.ts'
+import { isPegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { createGate } from '../exec/approval-gate.ts'
+import { callerNow } from '../exec/stored-caller.ts'
+import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
+import type { Audit } from '../observe/audit-log.ts'
+import { createResultStore, type ResultStore } from '../results/result-store.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import { rightsNow } from '../server/current-rights.ts'
+import { createInjected, type Injected } from '../view/injected-tools.ts'
+import type { View } from '../view/view.ts'
+import type { Views } from '../view/views.ts'
+import { type AppModules, createAppModules } from './app-modules.ts'
+import type { AppState } from './app-state.ts'
+import { type ConfigProblems, createConfigProblems } from './config-problems.ts'
+import { createDeferredWork, type DeferredWork } from './deferred-work.ts'
+import { createLazyPrograms, type LazyPrograms } from './lazy-programs.ts'
+import type { LiveSettings } from './live-settings.ts'
+import { type AwaitTool, createAwaitTool } from './missing-tools.ts'
+import type { Package } from './package-info.ts'
+import type { RemoteSources } from './remote-sources.ts'
+import type { SecretGuard } from './secret-guard.ts'
+import { createServerList, createServers } from './server-list.ts'
+import { createServiceProvider, type ServiceProvider } from './service-provider.ts'
+import { createWaitForServers } from './wait-for-servers.ts'
+
+/** Everything that runs tools. */
+export interface ToolRuntime {
+  readonly provider: ServiceProvider
+  servicesOf(caller: Caller): Services
+  readonly injected: Injected
+  readonly results: ResultStore
+  readonly programs: LazyPrograms
+  readonly calls: Calls
+  readonly modules: AppModules
+  readonly awaitTool: AwaitTool
+  /** Waits a moment for servers that connect for the first time. */
+  serversRead(caller: Caller): Promise<void>
+  readonly deferred: DeferredWork
+  readonly problems: ConfigProblems
+}
+
+export interface ToolRuntimeOptions {
+  /** As Pegboard started. */
+  readonly config: Config
+  readonly settings: LiveSettings
+  readonly state: AppState
+  readonly catalog: Catalog
+  readonly views: Views
+  readonly log: Log
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly own: Package
+  readonly secrets: SecretGuard
+  readonly audit: Audit | undefined
+  readonly observer: Observer | undefined
+  readonly remote: RemoteSources
+  readonly table: () => EmbeddingTable
+  /** Calls a tool as a client would, meta-tools included. Not called before Pegboard has started. */
+  callAsClient(request: CallRequest): ReturnType<Calls['call']>
+  readonly beforeDropIns: (() => void) | undefined
+  /** See `AppOptions.everyModule`. */
+  readonly everyModule: boolean
+}
+
+/**
+ * Creates the parts that need each other: tools call tools and start tasks, and modules are loaded by calling tools. What a
+ * part needs of a later one it receives as a function, which nothing calls before Pegboard starts.
+ */
+export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
+  const { config, settings, state, catalog, views, log, env, own, secrets, observer, table } = options
+  const { upstreams, apis } = options.remote
+  const { clock, shared } = state
+  const { execution } = config
+  const { inspections } = secrets
+  const current = (): Config => settings.config
+  const view = (caller: Caller): View => views.viewFor(caller)
+
+  const serversRead = createWaitForServers({ catalog, clock, view, begin: upstreams.begin })
+  const rights = rightsNow(config.server.http, settings.hasProfile, state.tokens, clock.now)
+  const injected = createInjected(clock, shared)
+  const results = createResultStore({
+    dir: join(config.dirs.state, 'results'),
+    settings: execution.results,
+    clock,
+    log,
+    thread: own.resultThread,
+  })
+  const programs = createLazyPrograms(env, log)
+  const listServers = createServerList({
+    statuses: upstreams.status,
+    view,
+    version: () => catalog.snapshot().version,
+    owners: () => catalog.snapshot().owners,
+    clock,
+  })
+  const provider = createServiceProvider({
+    processes: programs.get,
+    callerNow(caller) {
+      try {
+        return callerNow(caller, rights)
+      } catch (error) {
+        if (isPegboardError(error)) return undefined
+        throw error
+      }
+    },
+    config,
+    catalog,
+    clock,
+    log,
+    injected,
+    servers: (user) =>
+      createServers(
+        {
+          upstreams,
+          list: listServers,
+          view,
+          isAdmin: provider.isAdmin,
+          unmatchedRules: (caller) => problems.unmatchedRulesFor(caller),
+          inspect: secrets.inspectAnswer,
+        },
+        user,
+      ),
+    table: config.search.embedder === 'none' ? undefined : table,
+    view,
+    profileOf: (caller) => view(caller).profile,
+    reload: (name) => modules.loader.reload(name),
+    store: shared.store,
+    facts: (caller) => deferred.factsOf(caller),
+    task: (owner, id) => deferred.taskState(owner, id),
+  })
+  const servicesOf = (caller: Caller): Services =>
+    provider.servicesFor({ module: 'context_builder', caller, profile: view(caller).profile })
+
+  const calls = createCalls({
+    gate: createGate({ clock, hide: inspections.hide }),
+    audit: options.audit,
+    observer,
+    inspections,
+    secrets: secrets.ofEnvironment,
+    servicesFor: provider.servicesFor,
+    fetch: provider.fetch,
+    onInjected: (caller, names) => provider.inject(caller, names).unknown,
+    views,
+    anyTool: (id) => catalog.snapshot().byId.get(id),
+    settings: execution,
+    roots: () => rootsOf(current()),
+    dropIns: () => modules.loader.dropIns,
+    log,
+    shared: () => modules.loader.shared,
+    missing: (name, request) => awaitTool(name, request),
+  })
+  const modules = createAppModules({
+    config,
+    current,
+    catalog,
+    clock,
+    log,
+    env,
+    own,
+    servicesFor: provider.servicesFor,
+    calls,
+    beforeDropIns: options.beforeDropIns,
+    everyModule: options.everyModule,
+  })
+  const awaitTool = createAwaitTool({
+    view,
+    whileLoading: modules.whileLoading,
+    pendingFiles: () => modules.loader.pending,
+    serversRead,
+    upstreams,
+  })
+  const deferred = createDeferredWork({
+    execution,
+    shared,
+    clock,
+    log,
+    rightsNow: rights,
+    calls,
+    callAsClient: options.callAsClient,
+    view,
+    adapters: (caller) => servicesOf(caller).adapters,
+    files: provider.files,
+    hide: secrets.hide,
+    arriving: () => upstreams.arriving,
+  })
+  const problems = createConfigProblems({
+    config,
+    settings,
+    catalog,
+    upstreams,
+    apis,
+    loader: modules.loader,
+    isLoaded: () => modules.isLoaded,
+    view,
+  })
+  return {
+    provider,
+    servicesOf,
+    injected,
+    results,
+    programs,
+    calls,
+    modules,
+    awaitTool,
+    serversRead,
+    deferred,
+    problems,
+  }
+}

@@ -1,0 +1,135 @@
+import type { Snapshot } from '../catalog/catalog.ts'
+import type { Owner } from '../catalog/owner.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Tool } from '../core/tool.ts'
+import type { RuleSetting } from '../policy/policy-options.ts'
+import { compilePatterns, createRule, listOf, listSpellings, lower, ownNames, shortOf } from '../policy/policy-rules.ts'
+import { withRenamedOwners } from '../policy/renamed-owners.ts'
+import { moduleIds } from '../upstream/upstreams.ts'
+import { renamedIn } from './profile-rules.ts'
+
+const LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
+
+/** A rule that matches no tool: probably a typo, or the tool was renamed. */
+export interface UnmatchedRule {
+  /** For the operator. */
+  readonly sentence: string
+  /** Owner parts of its patterns in lower case; undefined if a pattern may concern any owner. */
+  readonly owners: readonly (string | undefined)[]
+}
+
+/** An entry of the policy with all its possible meanings. */
+interface Entry {
+  readonly setting: string
+  readonly given: unknown
+  readonly meant: readonly RuleSetting[]
+  readonly permits: boolean
+}
+
+/** Rules of the configuration and its profiles that match no tool, not even one that waits for a review. */
+export function unmatchedRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
+  const entries = entriesOf(config)
+  if (entries.length === 0) return []
+  const owners = [...snapshot.owners.values()]
+  // Their names differ from those of their owners.
+  const renamed = snapshot.clashes.flatMap(({ ids }) => ids.flatMap((id) => snapshot.byId.get(id) ?? []))
+  return entries
+    .filter((entry) => !owners.some((owner) => isFitting(entry, owner)) && !renamed.some(createMatcher(entry)))
+    .map(({ setting, given, meant }) => ({
+      sentence: `${setting} names ${JSON.stringify(given)}, which matches no tool.`,
+      owners: meant.flatMap(patternsOf).map(ownerIn),
+    }))
+}
+
+function entriesOf(config: Config): readonly Entry[] {
+  const ids = moduleIds(config.servers)
+  const said = ({ policy }: Pick<Config, 'policy'>, where: string, renamed: ReturnType<typeof renamedIn>): Entry[] => [
+    ...LISTS.flatMap((list) =>
+      policy[list].map((given) => ({
+        setting: `${where}policy.${list}`,
+        given,
+        meant: withRenamedOwners({ deny: [given] }, renamed).deny ?? [given],
+        permits: list === 'allow',
+      })),
+    ),
+    ...policy.rateLimits.map(({ tools }) => ({
+      setting: `${where}policy.rateLimits`,
+      given: tools,
+      meant: withRenamedOwners({ deny: listOf(tools) }, renamed).deny ?? [],
+      permits: false,
+    })),
+  ]
+  return [
+    ...said(config, '', renamedIn(config, ids)),
+    ...Object.entries(config.profiles).flatMap(([id, profile]) =>
+      said(profile, `profiles.${id}.`, renamedIn(config, ids, profile)),
+    ),
+  ]
+}
+
+/** Cached by the list of tools: there may be ten thousand. */
+const fitting = new WeakMap<readonly Tool[], Map<string, boolean>>()
+
+function isFitting(entry: Entry, owner: Owner): boolean {
+  const key = JSON.stringify([entry.meant, entry.permits])
+  const fits = createMatcher(entry)
+  const known = fitting.get(owner.tools) ?? new Map<string, boolean>()
+  fitting.set(owner.tools, known)
+  let found = known.get(key)
+  if (found === undefined) {
+    found = owner.tools.some(fits)
+    known.set(key, found)
+  }
+  return found || owner.withheld.some(({ tool }) => fits(tool))
+}
+
+function createMatcher({ meant, permits }: Entry): (tool: Tool) => boolean {
+  const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
+  return (tool) =>
+    rules.some((rule) =>
+      rule.fits(tool, () => (permits ? ownNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
+    )
+}
+
+/** The rule for all roles and profiles. */
+const forAnybody = (rule: RuleSetting): RuleSetting =>
+  typeof rule === 'string' ? rule : { ...rule, roles: undefined, profiles: undefined }
+
+/** The name patterns of a rule; `*` if it names no tools. */
+function patternsOf(rule: RuleSetting): readonly string[] {
+  if (typeof rule === 'string') return [rule]
+  const { module, tools } = rule
+  if (module !== undefined) return [`${module}.`]
+  return tools === undefined ? ['*'] : listOf(tools)
+}
+
+/** The owner part of a pattern; undefined if it has none. */
+const ownerIn = (pattern: string): string | undefined => /^([^.]*?)(?:\.|__)/.exec(lower(pattern))?.[1]
+
+/** Ignores punctuation, because rules match other spellings, too. */
+const removePunctuation = (name: string): string => lower(name).replaceAll(/[^\p{L}\p{N}*]/gu, '')
+
+/** Whether the rule may concern tools of this owner. */
+export function mayConcern({ owners }: UnmatchedRule, owner: string): boolean {
+  const names = [owner, shortOf(owner)].map(removePunctuation)
+  return owners.some((head) => head === undefined || names.some(compilePatterns([removePunctuation(head)])))
+}
+
+/** Ids of the owners that the rule names, also of those that are off. */
+export const ownersNamedIn = ({ owners }: UnmatchedRule, { ownersNamed }: Pick<Snapshot, 'ownersNamed'>): string[] =>
+  owners.flatMap((head) => (head === undefined ? [] : [...ownersNamed(head)]))
+
+/**
+ * Rules that certainly match no tool: all servers that they may concern are known, and what they name is not off.
+ * @param toCome ids of owners whose tools are not known yet
+ */
+export const certainlyUnmatched = (
+  rules: readonly UnmatchedRule[],
+  snapshot: Pick<Snapshot, 'owners' | 'ownersNamed'>,
+  toCome: readonly string[],
+): readonly UnmatchedRule[] =>
+  rules.filter((rule) => {
+    const named = ownersNamedIn(rule, snapshot)
+    const isOff = named.length > 0 && !named.some((id) => snapshot.owners.has(id))
+    return !isOff && !toCome.some((owner) => mayConcern(rule, owner))
+  })

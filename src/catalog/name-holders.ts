@@ -1,0 +1,68 @@
+import { isRecord } from '../core/is-record.ts'
+import type { Owner } from './owner.ts'
+import type { OwnerNames } from './owner-names.ts'
+
+/** True for the id of a tool, or of an owner of prompts, that keeps its names although it does not list them now. */
+export type Reserved = (id: string) => boolean
+
+/** Who had each name first, in this or an earlier run. Updated when names are given. */
+export interface NameHolders {
+  /** Ids of tools by wire name in lower case. */
+  readonly tools: Map<string, string>
+  /** Ids of owners by prompt name. */
+  readonly prompts: Map<string, string>
+}
+
+/** Storage for the holders of names that servers can contest. */
+export interface HolderStore {
+  get(): unknown
+  set(holders: Readonly<Record<keyof NameHolders, Readonly<Record<string, string>>>>): void
+}
+
+/** The stored holders, if they are valid. */
+export function readHolders(kept: unknown): NameHolders {
+  const mapOf = (value: unknown): Map<string, string> =>
+    new Map(
+      Object.entries(isRecord(value) ? value : {}).filter(
+        (entry): entry is [string, string] => typeof entry[1] === 'string',
+      ),
+    )
+  const { tools, prompts } = isRecord(kept) ? kept : {}
+  return { tools: mapOf(tools), prompts: mapOf(prompts) }
+}
+
+/** The holders without names that begin with the name of their only owner, because nobody else can get those. */
+export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNames): NameHolders {
+  const contested = (holders: ReadonlyMap<string, string>): Map<string, string> =>
+    new Map(
+      [...holders].filter(([name, id]) => {
+        const head = names.get(name.slice(0, Math.max(0, name.indexOf('__'))).toLowerCase())
+        return head?.size !== 1 || !head.has(ownerOf(id))
+      }),
+    )
+  return { tools: contested(tools), prompts: contested(prompts) }
+}
+
+const ownerOf = (id: string): string => id.split('.', 1)[0] as string
+
+/** States in which everything is known that an owner offers. */
+const COMPLETE: ReadonlySet<Owner['state']> = new Set(['ready', 'known', 'degraded'])
+
+/**
+ * A tool keeps its name while it waits for a review. A configured server keeps its names until its lists are known, and
+ * the names of its prompts while tools wait, because all of its prompts may be hidden then.
+ */
+export function reservations(
+  owners: ReadonlyMap<string, Owner>,
+  configured: OwnerNames,
+): { readonly tools: Reserved; readonly prompts: Reserved } {
+  const isAway = (id: string): boolean => {
+    const owner = owners.get(id)
+    return owner ? !COMPLETE.has(owner.state) : [...configured.values()].some((ids) => ids.has(id))
+  }
+  return {
+    tools: (id) =>
+      isAway(ownerOf(id)) || (owners.get(ownerOf(id))?.withheld.some(({ tool }) => tool.id === id) ?? false),
+    prompts: (id) => isAway(id) || (owners.get(id)?.withheld.length ?? 0) > 0,
+  }
+}

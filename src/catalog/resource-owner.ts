@@ -1,0 +1,298 @@
+import { once } from '../core/once.ts'
+import type { Owner } from './owner.ts'
+
+/** Schemes of Pegboard's own resources. Templates of servers never match them. */
+const OWN_SCHEMES: ReadonlySet<string> = new Set([
+  'server:',
+  'notifications:',
+  'stats:',
+  'schema:',
+  'sentfile:',
+  'result:',
+])
+/** Schemes that any server may use. An owner can own folders in them, not the scheme. */
+const COMMON_SCHEMES: ReadonlySet<string> = new Set([
+  'file:',
+  'http:',
+  'https:',
+  'ftp:',
+  'data:',
+  'git:',
+  'ui:',
+  'urn:',
+])
+/** The root folder, and the root of a disk. Nobody owns these. */
+const ROOT = /^[a-z][a-z0-9+.-]*:\/*(?:[a-z](?::|%3a)\/)?$/i
+
+const schemeOf = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? ''
+/** A template up to its first variable. */
+const literalOf = (name: string): string => name.split('{', 1)[0] as string
+const isTemplate = (name: string): boolean => name.includes('{')
+
+/** What the owner of this resource or template owns: its scheme, or its folder for a common scheme. Empty for nothing. */
+function spaceOf(name: string): string {
+  const literal = literalOf(name)
+  const scheme = schemeOf(literal)
+  if (!COMMON_SCHEMES.has(scheme)) return scheme
+  const folder = literal.slice(0, literal.lastIndexOf('/') + 1)
+  return ROOT.test(folder) ? '' : folder
+}
+
+/** Nobody owns longer folders. */
+const MAX_FOLDER = 2_000
+
+/** The scheme and folders that contain a URI. */
+function spacesAround(uri: string): readonly string[] {
+  const scheme = schemeOf(uri)
+  if (!COMMON_SCHEMES.has(scheme)) return scheme === '' ? [] : [scheme]
+  return [...uri.slice(0, MAX_FOLDER).matchAll(/\//g)].map(({ index }) => uri.slice(0, index + 1))
+}
+
+interface Holding {
+  readonly owner: Owner
+  since: number
+  /** True if it lists a resource there, false if only templates. */
+  lists: boolean
+}
+
+/** Computed once for a list of owners. */
+interface Index {
+  readonly listers: ReadonlyMap<string, readonly Owner[]>
+  readonly spaces: ReadonlyMap<string, readonly Holding[]>
+  readonly templates: ReadonlyMap<Owner, readonly string[]>
+  readonly schemes: ReadonlyMap<Owner, ReadonlySet<string>>
+  /** Owners whose current lists are unknown, for example because they are not connected. */
+  readonly unsure: ReadonlySet<Owner>
+}
+
+const indexes = new WeakMap<readonly Owner[], () => Index>()
+
+function indexOf(owners: readonly Owner[]): Index {
+  let known = indexes.get(owners)
+  if (!known) {
+    known = once(() => makeIndex(owners))
+    indexes.set(owners, known)
+  }
+  return known()
+}
+
+function makeIndex(owners: readonly Owner[]): Index {
+  const listers = new Map<string, Owner[]>()
+  const spaces = new Map<string, Holding[]>()
+  const templates = new Map<Owner, readonly string[]>()
+  const schemes = new Map<Owner, ReadonlySet<string>>()
+  const unsure = new Set<Owner>()
+  for (const owner of owners) {
+    const listed = listedBy(owner)
+    const names = [...new Set([...listed, ...(owner.endpoints?.holds?.() ?? [])])]
+    if (names.length > listed.length) unsure.add(owner)
+    templates.set(owner, names.filter(isTemplate))
+    schemes.set(owner, new Set(names.map(schemeOf)))
+    for (const { uri } of owner.resources) {
+      const others = listers.get(uri)
+      if (others) others.push(owner)
+      else listers.set(uri, [owner])
+    }
+    for (const name of names) {
+      const space = spaceOf(name)
+      if (space === '') continue
+      const held = spaces.get(space) ?? []
+      spaces.set(space, held)
+      let own = held.at(-1)
+      if (own?.owner !== owner) {
+        own = { owner, since: Number.POSITIVE_INFINITY, lists: false }
+        held.push(own)
+      }
+      own.since = Math.min(own.since, sinceOf(owner, name))
+      own.lists ||= !isTemplate(name)
+    }
+  }
+  return { listers, spaces, templates, schemes, unsure }
+}
+
+const listedBy = ({ resources, templates }: Owner): readonly string[] => [
+  ...new Set([...resources.map(({ uri }) => uri), ...templates.map(({ uriTemplate }) => uriTemplate)]),
+]
+
+/** Milliseconds on a clock of all owners. Modules come before all servers. */
+const sinceOf = ({ endpoints }: Owner, name: string): number =>
+  endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
+
+/**
+ * Owners of the scheme or folder of a URI, earliest first: those that list a resource there, and those whose templates
+ * were there before.
+ */
+function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
+  const held = new Map<Owner, Holding>()
+  for (const space of spacesAround(uri))
+    for (const one of spaces.get(space) ?? []) {
+      const { owner, since, lists } = held.get(one.owner) ?? one
+      held.set(owner, { owner, since: Math.min(since, one.since), lists: lists || one.lists })
+    }
+  const inOrder = [...held.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
+  const first = inOrder.findIndex(({ lists }) => lists)
+  return inOrder.filter(({ lists }, at) => lists || first === -1 || at < first).map(({ owner }) => owner)
+}
+
+/**
+ * Which visible owner answers for a URI. The first of these:
+ * 1. for a page of a tool, the owner of the tool;
+ * 2. the first owner that listed it;
+ * 3. the first owner that named it in a result;
+ * 4. an owner with a matching template;
+ * 5. the only owner that uses its scheme.
+ *
+ * A template or a name in a result counts for nothing in a scheme or folder in which another owner had something
+ * before, nor in a scheme of Pegboard. If several owners list something there, names in results count only for the
+ * first of them, and its templates have priority. If its current lists are unknown, nobody else's templates count.
+ */
+export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
+  if (schemeOf(uri) === 'sentfile:' || schemeOf(uri) === 'keptresult:') return undefined
+  const page = uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined
+  if (page) return page
+  const index = indexOf(owners)
+  const { listers, schemes, unsure } = index
+  const lister = firstThatHad(listers.get(uri) ?? [], uri)
+  const scheme = schemeOf(uri)
+  if (OWN_SCHEMES.has(scheme)) return lister
+  const holders = holdersOf(index, uri)
+  const [holder] = holders
+  if (lister) return holder && sinceOf(holder, uri) < sinceOf(lister, uri) ? holder : lister
+  const may = holder ? (unsure.has(holder) ? [holder] : holders) : owners
+  const byTemplate = may.find((owner) => findTemplates(index, owner, uri).some((one) => SCHEME.test(one)))
+  const byName = firstThatHad(holder ? [holder] : owners, uri) ?? byTemplate
+  if (byName) return byName
+  // Servers return links to resources that they never list. The scheme names the server if no other uses it.
+  const using = owners.filter((owner) => scheme !== '' && schemes.get(owner)?.has(scheme))
+  const among = using.filter((owner) => may.includes(owner))
+  if (among.length === 1) return among[0]
+  return using.length > 0 ? undefined : owners.find((owner) => findTemplates(index, owner, uri).length > 0)
+}
+
+/** True if another owner, or Pegboard, answers for this URI. */
+export function isOfAnother(owners: readonly Owner[], owner: Owner, uri: string): boolean {
+  const answering = ownerOfResource(owners, uri)
+  return answering !== owner && (answering !== undefined || OWN_SCHEMES.has(schemeOf(uri)))
+}
+
+const findTemplates = ({ templates }: Index, owner: Owner, uri: string): readonly string[] =>
+  templates.get(owner)?.filter((one) => matchesTemplate(one, uri)) ?? []
+
+/** Which owner completes arguments of a template: the first that had it, otherwise the owner of the resource. */
+export const ownerOfTemplate = (owners: readonly Owner[], uri: string): Owner | undefined =>
+  firstWithTemplate(owners, uri) ?? ownerOfResource(owners, uri)
+
+const firstWithTemplate = (owners: readonly Owner[], template: string): Owner | undefined =>
+  firstThatHad(
+    owners.filter(({ templates }) => templates.some(({ uriTemplate }) => uriTemplate === template)),
+    template,
+  )
+
+/** Returns whether an owner answers for a URI in a view. Computed once for equal views. */
+export function answersFor(id: string, uri: string): (view: { readonly owners: readonly Owner[] }) => boolean {
+  const known = new Map<readonly Owner[], boolean>()
+  return ({ owners }) => {
+    const answers = known.get(owners) ?? ownerOfResource(owners, uri)?.id === id
+    known.set(owners, answers)
+    return answers
+  }
+}
+
+/** What an owner lists although another owner, or Pegboard, answers for it: sentences for the operator. */
+export function clashesOf(owners: readonly Owner[], owner: Owner): readonly string[] {
+  const index = indexOf(owners)
+  const others = owners.filter((one) => one !== owner)
+  const told = owner.resources.flatMap(({ uri }) => {
+    const other = ownerOfResource(owners, uri)
+    if (other !== owner) return [`resource ${shown(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
+    const [first] = holdersOf(index, uri)
+    const template =
+      first && first !== owner ? findTemplates(index, first, uri).find((one) => SCHEME.test(one)) : undefined
+    return template === undefined
+      ? []
+      : [`resource ${shown(uri)}: it fits the template ${shown(template)} of ${first?.id}`]
+  })
+  for (const { uriTemplate } of owner.templates) {
+    const scheme = SCHEME.exec(uriTemplate)?.[0].toLowerCase()
+    if (scheme === undefined) {
+      if (others.some(({ resources, templates }) => resources.length + templates.length > 0))
+        told.push(`template ${shown(uriTemplate)}: it is ignored for schemes that another server uses`)
+      continue
+    }
+    const holders = holdersOf(index, literalOf(uriTemplate))
+    const holder = holders.includes(owner) ? undefined : holders[0]
+    const first = firstWithTemplate(holders.length > 0 ? holders : owners, uriTemplate)
+    if (OWN_SCHEMES.has(scheme)) told.push(`template ${shown(uriTemplate)}: Pegboard answers for ${scheme}//`)
+    else if (holder) told.push(`template ${shown(uriTemplate)}: ${holder.id} answers, which lists resources there`)
+    else if (first && first !== owner)
+      told.push(`template ${shown(uriTemplate)}: ${first.id} lists the same one and came first`)
+  }
+  return told.slice(0, MAX_CLASHES)
+}
+
+const MAX_CLASHES = 20
+const shown = (uri: string): string => JSON.stringify(uri.length > 100 ? `${uri.slice(0, 100)}…` : uri)
+
+/** Templates that never match are not listed. */
+export const isListable = ({ uriTemplate }: Owner['templates'][number]): boolean =>
+  !OWN_SCHEMES.has(schemeOf(uriTemplate))
+
+const SCHEME = /^[a-z][a-z0-9+.-]*:/i
+
+/** An owner that appears later must not take a URI over. */
+function firstThatHad(owners: readonly Owner[], uri: string): Owner | undefined {
+  let found: Owner | undefined
+  let since = Number.POSITIVE_INFINITY
+  for (const owner of owners) {
+    const had = owner.endpoints?.firstSeenAt?.(uri) ?? (listsResource(owner, uri) ? 0 : undefined)
+    if (had === undefined || had >= since) continue
+    found = owner
+    since = had
+  }
+  return found
+}
+
+const listsResource = ({ resources, templates }: Owner, name: string): boolean =>
+  resources.some(({ uri }) => uri === name) || templates.some(({ uriTemplate }) => uriTemplate === name)
+
+const pages = new WeakMap<Owner['tools'], ReadonlySet<string>>()
+
+/** Pages that its tools name, listed or not. */
+function pagesOf({ tools }: Owner): ReadonlySet<string> {
+  let known = pages.get(tools)
+  if (!known) {
+    known = new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? []))
+    pages.set(tools, known)
+  }
+  return known
+}
+
+function pageOf(meta: unknown): string | undefined {
+  const { ui, 'ui/resourceUri': older } = (meta ?? {}) as Readonly<Record<string, unknown>>
+  const uri = (ui as { readonly resourceUri?: unknown } | null | undefined)?.resourceUri ?? older
+  return typeof uri === 'string' ? uri : undefined
+}
+
+/**
+ * Whether a template matches a URI. The literal parts must occur in order. The owner decides which values of variables
+ * are valid.
+ */
+export function matchesTemplate(template: string, uri: string): boolean {
+  let at = 0
+  let from = 0
+  let variables = 0
+  for (;;) {
+    const start = template.indexOf('{', from)
+    const end = start === -1 ? -1 : template.indexOf('}', start)
+    const part = template.slice(from, end === -1 ? undefined : start)
+    const found = variables === 0 ? (uri.startsWith(part) ? 0 : -1) : uri.indexOf(part, at)
+    if (found === -1) return false
+    if (end === -1) return variables > 0 && (part === '' || uri.endsWith(part))
+    if (++variables > MAX_VARIABLES) return false
+    at = found + part.length
+    from = end + 1
+  }
+}
+
+/** Limit of the cost: each part means one search in the URI. */
+const MAX_VARIABLES = 64

@@ -1,0 +1,116 @@
+import type { Tool } from '../core/tool.ts'
+import { distinctName } from '../core/tool-names.ts'
+import type { Clash } from './name-clashes.ts'
+import type { Reserved } from './name-holders.ts'
+import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
+
+/** All tools by id and by wire name. */
+export interface ToolIndex {
+  /** In the order given. A tool that did not get its name is a copy with another one. */
+  readonly tools: readonly Tool[]
+  readonly byId: ReadonlyMap<string, Tool>
+  readonly byName: ReadonlyMap<string, Tool>
+  readonly clashes: readonly Clash[]
+}
+
+/**
+ * Gives each tool a wire name of its own. Names that differ only in case count as the same, because some clients treat
+ * them so.
+ * @param reserved names in lower case that no tool may have
+ * @param names of all owners: a tool's name must not begin with that of another owner
+ * @param holders ids by the wire names they had before, in lower case. Updated here: a tool keeps its name, whatever
+ * appears later
+ * @param isReserved true for the id of a tool that keeps its name although it is not given
+ */
+export function indexTools(
+  given: readonly Tool[],
+  reserved: ReadonlySet<string>,
+  names: OwnerNames,
+  holders: Map<string, string>,
+  isReserved: Reserved,
+): ToolIndex {
+  const byId = new Map(given.map((tool) => [tool.id, tool]))
+  const wanted = groupByName(given)
+  const clashes: Clash[] = []
+  const newNames = new Map<Tool, string>()
+  const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, wanted))
+  for (const [folded, group] of wanted) {
+    const ids = group.map(({ id }) => id).sort()
+    const holder = holders.get(folded)
+    if (holder !== undefined && !ids.includes(holder) && isReserved(holder)) {
+      for (const tool of group) rename(tool)
+      clashes.push({ name: (group[0] as Tool).name, ids: [...ids, holder].sort(), kept: holder, isAway: true })
+      continue
+    }
+    const allowed = group.filter((tool) => !reserved.has(folded) && otherOwnerIn(tool, names) === undefined)
+    for (const tool of group) if (!allowed.includes(tool)) rename(tool)
+    const [kept, ...others] = byPriority(allowed, holder)
+    if (kept) holders.set(folded, kept.id)
+    else holders.delete(folded)
+    if (!kept || group.length > allowed.length) {
+      const name = ids.map((id) => byId.get(id)?.name).find(Boolean) ?? folded
+      const owner = group.length > 1 || reserved.has(folded) ? undefined : otherOwnerIn(group[0] as Tool, names)
+      clashes.push({ name, ids, ...(kept && { kept: kept.id }), ...(owner === undefined ? {} : { owner }) })
+    }
+    if (!kept || others.length === 0) continue
+    const taken = new Set([kept.name])
+    for (const tool of others) {
+      // Two tools of one server whose names differ in case keep them: its author meant both.
+      if (tool.module === kept.module && !taken.has(tool.name)) taken.add(tool.name)
+      else rename(tool)
+    }
+    const isCase = others.every((tool) => !newNames.has(tool))
+    if (group.length === allowed.length)
+      clashes.push({ name: kept.name, ids, kept: kept.id, ...(isCase ? { isCase } : {}) })
+  }
+  for (const [folded, holder] of holders) if (!wanted.has(folded) && !isReserved(holder)) holders.delete(folded)
+
+  const byName = new Map<string, Tool>()
+  const tools = given.map((tool) => {
+    const name = newNames.get(tool)
+    const named = name === undefined ? tool : renameTool(tool, name)
+    if (named !== tool) byId.set(named.id, named)
+    byName.set(named.name, named)
+    return named
+  })
+  return { tools, byId, byName, clashes }
+}
+
+function groupByName(tools: readonly Tool[]): ReadonlyMap<string, readonly Tool[]> {
+  const groups = new Map<string, Tool[]>()
+  for (const tool of tools) {
+    const folded = tool.name.toLowerCase()
+    const group = groups.get(folded)
+    if (group) group.push(tool)
+    else groups.set(folded, [tool])
+  }
+  return groups
+}
+
+/** Who gets a name first: the tool that has it already, then tools of servers, then ids without a dot in the action. */
+function byPriority(group: readonly Tool[], holder: string | undefined): readonly Tool[] {
+  if (group.length < 2) return group
+  const rank = ({ id, module, origin }: Tool): number =>
+    id === holder ? 0 : (origin === 'upstream' ? 1 : 3) + (id.slice(module.length + 1).includes('.') ? 1 : 0)
+  return [...group].sort((a, b) => rank(a) - rank(b))
+}
+
+/** Depends only on the tool's own name and id, so that it stays the same whatever else is configured. */
+function freeName(tool: Tool, wanted: ReadonlyMap<string, unknown>): string {
+  for (let seed = tool.id; ; seed += '#') {
+    const name = distinctName(tool.name, seed)
+    if (!wanted.has(name.toLowerCase())) return name
+  }
+}
+
+const renamedTools = new WeakMap<Tool, Tool>()
+
+/** The tool under another name. Returns the same object for the same name, because others cache by identity. */
+function renameTool(tool: Tool, name: string): Tool {
+  const known = renamedTools.get(tool)
+  if (known?.name === name) return known
+  // A prototype and not a spread, because definitions may be getters that parse.
+  const made: Tool = Object.create(tool, { name: { value: name, enumerable: true } })
+  renamedTools.set(tool, made)
+  return made
+}

@@ -1,0 +1,42 @@
+import type { Clock } from '../core/clock.ts'
+import type { Catalog } from './catalog.ts'
+
+export interface WarnOptions {
+  readonly catalog: Catalog
+  readonly clock: Clock
+  /** Time without a change of the catalogue before `find` is called. */
+  readonly quietMs: number
+  /** Calls `find` even if nothing changes; default false. */
+  readonly startNow?: boolean
+  /** Returns sentences for the operator; undefined to be called again after `quietMs`. */
+  find(): readonly string[] | undefined
+  warn(sentence: string): void
+}
+
+/** Logs each sentence once. Waits for a quiet moment, because `find` reads all tools. Returns a function that stops this. */
+export function warnWhenQuiet({ catalog, clock, quietMs, startNow = false, find, warn }: WarnOptions): () => void {
+  const told = new Set<string>()
+  let cancel: (() => void) | undefined
+  function wait(): void {
+    cancel?.()
+    cancel = clock.after(quietMs, look)
+  }
+  function look(): void {
+    const found = find()
+    if (!found) {
+      wait()
+      return
+    }
+    for (const sentence of found) {
+      if (told.has(sentence)) continue
+      told.add(sentence)
+      warn(sentence)
+    }
+  }
+  const stop = catalog.onChange(wait)
+  if (startNow) wait()
+  return () => {
+    cancel?.()
+    stop()
+  }
+}

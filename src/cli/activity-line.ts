@@ -1,0 +1,29 @@
+import { toPrintable } from '../core/printable.ts'
+import { sentenceOf } from './open-app.ts'
+
+type Entry = Readonly<Record<string, unknown>>
+
+/** A log entry as a line for the terminal where `serve` runs; undefined for entries that are not shown. */
+export function activityLine(line: string): string | undefined {
+  const entry = JSON.parse(line) as Entry
+  const { level, time } = entry
+  if (level === 'warn' || level === 'error') return sentenceOf(line)
+  const text = textOf(entry)
+  // Text of a client or server may contain terminal commands.
+  return text === undefined ? undefined : toPrintable(`${String(time).slice(11, 19)} ${text}`)
+}
+
+function textOf({ message, ...fields }: Entry): string | undefined {
+  switch (message) {
+    case 'call':
+      return `${fields['tool']}: ${fields['outcome']}, ${fields['ms']} ms (${fields['principal']})`
+    case 'a client connected':
+      return `${fields['client'] || 'a client'} connected (${fields['principal']})`
+    case 'a request without a valid token was refused':
+      return `refused a request without a valid token from ${fields['from']}`
+    case 'configuration reloaded':
+      return `configuration reloaded: ${(fields['changed'] as readonly string[]).join(', ')}`
+    default:
+      return typeof message === 'string' && message.endsWith(' loaded') ? message : undefined
+  }
+}

@@ -1,0 +1,37 @@
+import { UsageError } from './io.ts'
+
+/** The words after the command, parsed. */
+export interface Args {
+  /** Option values by name, without the dashes. */
+  readonly values: Readonly<Record<string, string | boolean | ReadonlyArray<string | boolean> | undefined>>
+  readonly positionals: readonly string[]
+}
+
+/** The value of a string option; undefined if it was not given. */
+export function readOption(args: Args, name: string): string | undefined {
+  const value = args.values[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The value of a whole-number option between `min` and `max`, or `fallback`. @throws UsageError */
+export function readInteger(args: Args, name: string, min: number, max: number, fallback: number): number {
+  const raw = readOption(args, name)
+  if (raw === undefined) return fallback
+  const value = Number(raw)
+  if (!/^\d+$/.test(raw) || value < min || value > max)
+    throw new UsageError(`--${name} takes a whole number from ${min} to ${max}, not "${raw}"`)
+  return value
+}
+
+/** The value of an option that takes one of `words`, or `fallback`. @throws UsageError */
+export function oneOf<const Word extends string>(
+  args: Args,
+  name: string,
+  words: readonly Word[],
+  fallback: Word,
+): Word {
+  const raw = readOption(args, name) ?? fallback
+  const word = words.find((one) => one === raw)
+  if (word === undefined) throw new UsageError(`--${name} takes ${words.join(', ')}, not "${raw}"`)
+  return word
+}

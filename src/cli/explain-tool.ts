@@ -1,0 +1,245 @@
+import { join } from 'node:path'
+import { actionNames, createFilter } from '../catalog/naming.ts'
+import { shownState } from '../catalog/owner-state.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Tool } from '../core/tool.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { createBytesStore } from '../state/file-store.ts'
+import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
+import { isSearched } from '../view/exposure.ts'
+import { type Hidden, refusalOf, STAGES, type Stage } from '../view/visibility.ts'
+import { failureLine } from './describe.ts'
+import type { Session } from './open-app.ts'
+
+/** Why a tool is visible or hidden for a caller. */
+export interface Verdict {
+  readonly tool: string
+  readonly profile: string
+  readonly visible: boolean
+  /** The stage that hides it; `unknown` if no tool has this name. */
+  readonly stage?: Stage | 'unknown'
+  readonly rule?: string
+  readonly setting?: string
+  readonly hint?: string
+  /** The stages it passed before, in order. */
+  readonly passed?: readonly Stage[]
+  /** The error that clients get. */
+  readonly refusal?: string
+  /** Names that clients can use. */
+  readonly names?: readonly string[]
+  readonly listed?: boolean
+  readonly listing?: string
+  /** Condition under which it is listed. */
+  readonly only?: string
+  /** Approvals and rate limits of its calls, with their settings. */
+  readonly calls?: readonly string[]
+  readonly server?: { readonly id: string; readonly state: string; readonly reason?: string }
+  readonly nearest?: readonly string[]
+}
+
+/** Explains a tool by any of its names. */
+export function verdictOf(session: Session, name: string): Verdict {
+  const { app, caller } = session
+  const { profile } = caller
+  const { mode, why } = app.explainExposure(caller)
+  if (app.surface.metaNames.includes(name)) {
+    const listing = `${mode === 'direct' ? 'in direct mode every tool is listed instead' : `mode ${mode}`} (${why})`
+    return { tool: name, profile, visible: true, names: [name], listed: mode !== 'direct', listing }
+  }
+  const view = app.view(caller)
+  const found = view.resolve(name)
+  const { byId, byName } = app.catalog.snapshot()
+  const meant = byId.get(name) ?? byName.get(name)
+  // The name of a hidden tool may also be a spelling of a visible one.
+  if (found.kind === 'found' && !(meant && view.hidden.has(meant.id))) {
+    const { tool } = found.tool
+    return {
+      tool: tool.id,
+      profile,
+      visible: true,
+      ...calledAs(session, tool),
+      ...listingOf(session, tool),
+      ...onlyWhen(session, tool),
+      ...guardsOf(session, tool),
+      ...serverOf(session, tool.module),
+    }
+  }
+  const candidates = found.kind === 'ambiguous' ? found.candidates : knownAs(session, name)
+  const [id, ...others] = candidates
+  if (id === undefined) return leftOut(session, name)
+  if (others.length > 0)
+    return {
+      tool: name,
+      profile,
+      visible: false,
+      stage: 'unknown',
+      rule: `several tools are called that: ${candidates.join(', ')}`,
+      nearest: candidates,
+    }
+  const hidden = view.hidden.get(id) ?? {
+    kind: 'denied' as const,
+    stage: 'policy' as const,
+    reason: 'there is no such tool',
+  }
+  return {
+    tool: id,
+    profile,
+    visible: false,
+    ...hiddenBy(id, hidden),
+    ...serverOf(session, id.slice(0, id.indexOf('.'))),
+  }
+}
+
+/** Why a tool is hidden, to be read after "hidden: ". */
+export const hiddenReason = ({ kind, reason, failure }: Hidden): string =>
+  kind === 'quarantined' ? `it ${reason}` : failure === undefined ? reason : `${reason}: ${failure}`
+
+function hiddenBy(id: string, hidden: Hidden): Partial<Verdict> {
+  const isServers = /^(?:mcp|api)_/.test(id)
+  const { stage, setting, hint } = hidden
+  const refusal = hidden.kind === 'denied' ? undefined : refusalOf({ id, hidden })
+  return {
+    stage,
+    rule: hiddenReason(hidden),
+    ...(setting === undefined ? {} : { setting }),
+    ...(hint === undefined ? {} : { hint }),
+    passed: STAGES.slice(0, STAGES.indexOf(stage)).filter((one) => one !== (isServers ? 'backend' : 'upstream')),
+    refusal: refusal ? `${refusal.code}: ${refusal.message}` : 'E_NOT_FOUND, as if it did not exist',
+  }
+}
+
+/** Ids of hidden tools with this name, in any spelling. */
+function knownAs({ app }: Session, name: string): readonly string[] {
+  const { tools, owners, byId, byName } = app.catalog.snapshot()
+  const all = [...tools, ...[...owners.values()].flatMap(({ withheld }) => withheld.map(({ tool }) => tool))]
+  const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
+  const exact = byId.get(name) ?? byName.get(name)
+  if (exact) return [exact.id]
+  const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
+    ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
+  ]
+  const whole = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
+  return whole.length > 0 ? whole : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
+}
+
+function calledAs({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+  const view = app.view(caller)
+  const { id, module, name, aliases } = tool
+  const action = id.slice(module.length + 1)
+  const spellings = [id, name, id.replace(/^(?:mcp|api)_/, ''), action, ...aliases]
+  const names = [...new Set(spellings)].filter((one) => {
+    const found = view.resolve(one)
+    return found.kind === 'found' && found.tool.tool.id === id
+  })
+  return { names }
+}
+
+function listingOf({ app, caller, config }: Session, tool: Tool): Partial<Verdict> {
+  const { mode, why } = app.explainExposure(caller)
+  const listed = app.surface.list(caller, mode).some(({ name }) => name === tool.name)
+  const pinned = `pinned by ${caller.profile in config.profiles && config.profiles[caller.profile]?.exposure.pinned ? `profiles.${caller.profile}.` : ''}exposure.pinned`
+  const how = isSearched(mode)
+    ? listed
+      ? pinned
+      : 'behind search_tools'
+    : mode === 'compact'
+      ? 'by name and one line'
+      : 'as a whole'
+  return { listed, listing: `${how}; mode ${mode} (${why})` }
+}
+
+/** For a tool that is listed only after certain messages, if no message was given. */
+const onlyWhen = ({ caller, config }: Session, { intent }: Tool): Partial<Verdict> =>
+  intent !== undefined && !caller.turn && config.profiles[caller.profile]?.deliberate.enabled
+    ? { only: `when a message asks for it (${intent}); to try one: --message "…"` }
+    : {}
+
+/** Approvals and rate limits of a tool. */
+function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+  const { policy } = app.view(caller)
+  const decision = policy.decide(tool, caller)
+  const calls = [
+    ...(decision.allow && decision.ask ? [`each needs the approval of a person (${decision.ask.setting})`] : []),
+    ...policy.rates
+      .filter((rate) => rate.fits(tool))
+      .map(({ perMinute, setting }) => `${perMinute} a minute (${setting})`),
+  ]
+  return calls.length > 0 ? { calls } : {}
+}
+
+/** State of the server, if it is not running well. */
+function serverOf({ app }: Session, module: string): Partial<Verdict> {
+  const owner = app.catalog.snapshot().owners.get(module)
+  if (owner?.origin !== 'upstream') return {}
+  const { reason } = owner
+  const state = shownState(owner, owner.tools.length)
+  return { server: { id: module, state, ...(reason === undefined ? {} : { reason }) } }
+}
+
+/** Why a tool is not in the catalogue: a setting, its server or module, or an unknown name. */
+function leftOut(session: Session, name: string): Verdict {
+  const { app, caller, config } = session
+  const out = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
+    tool: name,
+    profile: caller.profile,
+    visible: false,
+    stage,
+    rule,
+    ...more,
+  })
+  const dotted = name.replace(/__|::|:|\//, '.')
+  for (const [id, settings] of Object.entries(config.servers)) {
+    const named = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
+    const action = named === undefined ? dotted : dotted.slice(named.length + 1)
+    const own = readOfferedTools(session, id).get(action)
+    if (own !== undefined) {
+      if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
+      if (!createFilter(settings)(own)) {
+        const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
+        return out('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
+      }
+    }
+    if (named === undefined) continue
+    const status = app.upstreams.status().find((server) => server.id === id)
+    if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
+    if (status && status.tools === 0) {
+      const reason = status.detail ?? status.reason
+      return out('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)
+    }
+  }
+  const [category = ''] = dotted.split('.')
+  const skipped = config.skipped.find(({ id }) => id === category || `mcp_${id}` === category)
+  if (skipped) return out('upstream', skipped.reason)
+  const missing = config.missing[`modules.${category}`] ?? config.missing[`openapi.${category.replace(/^api_/, '')}`]
+  if (missing !== undefined) return out(category.startsWith('api_') ? 'upstream' : 'backend', missing)
+  if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
+    return out('policy', `its module is switched off by modules.${category}.enabled`, {
+      setting: `modules.${category}.enabled`,
+    })
+  const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
+  if (failed) return out('backend', `its module could not be loaded: ${failureLine(failed)}`)
+  const near = findNearest(
+    dotted,
+    app.catalog.snapshot().tools.map(({ id }) => id),
+  )
+  return out('unknown', 'no tool is called that', { nearest: near })
+}
+
+/** Tools that a server offers or offered last, by their names here. Empty for a server that was never read. */
+function readOfferedTools({ app, config }: Session, id: string): ReadonlyMap<string, string> {
+  const settings = config.servers[id] as Config['servers'][string]
+  const running = app.upstreams.offered(id)
+  const names = running.length > 0 ? running : keptNames(config, settings)
+  const actions = actionNames(names, settings)
+  return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
+}
+
+function keptNames({ dirs }: Config, settings: Config['servers'][string]): readonly string[] {
+  try {
+    const bytes = createBytesStore(join(dirs.state, 'manifests'), () => undefined).get(manifestKey(settings))
+    return (bytes && decodeManifest(bytes)?.tools.map(({ name }) => name)) ?? []
+  } catch {
+    // An unreadable file counts as missing.
+    return []
+  }
+}

@@ -1,0 +1,282 @@
+import type { App, AppOptions } from '../app/app.ts'
+import type { Config, Loaded } from '../config/load-config.ts'
+import { type Caller, localCaller } from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+import { createLog, type Log, type LogLevel } from '../core/log.ts'
+import { toPrintable } from '../core/printable.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { allowInsecurePermissions, replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
+import type { LogSettings } from '../observe/telemetry-options.ts'
+import { lockFile } from '../trust/lock-file.ts'
+import { mayInstall } from '../upstream/package-download.ts'
+import { unpinnedPackage } from '../upstream/unpinned-package.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
+import { type Args, readInteger, readOption } from './args.ts'
+import { failureLine } from './describe.ts'
+import { ERASE, type Io, UsageError } from './io.ts'
+
+const INSTALL_WAIT_MS = 50_000
+const LONG_WAIT_S = 120
+/** Progress is shown when waiting takes longer. */
+const MOMENT_MS = 2_000
+
+type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
+
+export interface Opened extends Loaded {
+  /** The project's configuration, if Pegboard ignores it because the user has not confirmed it. */
+  readonly ignored?: string
+}
+
+/**
+ * Loads the configuration that --config names or that is found; prints warnings to stderr.
+ * @param exposed true if other machines can connect: then files that other users can write are errors, not warnings
+ * @throws PegboardError E_CONFIG_*
+ */
+export async function openConfig(args: Args, io: Io, exposed = false): Promise<Opened> {
+  if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
+  const named = readOption(args, 'config')
+  // Most starts name the file, so the search is loaded only when needed.
+  const { file, ignored } =
+    named === undefined
+      ? await (await import('./find-config.ts')).findConfig(named, io)
+      : { file: named, ignored: undefined }
+  const { loadConfig } = await import('../config/load-config.ts')
+  const read = await loadConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
+  const unsafe = unsafeFiles(read.config, exposed)
+  const config = withFlags(read.config, args)
+  const warnings = [
+    ...read.warnings,
+    ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => `${reason}; the server is ignored.`),
+    ...unsafe,
+  ]
+  if (ignored !== undefined)
+    io.stderr(
+      `pegboard: ${ignored} is ignored. To use it, run pegboard in a terminal here and confirm it, or pass --config ${ignored}\n`,
+    )
+  io.know?.(config.secrets)
+  for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
+  return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
+}
+
+/** Files that other users can write and that decide what runs. @throws PegboardError E_CONFIG_WRITABLE if `exposed` */
+function unsafeFiles({ file, modulesDir }: Config, exposed: boolean): string[] {
+  if (file === undefined) return []
+  const lock = lockFile(file)
+  const looked: [string, string | undefined][] = [
+    ['The configuration file', replacedByOthers(file)],
+    ['The lock file', lock === undefined ? undefined : writtenByOthers(lock)],
+    ['The modules folder', modulesDir === undefined ? undefined : writtenByOthers(modulesDir)],
+  ]
+  return looked.flatMap(([what, why]) => {
+    if (why === undefined) return []
+    if (!exposed) return [`${what} is not safe: ${why}.`]
+    throw new PegboardError('E_CONFIG_WRITABLE', `${what} is not safe to serve over HTTP: ${why}.`, {
+      hint: 'To serve it anyway, add --insecure-permissions.',
+    })
+  })
+}
+
+/**
+ * Applies options of the command line. With --frozen, skips servers whose command downloads the latest version of a
+ * package, because that version is not reviewed.
+ */
+export function withFlags(config: Config, args: Args): Config {
+  if (args.values['frozen'] !== true) return config
+  const fetched = Object.entries(config.servers).flatMap(([id, server]) => {
+    const name = server.enabled ? unpinnedPackage(server) : undefined
+    return name === undefined
+      ? []
+      : [{ id, reason: `${server.where} fetches the newest version of ${name}, which --frozen refuses` }]
+  })
+  if (fetched.length === 0) return config
+  const out = new Set(fetched.map(({ id }) => id))
+  const servers = Object.fromEntries(Object.entries(config.servers).filter(([id]) => !out.has(id)))
+  return { ...config, servers, skipped: [...config.skipped, ...fetched] }
+}
+
+/**
+ * A log on stderr.
+ * @param quiet lowest level that is logged without --verbose
+ * @param format default: text on a terminal
+ */
+export function openLog(args: Args, io: Io, quiet: LogLevel, format?: LogSettings['format']): Log {
+  const asText = format === undefined ? io.terminal?.err === true : format === 'text'
+  return createLog(
+    (line) => io.stderr(`${asText ? sentenceOf(line) : line}\n`),
+    args.values['verbose'] === true ? 'debug' : quiet,
+  )
+}
+
+/** `dice.ts:14 total is not defined` for a call that failed by a bug in a drop-in. */
+export function bugOf({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
+  if (message !== 'call' || typeof at !== 'string' || error === undefined) return undefined
+  return `${at} ${(error as { message?: string }).message ?? ''} (${tool}, ${callId})`
+}
+
+/** A log entry as text for people. */
+export function sentenceOf(line: string): string {
+  let entry: Readonly<Record<string, unknown>>
+  try {
+    entry = JSON.parse(line) as Readonly<Record<string, unknown>>
+  } catch {
+    // Not a log entry.
+    return line
+  }
+  const { time: _time, level, scope, message, ...fields } = entry
+  const bug = bugOf(entry)
+  if (bug !== undefined) return toPrintable(`pegboard: ${bug}`)
+  const head = [level, scope, message].filter((part) => part !== undefined && part !== 'info').join(': ')
+  const rest = Object.entries(fields).map(
+    ([name, value]) =>
+      `\n    ${name}: ${typeof value === 'string' ? value.replaceAll('\n', '\n      ') : JSON.stringify(value)}`,
+  )
+  // Text of a server may contain terminal commands.
+  return toPrintable(`pegboard: ${head}${rest.join('')}`)
+}
+
+/** Creates an app without starting it. */
+export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {
+  const { createApp } = await import('../app/app.ts')
+  return createApp(config, { log, env: io.env, ...worldOf(io), ...options })
+}
+
+const worldOf = ({ unwritten, know, beforeDropIns }: Io): Pick<AppOptions, 'unwritten' | 'know' | 'beforeDropIns'> => ({
+  ...(unwritten ? { unwritten } : {}),
+  ...(beforeDropIns ? { beforeDropIns } : {}),
+  ...(know ? { know } : {}),
+})
+
+export interface Session {
+  readonly app: App
+  readonly config: Config
+  /** The local client, with the profile of --profile. */
+  readonly caller: Caller
+  readonly warnings: readonly string[]
+  /** The project's configuration, if it is ignored. */
+  readonly ignored?: string
+}
+
+/**
+ * Starts an app for one command, and stops it afterwards.
+ * @param options.awaited servers to wait for, evaluated again after each change (default all)
+ * @param options.waitS seconds to wait without --wait (default 10, or 60 for a server that may be downloading)
+ * @param options.early called after two seconds if servers are still starting
+ */
+export async function withApp(
+  args: Args,
+  io: Io,
+  use: (session: Session) => number | Promise<number>,
+  options: Pick<AppOptions, 'onModelProgress' | 'everyModule'> & {
+    readonly awaited?: (server: Server, session: Session) => boolean
+    readonly waitS?: number
+    readonly early?: (session: Session) => void
+  } = {},
+): Promise<number> {
+  const { awaited = () => true, waitS, early, ...appOptions } = options
+  const waitMs = readInteger(args, 'wait', 0, 600, waitS ?? 10) * 1_000
+  const { config, warnings, ignored } = await openConfig(args, io)
+  const caller = { ...localCaller, profile: profileFor(args, config) }
+  const app = await openApp(config, openLog(args, io, 'error', config.log.format), io, {
+    connectDelayMs: { cold: 0, known: 0 },
+    ...(args.values['frozen'] === true ? { frozen: true } : {}),
+    ...appOptions,
+  })
+  try {
+    await app.start()
+    for (const failed of app.failed()) io.stderr(`pegboard: warning: not loaded: ${failureLine(failed)}\n`)
+    const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
+    const wanted = (server: Server): boolean => awaited(server, session)
+    const momentMs = Math.min(waitMs, MOMENT_MS)
+    await app.settled(momentMs, wanted)
+    // A short rest of the wait needs no message.
+    const waiting = waitMs >= 2 * MOMENT_MS && findWaiting(app, wanted).length > 0
+    if (waiting) early?.(session)
+    const stop = waiting ? showProgress(app, wanted, io) : () => undefined
+    await app.settled(waitMs - momentMs, wanted).finally(stop)
+    if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, wanted, io)
+    for (const one of app.upstreams.status())
+      if (one.pending && one.tools === 0 && wanted(one))
+        io.stderr(`pegboard: warning: ${describeLateServer(one)}; to wait longer: --wait ${LONG_WAIT_S}\n`)
+    return await use(session)
+  } finally {
+    await app.stop()
+  }
+}
+
+const findWaiting = (app: App, wanted: (server: Server) => boolean): UpstreamStatus[] =>
+  app.upstreams.status().filter((one) => one.pending && wanted(one))
+
+/** Reports the servers that are starting, and the result of each. @returns stops reporting */
+function showProgress(app: App, wanted: (server: Server) => boolean, io: Io): () => void {
+  const startedAt = Date.now()
+  const missing = new Set(findWaiting(app, wanted).map(({ module }) => module))
+  const live = io.terminal?.err === true
+  const names = (): string => [...missing].join(', ')
+  const tell = (line: string): void => io.stderr(`${live ? ERASE : ''}pegboard: ${line}\n`)
+  const redraw = (): void => {
+    if (live && missing.size > 0)
+      io.stderr(`${ERASE}pegboard: waiting for ${names()} (${Math.round((Date.now() - startedAt) / 1_000)} s)`)
+  }
+  const look = (): void => {
+    for (const { module, pending, tools, state, detail, reason } of app.upstreams.status()) {
+      if (pending || !missing.delete(module)) continue
+      tell(state === 'failing' ? `${module} failed: ${detail ?? reason}` : `${module} has ${tools} tools`)
+    }
+    redraw()
+  }
+  if (live) redraw()
+  else tell(`waiting for ${names()}`)
+  const timer = setInterval(look, 1_000)
+  return () => {
+    clearInterval(timer)
+    look()
+    if (live) io.stderr(ERASE)
+  }
+}
+
+/** Waits longer for servers that may be downloading, because stopping them would repeat the download. */
+async function waitForDownloads({ app, config }: Session, wanted: (server: Server) => boolean, io: Io): Promise<void> {
+  // A server with a reason is not downloading.
+  const installs = ({ id, tools, reason }: UpstreamStatus): boolean => {
+    const settings = config.servers[id]
+    return tools === 0 && reason === undefined && settings !== undefined && mayInstall(settings)
+  }
+  const slow = app.upstreams.status().filter((one) => one.pending && installs(one) && wanted(one))
+  if (slow.length === 0) return
+  const names = slow.map(({ module }) => module).join(', ')
+  io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, which may still be downloading\n`)
+  const still = (one: Server): boolean => slow.some(({ id }) => id === one.id) && wanted(one)
+  const stop = showProgress(app, still, io)
+  await app.settled(INSTALL_WAIT_MS, still).finally(stop)
+}
+
+/** Warns of servers that run the latest version of a package; undefined if there is none. */
+export function unpinnedWarning({ servers }: Config): string | undefined {
+  const names = Object.values(servers).flatMap((server) => {
+    const name = server.enabled ? unpinnedPackage(server) : undefined
+    return name === undefined ? [] : [`${server.where} (${name})`]
+  })
+  if (names.length === 0) return undefined
+  return `These servers fetch the newest version of a package when they start: ${names.join(', ')}. To run a fixed version, write name@1.2.3.`
+}
+
+const describeLateServer = ({ module, detail, reason, ...one }: UpstreamStatus): string =>
+  reason === undefined ? `${module} ${describeStarting(one)}` : `${module}: ${detail ?? reason}`
+
+/** State of a server that has not answered yet and gave no reason. */
+export const describeStarting = ({ transport, installs }: Pick<UpstreamStatus, 'transport' | 'installs'>): string =>
+  transport !== 'stdio'
+    ? 'has not answered yet'
+    : installs
+      ? 'is still starting, and may still be downloading'
+      : 'is still starting'
+
+/** The profile of --profile. @throws UsageError */
+export function profileFor(args: Args, { profiles }: Config): string {
+  const name = readOption(args, 'profile') ?? DEFAULT_PROFILE
+  if (name === DEFAULT_PROFILE || Object.hasOwn(profiles, name)) return name
+  const known = Object.keys(profiles)
+  throw new UsageError(
+    `there is no profile "${name}"; ${known.length > 0 ? `the configuration has ${known.join(', ')}` : 'the configuration has none'}`,
+  )
+}

@@ -1,0 +1,184 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import variant from '@jitl/quickjs-singlefile-cjs-release-sync'
+import { newQuickJSWASMModuleFromVariant, type QuickJSContext, type QuickJSHandle } from 'quickjs-emscripten-core'
+import { stripTypes } from '../loader/strip-types.ts'
+
+/** What the thread is started with. */
+export interface ScriptOrder {
+  /** The body of an async function in JavaScript or TypeScript. */
+  readonly source: string
+  /** Milliseconds that the script may compute. Waiting for calls does not count. */
+  readonly computeMs: number
+  readonly memoryBytes: number
+  /** Maximum length of the returned JSON, and of everything that is printed. */
+  readonly maxChars: { readonly result: number; readonly printed: number }
+}
+
+/** What the thread sends. Values are JSON. */
+export type ScriptMessage =
+  | { readonly kind: 'call'; readonly id: number; readonly name: string; readonly params: string }
+  | { readonly kind: 'print'; readonly text: string }
+  | { readonly kind: 'returned'; readonly value: string }
+  | { readonly kind: 'failed'; readonly message: string; readonly line: number }
+
+/** What the thread receives: the result of a call as JSON, or its error. */
+export type ScriptAnswer =
+  | { readonly id: number; readonly value: string }
+  | { readonly id: number; readonly error: { readonly code: string; readonly message: string } }
+
+/** The same line as the first of the script, so that errors name the script's own lines. */
+const BEFORE = '(async () => { '
+const AFTER = '\n})'
+const STACK_BYTES = 256 * 1024
+
+/**
+ * Runs first in every sandbox. A name that code reads from `tools` is looked up only when it is called, so that the
+ * tools need not be known here.
+ */
+const PRELUDE = `((send, print, returned, failed) => {
+  const { parse, stringify } = JSON
+  const waiting = new Map()
+  let last = 0
+  const call = (name, params = {}) => {
+    const text = stringify(params)
+    const { stack } = new Error()
+    return new Promise((resolve, reject) => {
+      waiting.set(++last, { resolve, reject, stack })
+      send(last, name, text === undefined ? '{}' : text)
+    })
+  }
+  const isName = (name) => typeof name === 'string' && name !== 'then' && name !== 'toJSON'
+  const named = (get) => new Proxy(Object.freeze(Object.create(null)), { get: (_, name) => (isName(name) ? get(name) : undefined) })
+  const show = (value) => {
+    if (typeof value === 'string') return value
+    if (value instanceof Error) return String(value)
+    try { return stringify(value) ?? String(value) } catch { return String(value) }
+  }
+  const log = (...values) => print(values.map(show).join(' '))
+  const define = (name, value) => Object.defineProperty(globalThis, name, { value })
+  define('tools', named((owner) => named((tool) => (params) => call(owner + '.' + tool, params))))
+  define('search', async (query, options) => (await call('search', { query, ...options, format: 'json' })).tools)
+  define('console', Object.freeze({ log, info: log, warn: log, error: log, debug: log }))
+  return {
+    answer(id, value, code, message) {
+      const { resolve, reject, stack } = waiting.get(id)
+      waiting.delete(id)
+      if (code === undefined) resolve(parse(value))
+      else reject(Object.assign(new Error(message), { name: 'ToolError', code, stack }))
+    },
+    run(main) {
+      main().then((value) => {
+        const text = stringify(value)
+        returned(text === undefined ? 'null' : text)
+      }).catch((error) => {
+        const isError = error instanceof Error
+        failed(isError ? String(error) : 'threw ' + show(error), isError ? String(error.stack) : '')
+      })
+    },
+  }
+})`
+
+// Runs only as a thread; importing its types elsewhere must not start it.
+if (parentPort) void serve(parentPort, workerData as ScriptOrder)
+
+async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): Promise<void> {
+  const post = (message: ScriptMessage): void => port.postMessage(message)
+  let receive = (_: ScriptAnswer): void => undefined
+  // Keeps the thread until it is terminated, because a message sent just before its end may be lost.
+  port.on('message', (answer: ScriptAnswer) => receive(answer))
+  let source: string
+  try {
+    source = await stripTypes(BEFORE + order.source + AFTER)
+  } catch (error) {
+    const { message, line = 0 } = error as { readonly message: string; readonly line?: number }
+    return post({ kind: 'failed', message: `SyntaxError: ${message}`, line })
+  }
+  const quickjs = await newQuickJSWASMModuleFromVariant(variant.default)
+  const runtime = quickjs.newRuntime({ memoryLimitBytes: order.memoryBytes, maxStackSizeBytes: STACK_BYTES })
+  const vm = runtime.newContext()
+  let computed = 0
+  let since = performance.now()
+  let interrupted = false
+  runtime.setInterruptHandler(() => {
+    interrupted ||= computed + performance.now() - since > order.computeMs
+    return interrupted
+  })
+
+  let open = 0
+  let over = false
+  let printed = 0
+  const end = (message: ScriptMessage): void => {
+    if (over) return
+    over = true
+    post(message)
+  }
+  const fail = (message: string, line = 0): void =>
+    end({ kind: 'failed', line, message: interrupted ? `it computed longer than ${order.computeMs} ms` : message })
+  /** Lets the script compute until it waits for calls or has ended. */
+  const compute = (work: () => ReturnType<QuickJSContext['evalCode']>): void => {
+    since = performance.now()
+    const failed = [work().error, runtime.executePendingJobs().error]
+    computed += performance.now() - since
+    for (const error of failed) {
+      if (!error) continue
+      const { name, message, stack } = errorOf(vm, error)
+      fail(`${name}: ${message}`, lineOf(stack))
+    }
+    if (open === 0 && !over) fail('it waits for something that cannot happen')
+  }
+
+  const text = (handle: QuickJSHandle | undefined): string => (handle === undefined ? '' : vm.getString(handle))
+  const functions = {
+    send: vm.newFunction('send', (id, name, params) => {
+      open++
+      post({ kind: 'call', id: vm.getNumber(id), name: text(name), params: text(params) })
+    }),
+    print: vm.newFunction('print', (line) => {
+      const { printed: most } = order.maxChars
+      if (printed > most) return
+      const shown = text(line)
+      const kept = shown.slice(0, most - printed)
+      printed += shown.length + 1
+      post({ kind: 'print', text: printed > most ? `${kept}… (more was printed than is kept)` : kept })
+    }),
+    returned: vm.newFunction('returned', (value) => {
+      const json = text(value)
+      const most = order.maxChars.result
+      if (json.length > most) fail(`it returned ${json.length} characters of JSON; return at most ${most}`)
+      else end({ kind: 'returned', value: json })
+    }),
+    failed: vm.newFunction('failed', (message, stack) => fail(text(message), lineOf(text(stack)))),
+  }
+  const prelude = vm.unwrapResult(vm.evalCode(PRELUDE, 'pegboard'))
+  const { send, print, returned, failed } = functions
+  const inside = vm.unwrapResult(vm.callFunction(prelude, vm.undefined, send, print, returned, failed))
+  const answer = vm.getProp(inside, 'answer')
+  const run = vm.getProp(inside, 'run')
+
+  receive = (given) => {
+    open--
+    const failure = 'error' in given ? given.error : undefined
+    const values = [
+      vm.newNumber(given.id),
+      'value' in given ? vm.newString(given.value) : vm.undefined,
+      failure ? vm.newString(failure.code) : vm.undefined,
+      failure ? vm.newString(failure.message) : vm.undefined,
+    ]
+    compute(() => vm.callFunction(answer, vm.undefined, ...values))
+    for (const value of values) value.dispose()
+  }
+  compute(() => {
+    const main = vm.evalCode(source, 'script')
+    return main.error ? main : vm.callFunction(run, vm.undefined, main.value)
+  })
+}
+
+function errorOf(vm: QuickJSContext, handle: QuickJSHandle): { name: string; message: string; stack: string } {
+  const dumped: unknown = vm.dump(handle)
+  if (typeof dumped !== 'object' || dumped === null) return { name: 'Error', message: String(dumped), stack: '' }
+  const { name = 'Error', message = '', stack = '' } = dumped as Readonly<Record<string, unknown>>
+  return { name: String(name), message: String(message), stack: String(stack) }
+}
+
+/** The line of the script where it failed, 0 if unknown. */
+const lineOf = (stack: string): number => Number(/\bscript:(\d+)/.exec(stack)?.[1] ?? 0)

@@ -1,0 +1,148 @@
+import type { z } from 'zod'
+import { PegboardError } from '../core/errors.ts'
+import { describeSettingError } from '../core/setting-error.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { configJsonSchema, fileSchema, knownKeys } from './config-schema.ts'
+import type { Filled } from './variables.ts'
+
+/** Collects all problems of a configuration file, with their lines, to report them together. */
+export interface Problems {
+  add(path: readonly string[], what: string): void
+  /** Reports a `${…}` that has no value. */
+  unset(path: readonly string[], what: string): void
+  /**
+   * Checks the root keys. Unknown keys are dropped with a warning in a file of another client; in Pegboard's own file
+   * `check` reports them.
+   */
+  ownKeys(root: Readonly<Record<string, unknown>>, warnings: string[]): Record<string, unknown>
+  /**
+   * Validates `value`. Adds problems and returns undefined if it is invalid. `more` is validated with it, but its
+   * variables are not replaced.
+   */
+  check<S extends z.ZodType>(
+    schema: S,
+    filled: Filled,
+    more: Readonly<Record<string, unknown>>,
+  ): z.output<S> | undefined
+  /** @throws PegboardError E_CONFIG_INVALID with every problem */
+  throwIfAny(): void
+}
+
+// Keys that other clients have too. A file that has only these was written for another client.
+const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
+
+/** Compiling a validator takes longer than one check. */
+const QUICK = { jitless: true } as const
+
+export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
+  const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
+  const told = new Set<string>()
+  let unset = 0
+  // Created for the first problem, because it slows down the start.
+  let json: Record<string, unknown> | undefined
+  const keysAt = (path: readonly string[]): readonly string[] => {
+    json ??= configJsonSchema()
+    return knownKeys(json, path) ?? []
+  }
+
+  const add = (path: readonly string[], text: string): void => {
+    let line: number | undefined
+    for (let end = path.length; end > 0 && line === undefined; end--) line = lines.get(path.slice(0, end).join('.'))
+    found.push({ line, text })
+    told.add(path.join('.'))
+  }
+
+  return {
+    add,
+    unset(path, what) {
+      add(path, what)
+      unset++
+    },
+    ownKeys(root, warnings) {
+      const keys = Object.keys(root)
+      const known = Object.keys(fileSchema.shape)
+      const foreign =
+        ('mcpServers' in root || 'servers' in root) && !keys.some((key) => known.includes(key) && !SHARED.has(key))
+      if (!foreign) return { ...root }
+      // Keys that are nearly ours are kept, so that they are reported as misspelled.
+      const dropped = keys.filter(
+        (key) => !known.includes(key) && findNearest(key, known, Math.min(2, Math.floor(key.length / 3))).length === 0,
+      )
+      if (dropped.length > 0) warnings.push(`Ignored unknown keys: ${dropped.join(', ')}.`)
+      return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
+    },
+    check(schema, filled, more) {
+      const given = Object.entries(more).filter(([, value]) => value !== undefined)
+      const value = { ...(filled.value as object), ...Object.fromEntries(given) }
+      let result = schema.safeParse(value, QUICK)
+      if (!result.success && convertVariables(value, result.error.issues, filled.whole))
+        result = schema.safeParse(value, QUICK)
+      if (result.success) return result.data
+      for (const issue of result.error.issues) {
+        const path = issue.path.map(String)
+        // The variable was reported already; its missing value is no second problem.
+        if (told.has(path.join('.'))) continue
+        if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${describeSettingError(issue, value)}`)
+        else for (const key of issue.keys) add([...path, key], unknownKey(path, key, keysAt(path)))
+      }
+      return undefined
+    },
+    throwIfAny() {
+      const [first] = found
+      if (!first) return
+      const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
+      const said = ({ line, text }: (typeof found)[number]): string =>
+        line === undefined ? text : `line ${line}: ${text}`
+      if (sorted.length === 1)
+        throw new PegboardError(
+          'E_CONFIG_INVALID',
+          `${shown}, ${said(first)}`,
+          unset > 0 ? { hint: 'Set the variable, or remove the reference to it.' } : {},
+        )
+      const list = sorted.map((problem) => `\n  ${said(problem)}`).join('')
+      throw new PegboardError('E_CONFIG_INVALID', `${shown} has ${sorted.length} problems:${list}\n`, {
+        hint: [
+          ...(unset < found.length ? ['Correct the named keys'] : []),
+          ...(unset > 0 ? ['Set the named variables, or remove the references to them'] : []),
+        ]
+          .join('. ')
+          .concat('.'),
+      })
+    },
+  }
+}
+
+function unknownKey(path: readonly string[], key: string, known: readonly string[]): string {
+  const full = [...path, key].join('.')
+  const [near] = findNearest(key, known, Math.max(2, Math.floor(key.length / 3)))
+  if (near) return `unknown key "${full}"; did you mean "${near}"?`
+  // Each module has its own settings; the keys around them are ours.
+  if (path[0] === 'modules' && path.length === 2)
+    return `unknown key "${full}"; options of the module itself are in ${path.join('.')}.config`
+  return known.length > 0
+    ? `unknown key "${full}"; there is ${known.filter((one) => one !== '$schema').join(', ')}`
+    : `unknown key "${full}"`
+}
+
+/**
+ * Converts variables to numbers and booleans, as in `"port": "${PORT}"`. Only strings that consist of one variable are
+ * converted. Changes `value`, which is a copy.
+ * @returns true if anything was converted
+ */
+function convertVariables(value: object, issues: readonly z.core.$ZodIssue[], whole: ReadonlySet<string>): boolean {
+  let converted = false
+  for (const issue of issues) {
+    const path = issue.path.map(String)
+    if (issue.code !== 'invalid_type' || !whole.has(path.join('.'))) continue
+    const last = path.pop() as string
+    const holder = path.reduce((at, key) => at[key] as Record<string, unknown>, value as Record<string, unknown>)
+    const text = String(holder[last]).trim()
+    const boolean = issue.expected === 'boolean' && /^(true|false)$/i.test(text)
+    const number =
+      (issue.expected === 'number' || issue.expected === 'int') && text !== '' && Number.isFinite(Number(text))
+    if (!boolean && !number) continue
+    holder[last] = boolean ? text.toLowerCase() === 'true' : Number(text)
+    converted = true
+  }
+  return converted
+}

@@ -1,0 +1,309 @@
+import { readFile } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import type { z } from 'zod'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { assertRegularFile } from '../core/regular-file.ts'
+import type { ExecutionSettings } from '../exec/execution-options.ts'
+import type { AuditSettings, LogSettings, TelemetrySettings } from '../observe/telemetry-options.ts'
+import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
+import type { SearchSettings } from '../search/search-options.ts'
+import type { ServerSettings } from '../server/server-options.ts'
+import type { ServicesSettings } from '../services/services-options.ts'
+import type { StateSettings } from '../state/state-options.ts'
+import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
+import type { ClientSettings } from '../view/client-options.ts'
+import type { ExposureSettings } from '../view/exposure-options.ts'
+import { createProblems } from './config-problems.ts'
+import {
+  type FileSettings,
+  fileSchema,
+  type LoaderSettings,
+  type ModuleSettings,
+  moduleOptions,
+  type ToolSettings,
+} from './config-schema.ts'
+import { JsoncError, parseJsonc } from './jsonc.ts'
+import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
+import { type ProfileSettings, placeServers, tokenProblems } from './profile-settings.ts'
+import { asBlock, readServers, type SkippedServer } from './read-servers.ts'
+import { redactSettings } from './redact-settings.ts'
+import { withNamed, withToolSettings } from './tool-settings.ts'
+import { fillVariables, type Sources } from './variables.ts'
+
+/** The complete configuration: with defaults, values of variables and absolute paths. */
+export interface Config {
+  /** The configuration file; undefined without one. */
+  readonly file: string | undefined
+  readonly server: ServerSettings
+  /** Folder of drop-in modules; undefined without a configuration file. */
+  readonly modulesDir: string | undefined
+  readonly autoload: boolean
+  readonly modules: Readonly<Record<string, ModuleSettings>>
+  /** `mcpServers` by id, including those with `enabled: false`. */
+  readonly servers: Readonly<Record<string, UpstreamSettings>>
+  /** Server entries that cannot be used. They do not affect the rest. */
+  readonly skipped: readonly SkippedServer[]
+  /** `openapi` by id, including those with `enabled: false`. */
+  readonly openapi: Readonly<Record<string, ApiSettings>>
+  /**
+   * Why `services.llm`, `modules.<id>` or `openapi.<id>` are left out. Names keys and variables, never their values.
+   */
+  readonly missing: Readonly<Record<string, string>>
+  readonly search: SearchSettings
+  readonly exposure: ExposureSettings
+  readonly textTools: FileSettings['textTools']
+  readonly policy: FileSettings['policy']
+  readonly execution: ExecutionSettings
+  /** Paths are absolute. */
+  readonly audit: AuditSettings
+  readonly log: LogSettings
+  readonly telemetry: TelemetrySettings
+  /** Values of variables in places of credentials. */
+  readonly secrets: readonly string[]
+  readonly tools: Readonly<Record<string, ToolSettings>>
+  /** By name. Callers without a profile use `default`, which may be missing here. */
+  readonly profiles: Readonly<Record<string, ProfileSettings>>
+  /** By name or pattern, merged with the built-in data. */
+  readonly clients: ClientSettings
+  readonly dirs: Dirs
+  readonly loader: LoaderSettings
+  readonly state: StateSettings
+  readonly services: ServicesSettings
+  /** The configuration without secrets, which tools may read. */
+  published(): Readonly<Record<string, unknown>>
+}
+
+export interface Loaded {
+  readonly config: Config
+  /** Sentences for the operator about what was ignored or left out. */
+  readonly warnings: readonly string[]
+  /** The text of the file. */
+  readonly text?: string
+}
+
+const MEGA = 1_000_000
+/** Longer texts could overflow the stack of the parser. */
+const MAX_CHARS = 4 * MEGA
+
+/**
+ * Reads the configuration. Without `file` it has only defaults: no file of the working directory is used.
+ * @throws PegboardError E_CONFIG_MISSING, E_CONFIG_SYNTAX (with line and column), E_CONFIG_INVALID (with every problem)
+ */
+export async function loadConfig(machine: Machine, file?: string): Promise<Loaded> {
+  if (file === undefined) return readConfig('{}', undefined, machine)
+  const path = pathFrom(machine.cwd, file, machine)
+  return readConfig(await readText(path, file), path, machine)
+}
+
+async function readText(path: string, asGiven: string): Promise<string> {
+  try {
+    assertRegularFile(path)
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    const what =
+      code === 'ENOENT'
+        ? 'does not exist'
+        : code === 'EISDIR'
+          ? 'is a folder'
+          : code === 'ENOTREG'
+            ? 'is not a regular file'
+            : `cannot be read (${code ?? messageOf(error)})`
+    throw new PegboardError('E_CONFIG_MISSING', `The configuration file ${asGiven} ${what}.`, { cause: error })
+  }
+}
+
+/** As `loadConfig`, for the text of a file. @param file absolute path; undefined without a file */
+export function readConfig(text: string, file: string | undefined, machine: Machine): Loaded {
+  const shown = file === undefined ? 'The configuration' : basename(file)
+  if (text.length > MAX_CHARS)
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${shown} has ${Math.ceil(text.length / MEGA)} million characters; the limit is ${MAX_CHARS / MEGA} million.`,
+      { hint: 'Move long texts to separate files.' },
+    )
+  const base = file === undefined ? machine.cwd : dirname(file)
+  const { value, lines } = parse(text, shown)
+  const problems = createProblems(shown, lines)
+  const warnings: string[] = []
+
+  const { $schema: _editors, mcpServers, servers, ...rest } = problems.ownKeys(value, warnings)
+  const sources = sourcesFor(machine, base, rest['inputs'])
+  const { inputs: _answered, ...given } = rest
+  const { own, servers: theirs } = withoutServers(given)
+  const placed = placeServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
+  const filled = fillVariables(own, sources)
+  const missing: Record<string, string> = {}
+  for (const { path, variable } of filled.unset) {
+    const [section, id] = path
+    const what = `${path.join('.')} needs the environment variable ${variable}, which is not set`
+    const kind = section === 'modules' ? 'module' : section === 'openapi' ? 'API' : undefined
+    if (section === 'services' && id === 'llm') {
+      missing['services.llm'] ??= what
+      warnings.push(`${what}; the language model is ignored.`)
+    } else if (kind === undefined || id === undefined) problems.unset(path, what)
+    else if (isEnabled(own[section ?? ''], id)) {
+      missing[`${section}.${id}`] ??= what
+      warnings.push(`${what}; the ${kind} is ignored.`)
+    }
+  }
+  if (missing['services.llm'] !== undefined) {
+    const { services } = filled.value as { services: { llm?: unknown } }
+    delete services.llm
+  }
+  const settings = problems.check(fileSchema, filled, { mcpServers, servers })
+  if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
+  const read = readServers(
+    { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
+    sources,
+    base,
+    machine,
+    file,
+    placed.where,
+  )
+  problems.throwIfAny()
+  return {
+    config: assemble(settings as FileSettings, {
+      ...{ file, base, machine, missing, read, names: placed.names },
+      secrets: [...new Set([...filled.secrets, ...read.secrets])],
+      written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
+    }),
+    warnings: [...warnings, ...read.warnings],
+    ...(file === undefined ? {} : { text }),
+  }
+}
+
+function parse(text: string, shown: string): { value: Record<string, unknown>; lines: ReadonlyMap<string, number> } {
+  try {
+    const { value, lines } = parseJsonc(text)
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new JsoncError('the configuration must be an object: { … }', 1, 1)
+    return { value: value as Record<string, unknown>, lines }
+  } catch (error) {
+    if (!(error instanceof JsoncError)) throw error
+    throw new PegboardError(
+      'E_CONFIG_SYNTAX',
+      `${shown} is not valid JSON at line ${error.line}, column ${error.column}: ${error.message}.`,
+    )
+  }
+}
+
+function sourcesFor(machine: Machine, base: string, inputs: unknown): Sources {
+  // These files of other clients lie in a folder of their workspace.
+  const workspaceFolder = ['.vscode', '.cursor'].includes(basename(base)) ? dirname(base) : base
+  const entries = Array.isArray(inputs) ? (inputs as ReadonlyArray<Record<string, unknown> | null>) : []
+  return {
+    env: machine.env,
+    inputs: new Map(
+      entries.map((entry) => [
+        String(entry?.['id']),
+        typeof entry?.['default'] === 'string' ? entry['default'] : undefined,
+      ]),
+    ),
+    folders: {
+      workspaceFolder,
+      workspaceFolderBasename: basename(workspaceFolder),
+      userHome: pathFrom(base, '~', machine),
+    },
+  }
+}
+
+function isEnabled(modules: unknown, id: string): boolean {
+  return (modules as Record<string, { enabled?: unknown } | null>)[id]?.enabled !== false
+}
+
+/** Separates the profiles from their servers, which are validated one by one. */
+function withoutServers(root: Readonly<Record<string, unknown>>): {
+  readonly own: Readonly<Record<string, unknown>>
+  readonly servers: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+} {
+  if (!isRecord(root['profiles'])) return { own: root, servers: {} }
+  const servers: Record<string, Readonly<Record<string, unknown>>> = {}
+  const profiles = Object.entries(root['profiles']).map(([id, profile]) => {
+    if (!isRecord(profile) || !isRecord(profile['mcpServers'])) return [id, profile]
+    const { mcpServers, ...rest } = profile
+    servers[id] = mcpServers
+    return [id, rest]
+  })
+  return { own: { ...root, profiles: Object.fromEntries(profiles) }, servers }
+}
+
+interface Parts {
+  readonly file: string | undefined
+  readonly base: string
+  readonly machine: Machine
+  readonly missing: Readonly<Record<string, string>>
+  readonly read: ReturnType<typeof readServers>
+  readonly secrets: readonly string[]
+  /** Names of the profiles' own servers, by profile. */
+  readonly names: Readonly<Record<string, Readonly<Record<string, string>>>>
+  /** The file before variables were replaced. */
+  readonly written: Readonly<Record<string, unknown>>
+}
+
+function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
+  const { file, base, machine, missing, read, names, written } = parts
+  const fallback = defaultDirs(machine, base)
+  const dir = (path: string | undefined, other: string): string =>
+    path === undefined ? other : pathFrom(base, path, machine)
+  const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
+  const { cacheDir } = settings.search.embedderOptions
+  const told = withToolSettings(withNamed(settings.modules), tools, written['tools'], () => moduleOptions.parse({}))
+  const modules = Object.entries(told).map(([id, entry]) => [
+    id,
+    Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
+  ])
+  const apis = Object.entries(settings.openapi).map(([id, entry]) => {
+    const read = readApi(id, entry, (path) => pathFrom(base, path, machine))
+    return [id, Object.hasOwn(missing, `openapi.${id}`) ? { ...read, enabled: false } : read]
+  })
+  const config: Omit<Config, 'published'> = {
+    file,
+    server,
+    modulesDir: file === undefined ? undefined : resolve(pathFrom(base, settings.modulesDir, machine)),
+    autoload,
+    modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,
+    servers: read.servers,
+    skipped: read.skipped,
+    openapi: Object.fromEntries(apis) as Record<string, ApiSettings>,
+    missing,
+    search: {
+      ...settings.search,
+      embedderOptions: {
+        ...settings.search.embedderOptions,
+        ...(cacheDir === undefined ? {} : { cacheDir: pathFrom(base, cacheDir, machine) }),
+      },
+    },
+    exposure,
+    textTools: settings.textTools,
+    policy,
+    execution,
+    audit: {
+      ...settings.audit,
+      ...(settings.audit.file === undefined ? {} : { file: pathFrom(base, settings.audit.file, machine) }),
+    },
+    log: settings.log,
+    telemetry: settings.telemetry,
+    secrets: parts.secrets,
+    tools,
+    profiles: Object.fromEntries(
+      Object.entries(settings.profiles).map(([id, { mcpServers: _own, ...profile }]) => [
+        id,
+        { ...profile, servers: names[id] ?? {} },
+      ]),
+    ),
+    clients,
+    dirs: {
+      state: dir(settings.dirs.state, fallback.state),
+      cache: dir(settings.dirs.cache, fallback.cache),
+      workspace: dir(settings.dirs.workspace, fallback.workspace),
+    },
+    loader,
+    state: settings.state,
+    services,
+  }
+  const { file: _file, skipped: _skipped, missing: _missing, servers, ...rest } = config
+  const published = () => redactSettings({ ...rest, mcpServers: servers }, written) as Readonly<Record<string, unknown>>
+  return { ...config, published }
+}

@@ -1,0 +1,67 @@
+import { homedir } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** The environment that the configuration depends on; tests pass their own. */
+export interface Machine {
+  readonly env: Environment
+  /** Base of relative paths on the command line. */
+  readonly cwd: string
+  readonly platform?: NodeJS.Platform
+  readonly home?: string
+  /** Absolute path of the running script. A server that starts the same program is left out. */
+  readonly self?: string
+}
+
+/** The environment of this process. */
+export const thisMachine = (): Machine => ({ env: process.env, cwd: process.cwd() })
+
+/** Absolute paths of the folders that Pegboard uses. */
+export interface Dirs {
+  /** Data that must survive a restart. */
+  readonly state: string
+  /** Data that may be deleted. */
+  readonly cache: string
+  /** Where tools work; base of relative paths of modules. */
+  readonly workspace: string
+}
+
+export const homeOf = (machine: Machine): string => machine.home ?? homedir()
+
+/** Makes a path absolute: `~` is the home folder, other paths are relative to `from`. */
+export function pathFrom(from: string, path: string, machine: Machine): string {
+  if (path === '~') return homeOf(machine)
+  if (path.startsWith('~/') || path.startsWith('~\\')) return join(homeOf(machine), path.slice(2))
+  return isAbsolute(path) ? path : resolve(from, path)
+}
+
+/**
+ * Default folders: PEGBOARD_STATE_DIR, else those of the platform (XDG on Linux, Library on macOS, LOCALAPPDATA on
+ * Windows).
+ * @param base folder of the configuration file, or the working directory without one
+ */
+export function defaultDirs(machine: Machine, base: string): Dirs {
+  const { env } = machine
+  const platform = machine.platform ?? process.platform
+  const own = env['PEGBOARD_STATE_DIR']
+  if (own) return { state: resolve(machine.cwd, own), cache: resolve(machine.cwd, own, 'cache'), workspace: base }
+  const home = homeOf(machine)
+  if (platform === 'win32') {
+    const local = env['LOCALAPPDATA'] || join(home, 'AppData', 'Local')
+    return { state: join(local, 'pegboard'), cache: join(local, 'pegboard', 'cache'), workspace: base }
+  }
+  if (platform === 'darwin') {
+    const library = join(home, 'Library')
+    return {
+      state: join(library, 'Application Support', 'pegboard'),
+      cache: join(library, 'Caches', 'pegboard'),
+      workspace: base,
+    }
+  }
+  return {
+    state: join(env['XDG_STATE_HOME'] || join(home, '.local', 'state'), 'pegboard'),
+    cache: join(env['XDG_CACHE_HOME'] || join(home, '.cache'), 'pegboard'),
+    workspace: base,
+  }
+}

@@ -1,0 +1,147 @@
+import { realpathSync } from 'node:fs'
+import { basename } from 'node:path'
+import { isPegboardError } from '../core/errors.ts'
+import { isLockedApi } from '../openapi/openapi-options.ts'
+import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
+import { type Machine, pathFrom } from './machine.ts'
+import { escapedName, findLookalikePairs, oddName } from './server-names.ts'
+import { fillVariables, type Sources } from './variables.ts'
+
+/** A server entry that cannot be used. The reason names keys and variables, never their values. */
+export interface SkippedServer {
+  readonly id: string
+  readonly reason: string
+  /** The entry starts Pegboard itself, so nothing is missing. */
+  readonly self?: true
+}
+
+export interface ReadServers {
+  readonly servers: Readonly<Record<string, ServerSettings>>
+  readonly skipped: readonly SkippedServer[]
+  readonly warnings: readonly string[]
+  /** Values of variables in places of credentials. */
+  readonly secrets: readonly string[]
+}
+
+type Block = Readonly<Record<string, unknown>>
+
+/** Reads each server entry. One that cannot be used is left out with a warning. */
+export function readServers(
+  blocks: { readonly mcpServers: unknown; readonly servers: unknown },
+  sources: Sources,
+  base: string,
+  machine: Machine,
+  file?: string,
+  /** Paths of the profiles' servers in the file. Their URLs may come from others, so they must be public. */
+  own: ReadonlyMap<string, string> = new Map(),
+): ReadServers {
+  const servers: Record<string, ServerSettings> = {}
+  const skipped: SkippedServer[] = []
+  const warnings: string[] = []
+  const secrets: string[] = []
+  const skip = (id: string, reason: string, self?: true): void => {
+    skipped.push({ id, reason, ...(self && { self }) })
+    warnings.push(`${reason}; the server is ignored.`)
+  }
+
+  const entries: Array<readonly [key: string, id: string, raw: unknown]> = []
+  for (const [id, raw] of Object.entries(asBlock(blocks.mcpServers))) entries.push(['mcpServers', id, raw])
+  for (const [id, raw] of Object.entries(asBlock(blocks.servers))) {
+    if (id in asBlock(blocks.mcpServers)) warnings.push(`servers.${id} is ignored: mcpServers.${id} is there too.`)
+    else entries.push(['servers', id, raw])
+  }
+
+  for (const [key, id, raw] of entries) {
+    const where = own.get(id) ?? `${key}.${id}`
+    if (isLockedApi(id)) {
+      skip(id, `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`)
+      continue
+    }
+    const odd = oddName(id)
+    if (odd !== undefined) {
+      skip(id, `${where.replaceAll(id, () => escapedName(id))} has a name that ${odd}; rename it`)
+      continue
+    }
+    const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
+    secrets.push(...filled.secrets)
+    const [unset] = filled.unset
+    if (unset && !isOff(raw)) {
+      skip(id, `${unset.path.join('.')} needs the environment variable ${unset.variable}, which is not set`)
+      continue
+    }
+    try {
+      const parsed = parseServer(id, filled.value, { where, ...(own.has(id) && { allowPrivate: false }) })
+      const settings = resolvePaths(parsed.settings, base, machine)
+      if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine)) {
+        skip(id, `${where} starts Pegboard with this same file, so each Pegboard would start another`, true)
+        continue
+      }
+      servers[id] = settings
+      warnings.push(...parsed.warnings)
+    } catch (error) {
+      if (!isPegboardError(error)) throw error
+      skip(id, error.message.replace(/\.$/, ''))
+    }
+  }
+  for (const [one, other] of findLookalikePairs(Object.keys(servers)))
+    warnings.push(
+      `The servers "${one}" and "${other}" have names that look the same. Rules and people may take one for the other: rename one.`,
+    )
+  return { servers, skipped, warnings, secrets }
+}
+
+export const asBlock = (value: unknown): Block =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Block) : {}
+
+const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
+
+/** True if an entry starts Pegboard with the same configuration. Files of other clients often contain Pegboard. */
+function isSelf(target: ServerSettings['target'], file: string, machine: Machine): boolean {
+  if (target.kind !== 'stdio' || !target.args.includes('serve')) return false
+  const { args, command } = target
+  const at = args.findIndex((word) => word === '--config' || word === '-c')
+  const named = at < 0 ? args.find((word) => word.startsWith('--config='))?.slice('--config='.length) : args[at + 1]
+  return (
+    named !== undefined &&
+    resolveRealPath(pathFrom(target.cwd ?? machine.cwd, named, machine)) === resolveRealPath(file) &&
+    [command, ...args].some((word) => isOurs(word, target, machine))
+  )
+}
+
+function isOurs(word: string, { cwd }: StdioTarget, machine: Machine): boolean {
+  if (/^pegboard(?:\.cmd|@[\w.-]+)?$/.test(basename(word))) return true
+  return (
+    machine.self !== undefined &&
+    /\.js$/.test(word) &&
+    resolveRealPath(pathFrom(cwd ?? machine.cwd, word, machine)) === machine.self
+  )
+}
+
+function resolveRealPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    // The file does not exist.
+    return path
+  }
+}
+
+/**
+ * Programs start in the folder of the file, and paths are relative to it, so that `node_modules/…` and `./data` do not
+ * depend on the working directory.
+ */
+function resolvePaths(settings: ServerSettings, base: string, machine: Machine): ServerSettings {
+  const { target, auth } = settings
+  const file = auth?.idp?.idTokenFile
+  if (auth?.idp && file !== undefined)
+    return { ...settings, auth: { ...auth, idp: { ...auth.idp, idTokenFile: pathFrom(base, file, machine) } } }
+  if (target.kind !== 'stdio') return settings
+  return {
+    ...settings,
+    target: {
+      ...target,
+      cwd: target.cwd === undefined ? base : pathFrom(base, target.cwd, machine),
+      ...(target.envFile === undefined ? {} : { envFile: pathFrom(base, target.envFile, machine) }),
+    },
+  }
+}

@@ -1,0 +1,50 @@
+import type { Clock } from './clock.ts'
+
+/** Delays background work, such as saving, until nothing more has been scheduled for a moment. */
+export interface Debouncer {
+  /** Replaces pending work with the same key. The work must not throw. */
+  schedule(key: string, work: () => void): void
+  /** Runs all pending work now. */
+  flush(): void
+}
+
+/**
+ * @param longestMs maximum delay of the first item, however much follows
+ */
+export function createDebouncer(clock: Clock, quietMs: number, longestMs: number): Debouncer {
+  const waiting = new Map<string, () => void>()
+  let since = 0
+  let addedAt = 0
+  let cancel: (() => void) | undefined
+
+  // One item at a time, so that other work gets a turn.
+  function step(): void {
+    cancel = undefined
+    const now = clock.now()
+    const leftMs = Math.min(addedAt + quietMs, since + longestMs) - now
+    if (leftMs > 0) {
+      cancel = clock.after(leftMs, step)
+      return
+    }
+    const [first] = waiting
+    if (!first) return
+    waiting.delete(first[0])
+    first[1]()
+    if (waiting.size > 0) cancel = clock.after(0, step)
+  }
+
+  return {
+    schedule(key, work) {
+      addedAt = clock.now()
+      if (waiting.size === 0) since = addedAt
+      waiting.set(key, work)
+      cancel ??= clock.after(quietMs, step)
+    },
+    flush() {
+      cancel?.()
+      cancel = undefined
+      for (const work of waiting.values()) work()
+      waiting.clear()
+    },
+  }
+}

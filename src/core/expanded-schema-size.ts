@@ -1,0 +1,35 @@
+/** Larger schemas of other authors are not worth the risk. */
+export const MAX_EXPANDED_SCHEMA_SIZE = 100_000
+
+/**
+ * Number of nodes of a schema with all references expanded once. Twenty definitions that each use the next one twice
+ * expand to a million, which would block a validator. A recursive definition counts once.
+ */
+export function expandedSchemaSize(schema: unknown): number {
+  if (!JSON.stringify(schema).includes('"$ref"')) return 0
+  const sizes = new Map<unknown, number>()
+  const size = (node: unknown): number => {
+    if (typeof node !== 'object' || node === null) return 0
+    const known = sizes.get(node)
+    if (known !== undefined) return known
+    sizes.set(node, 0)
+    let sum = 1
+    for (const [key, value] of Object.entries(node))
+      sum += key === '$ref' && typeof value === 'string' ? size(partAt(schema, value)) : size(value)
+    sizes.set(node, sum)
+    return sum
+  }
+  return size(schema)
+}
+
+/** The target of a reference such as `#/$defs/a`. */
+function partAt(schema: unknown, reference: string): unknown {
+  if (!reference.startsWith('#')) return undefined
+  let at = schema
+  for (const step of reference.slice(1).split('/').slice(1)) {
+    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    at =
+      typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined
+  }
+  return at
+}

@@ -1,0 +1,30 @@
+const MOST_READ = 2_000
+/** Line breaks before a blank line, a list item, a heading, an emoji or a label such as `Args:`. Others only wrap. */
+const BREAK = /\n\s*(?:\n|(?=[-*#•<]|\d+[.)]\s|\p{Extended_Pictographic}|\p{Lu}[\p{L} ]{0,30}:))/u
+const END = /(?<!\b(?:e\.g|i\.e|cf|vs|\d+))[.!?](?:\s|$)|[。！？]/
+/** Tags, list marks, brackets, emoji, and the server's name: `Notion | Retrieve a page`. */
+const LEAD = /^(?:<[\w-]+>|[^\p{L}\p{N}"'`$“]|\d+[.)]\s+|\p{L}[\w .-]{0,23} \| )+/u
+/** Labels, warnings, and what is the same for all tools of a server. */
+const SAYS_LITTLE =
+  /^[^ ]+(?: [^ ]+){0,2}:$|^[^ ]+$|^(?:caution|important|mandatory|note|required|warning)\b[\]:!]|^(?:always|never|do not|don't|only) |^[\p{L} ]{0,40}\bwarning:|\bthis is (?:the|an?)\b.*\bAPI\b/iu
+
+/** The first sentence that says what something does, cut at a word after `max` characters. */
+export function firstSentence(text: string, max: number): string {
+  const sentences = text.slice(0, MOST_READ).split(BREAK).flatMap(sentencesOf)
+  const sentence = sentences.find((one) => !SAYS_LITTLE.test(one)) ?? sentences[0] ?? ''
+  if (sentence.length <= max) return sentence
+  const cut = sentence.slice(0, max - 1)
+  const space = cut.lastIndexOf(' ')
+  return `${space > max / 2 ? cut.slice(0, space) : cut}…`
+}
+
+function sentencesOf(part: string): string[] {
+  const found: string[] = []
+  for (let rest = part.replaceAll('**', '').replaceAll(/\s+/g, ' ').trim(); rest !== ''; ) {
+    const line = rest.replace(LEAD, '') || rest
+    const end = line.search(END)
+    found.push(end >= 0 ? line.slice(0, end + 1) : line)
+    rest = end >= 0 ? line.slice(end + 1).trim() : ''
+  }
+  return found
+}

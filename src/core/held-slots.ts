@@ -1,0 +1,31 @@
+import type { Semaphore } from './semaphore.ts'
+
+/** The slots that one piece of work holds. */
+export interface HeldSlots {
+  /** Adds a slot that was acquired. */
+  add(semaphore: Semaphore): void
+  /** Releases the slots until the returned function is called, for example while a person answers; pauses can overlap. */
+  pause(): () => void
+  /** Releases the slots for good. */
+  release(): void
+}
+
+/** @param who the owner of the slots, as given to `acquire` */
+export function createHeldSlots(who?: string): HeldSlots {
+  const held: Semaphore[] = []
+  let pauses = 0
+  let over = false
+  return {
+    add: (semaphore) => void held.push(semaphore),
+    pause() {
+      if (pauses++ === 0) for (const semaphore of held) semaphore.release(who)
+      return () => {
+        if (--pauses === 0 && !over) for (const semaphore of held) semaphore.reacquire(who)
+      }
+    },
+    release() {
+      over = true
+      if (pauses === 0) for (const semaphore of held) semaphore.release(who)
+    },
+  }
+}

@@ -1,0 +1,15 @@
+/** The longest possible timer, 25 days. */
+const NEVER_MS = 0x7fff_ffff
+
+/**
+ * Keeps the process alive during `work`. Pegboard's own timers do not, so a program that only awaits Pegboard would
+ * exit silently.
+ */
+export async function keepProcessAlive<T>(work: () => Promise<T>): Promise<T> {
+  const held = setInterval(() => undefined, NEVER_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(held)
+  }
+}

@@ -1,0 +1,109 @@
+const NEWLINE = 0x0a
+const SAMPLE = 1024
+
+const MAX_SHARED = 4 * 1024 * 1024
+// Shared by all streams, because each line is handled synchronously. Allocating memory for every long line would cost
+// more than reading it.
+let shared: Buffer | undefined
+
+function joinChunks(parts: readonly Buffer[], length: number): Buffer {
+  if (parts.length === 1) return parts[0] as Buffer
+  if (length > MAX_SHARED) return Buffer.concat(parts, length)
+  if (shared === undefined || shared.length < length)
+    shared = Buffer.allocUnsafeSlow(Math.min(MAX_SHARED, Math.max(256 * 1024, 2 * length)))
+  let at = 0
+  for (const part of parts) at += part.copy(shared, at)
+  return shared.subarray(0, length)
+}
+
+// Small chunks are joined when there are this many, because a byte-by-byte stream would cost a hundred bytes per
+// byte.
+const MANY = 1_024
+const SMALL = 256
+
+export interface LineReaderHandlers {
+  /**
+   * A line without its newline, and the chunks it came in. The line's memory is reused: read it before anything else
+   * happens. The chunks may be kept.
+   */
+  frame(line: Buffer, parts: readonly Buffer[]): void
+  /** The current line exceeds the limit; the rest of it is discarded. */
+  overrun?(): void
+  /** An oversized line has ended; only its first and last kilobyte were kept. */
+  oversize(head: Buffer, tail: Buffer, bytes: number): void
+}
+
+/**
+ * Splits a byte stream into lines. Lines over `maxBytes` are discarded without buffering them. An error of a handler
+ * is thrown after the rest of the chunk is processed.
+ * @param maxBytes limit, or a function that tells whether the current line is too long
+ */
+export function createLineReader(
+  maxBytes: number | ((bytes: number) => boolean),
+  handlers: LineReaderHandlers,
+): (chunk: Buffer) => void {
+  const isOver = typeof maxBytes === 'number' ? (bytes: number) => bytes > maxBytes : maxBytes
+  let parts: Buffer[] = []
+  let size = 0
+  /** Number of chunks that are already joined, and the bytes after them. */
+  let joinedTo = 0
+  let young = 0
+  let dropped: { head: Buffer; tail: Buffer } | undefined
+
+  const keep = (piece: Buffer): void => {
+    if (piece.length === 0) return
+    size += piece.length
+    if (!dropped && isOver(size)) {
+      // Copies, because a slice would keep the whole chunk in memory.
+      dropped = {
+        head: Buffer.from((parts[0] ?? piece).subarray(0, SAMPLE)),
+        tail: Buffer.from((parts.at(-1) ?? piece).subarray(-SAMPLE)),
+      }
+      parts = []
+      handlers.overrun?.()
+    }
+    if (dropped) dropped.tail = Buffer.from(Buffer.concat([dropped.tail, piece.subarray(-SAMPLE)]).subarray(-SAMPLE))
+    else {
+      parts.push(piece)
+      young += piece.length
+      if (parts.length - joinedTo >= MANY) join()
+    }
+  }
+
+  /** Joins the small chunks received since the last join. */
+  const join = (): void => {
+    if (young < MANY * SMALL) parts.push(Buffer.concat(parts.splice(joinedTo)))
+    joinedTo = parts.length
+    young = 0
+  }
+
+  const end = (): void => {
+    const [whole, length, cut] = [parts, size, dropped]
+    // Reset first, so that an error in a handler does not affect the next line.
+    parts = []
+    size = 0
+    joinedTo = 0
+    young = 0
+    dropped = undefined
+    if (cut) handlers.oversize(cut.head, cut.tail, length)
+    else if (whole.length > 0) handlers.frame(joinChunks(whole, length), whole)
+  }
+
+  return (chunk) => {
+    let from = 0
+    let failure: { readonly error: unknown } | undefined
+    for (;;) {
+      const at = chunk.indexOf(NEWLINE, from)
+      if (at === -1) break
+      keep(chunk.subarray(from, at))
+      try {
+        end()
+      } catch (error) {
+        failure ??= { error }
+      }
+      from = at + 1
+    }
+    if (from < chunk.length) keep(from === 0 ? chunk : chunk.subarray(from))
+    if (failure) throw failure.error
+  }
+}

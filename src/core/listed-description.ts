@@ -1,0 +1,14 @@
+interface Described {
+  readonly description: string
+  readonly fullDescription?: string | undefined
+}
+
+/** The description as listed, with a note if it was cut. */
+export const listedDescription = ({ description, fullDescription }: Described): string =>
+  fullDescription === undefined
+    ? description
+    : `${description}…\n${cutNotice(description.length, fullDescription.length)}`
+
+/** Servers cannot fake this note, because Pegboard changes their lines that begin like it. */
+const cutNotice = (shown: number, all: number): string =>
+  `[NOTICE] Pegboard cut this description: ${shown} of ${all} characters are listed.`

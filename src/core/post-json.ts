@@ -1,0 +1,77 @@
+import { abortAfter } from './abort.ts'
+import { isPegboardError, PegboardError } from './errors.ts'
+
+type Init = Pick<RequestInit, 'method' | 'redirect'> & {
+  headers: Record<string, string>
+  body: string
+  signal: AbortSignal
+}
+
+/** One POST request with a JSON body. */
+export interface JsonPost {
+  readonly url: string | URL
+  readonly body: object
+  /** Sent as a bearer token. */
+  readonly apiKey?: string | undefined
+  /** Extra headers; they replace those set here. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Time limit in milliseconds for the whole exchange. */
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Maximum size of the answer. */
+  readonly maxBytes: number
+  /** `follow` passes headers on, so only the URL of an operator or program should have it. */
+  readonly redirect: 'follow' | 'manual'
+  readonly fetch: (url: string | URL, init: Init) => Promise<Pick<Response, 'status' | 'headers' | 'body'>>
+}
+
+/** An answer of any status. */
+export interface PostAnswer {
+  readonly status: number
+  readonly text: string
+  /** Value of the header `Retry-After`. */
+  readonly retryAfter: string | undefined
+}
+
+/**
+ * Sends a request and reads its answer.
+ * @throws the reason of `signal`; PegboardError E_TIMEOUT, or what the network guard throws; Error for anything else
+ */
+export async function postJson(post: JsonPost): Promise<PostAnswer> {
+  const limit = abortAfter(post.signal, post.timeoutMs)
+  try {
+    const response = await post.fetch(post.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json',
+        ...(post.apiKey === undefined ? {} : { authorization: `Bearer ${post.apiKey}` }),
+        ...post.headers,
+      },
+      body: JSON.stringify(post.body),
+      signal: limit.signal,
+      redirect: post.redirect,
+    })
+    const { status, headers, body } = response
+    return { status, text: await readText(body, post.maxBytes), retryAfter: headers.get('retry-after') ?? undefined }
+  } catch (error) {
+    if (post.signal?.aborted) throw post.signal.reason
+    if (isPegboardError(error)) throw error
+    if (limit.late) throw new PegboardError('E_TIMEOUT', `No response within ${post.timeoutMs} ms.`, { cause: error })
+    // `fetch` itself only says that it failed.
+    throw (error as Error).cause ?? error
+  } finally {
+    limit.free()
+  }
+}
+
+async function readText(body: Response['body'], maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length
+    if (bytes > maxBytes) throw new Error(`the response is longer than ${maxBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}

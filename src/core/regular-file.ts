@@ -1,0 +1,12 @@
+import { statSync } from 'node:fs'
+
+/**
+ * Rejects pipes and devices, because opening one can block a thread, and with it the process, forever. Folders pass:
+ * reading one fails with a clear error.
+ * @throws Error with the code ENOTREG, or the error of `stat`
+ */
+export function assertRegularFile(path: string): void {
+  const found = statSync(path)
+  if (!found.isFile() && !found.isDirectory())
+    throw Object.assign(new Error('it is not a regular file'), { code: 'ENOTREG' })
+}

@@ -1,0 +1,60 @@
+/** Words that mark a credential's name anywhere in it. */
+const ALONE = new Set(
+  'auth authorization credential credentials passphrase passwd password passwords pwd secret secrets'.split(' '),
+)
+/** Words that mark one before `key`. */
+const KEYS = new Set('access api encryption private secret signing'.split(' '))
+/** `token` marks one, and `tokens` after these words; with the words below it is a number or a cursor. */
+const TOKENS = new Set('access api auth bearer id refresh secret session'.split(' '))
+const HARMLESS = new Set(
+  'budget continuation count counts cursor estimate length limit max next num number page per size sync total type usage used'.split(
+    ' ',
+  ),
+)
+/** Last words of names that describe a credential but do not contain one. */
+const ABOUT = new Set(
+  'policy policies rule rules requirement requirements strength length count counts expiry expires expired expiration enabled required supported type types method methods mode status age'.split(
+    ' ',
+  ),
+)
+/** The same for names without separators. */
+const JOINED =
+  /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?)$/
+
+const known = new Map<string, boolean>()
+const MAX_KNOWN = 4_096
+const MAX_NAME = 256
+
+/**
+ * True if a field's name looks like that of a credential, in any spelling: `apiKey`, `API-KEY`, `client_secret`,
+ * `set-cookie`, but not `author`, `token_count` or `nextPageToken`.
+ */
+export function looksSecret(name: string): boolean {
+  let answer = known.get(name)
+  if (answer === undefined) {
+    answer = judgeName(name.slice(0, MAX_NAME))
+    if (known.size >= MAX_KNOWN) known.clear()
+    if (name.length <= MAX_NAME) known.set(name, answer)
+  }
+  return answer
+}
+
+function judgeName(name: string): boolean {
+  const words = name
+    .normalize('NFKC')
+    .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+    .replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean)
+  if (JOINED.test(words.join(''))) return true
+  if (words.length > 1 && ABOUT.has(words.at(-1) ?? '')) return false
+  const harmless = words.some((word) => HARMLESS.has(word))
+  return words.some((word, at) => {
+    const before = words[at - 1] ?? ''
+    if (ALONE.has(word) || JOINED.test(word) || /(?:password|passwd|passphrase)$/.test(word)) return true
+    if (word === 'key' || word === 'keys') return KEYS.has(before)
+    if (word === 'token') return !harmless
+    return word === 'tokens' && TOKENS.has(before)
+  })
+}

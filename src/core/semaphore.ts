@@ -1,0 +1,141 @@
+import { PegboardError } from './errors.ts'
+import type { Capacity } from './tool.ts'
+
+export interface Semaphore {
+  /**
+   * Acquires a slot, waiting if necessary. A caller that gives up leaves the queue and gets the signal's reason.
+   * @param who each value has its own queue; queues are served in turn, and when the queue is full the longest one
+   * loses its last entry. A value never has the last eighth of the slots, which are for others; calls without a value
+   * may have all.
+   * @throws PegboardError E_OVERLOADED if the queue is full
+   */
+  acquire(signal: AbortSignal, who?: string): Promise<void> | undefined
+  /** @param who as it was acquired */
+  release(who?: string): void
+  /** Whether `acquire` would not wait. */
+  isFree(who?: string): boolean
+  readonly running: number
+  readonly waiting: number
+  /**
+   * Takes back a slot that was released for a while, even beyond the limit, because running work must not queue
+   * again.
+   */
+  reacquire(who?: string): void
+}
+
+/** Slots that one principal leaves to others. Otherwise its slow calls make everybody else wait. */
+const LEFT_TO_OTHERS = 1 / 8
+
+/**
+ * Limits concurrency. `acquire` returns `undefined`, without a promise, while a slot is free. Each queue is first in,
+ * first out.
+ * @param setting named in the error when the queue is full
+ */
+export function createSemaphore({ maxConcurrent, maxQueued, setting }: Capacity): Semaphore {
+  let running = 0
+  let waiting = 0
+  // In the order in which they are served next. A Set keeps the order and allows removal from the middle.
+  const lines = new Map<string, Set<Waiting>>()
+  const held = new Map<string, number>()
+  const share = maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
+  const mayEnter = (who: string): boolean => running < maxConcurrent && (who === '' || (held.get(who) ?? 0) < share)
+  const change = (who: string, by: 1 | -1): void => {
+    running += by
+    const now = (held.get(who) ?? 0) + by
+    if (now > 0) held.set(who, now)
+    else held.delete(who)
+  }
+
+  const full = (): PegboardError =>
+    new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting} wait.`, {
+      hint: `Try again later, or raise ${setting}.`,
+      retryAfterMs: 1_000,
+    })
+
+  function leave(who: string, one: Waiting): void {
+    const line = lines.get(who)
+    if (!line?.delete(one)) return
+    waiting--
+    if (line.size === 0) lines.delete(who)
+  }
+
+  /** @throws PegboardError if no queue is longer than this one would be */
+  function makeRoom(who: string): void {
+    let [longest, size] = ['', (lines.get(who)?.size ?? 0) + 1]
+    for (const [name, line] of lines) if (line.size > size) [longest, size] = [name, line.size]
+    const last = [...(lines.get(longest) ?? [])].at(-1)
+    if (longest === who || !last) throw full()
+    leave(longest, last)
+    last.giveUp(full())
+  }
+
+  return {
+    acquire(signal, who = '') {
+      if (mayEnter(who)) {
+        change(who, 1)
+        return undefined
+      }
+      if (waiting >= maxQueued) makeRoom(who)
+      if (signal.aborted) return Promise.reject(signal.reason)
+      return new Promise((resolve, reject) => {
+        const gone = (): void => {
+          leave(who, one)
+          reject(signal.reason)
+        }
+        const one: Waiting = {
+          enter() {
+            signal.removeEventListener('abort', gone)
+            resolve()
+          },
+          giveUp(error) {
+            signal.removeEventListener('abort', gone)
+            reject(error)
+          },
+        }
+        signal.addEventListener('abort', gone, { once: true })
+        const line = lines.get(who) ?? new Set()
+        lines.set(who, line.add(one))
+        waiting++
+      })
+    },
+    reacquire: (who = '') => change(who, 1),
+    isFree: (who = '') => mayEnter(who),
+    get running() {
+      return running
+    },
+    get waiting() {
+      return waiting
+    },
+    release(who = '') {
+      change(who, -1)
+      for (const [next, line] of lines) {
+        if (!mayEnter(next)) continue
+        const [one] = line as ReadonlySet<Waiting>
+        leave(next, one as Waiting)
+        // The queue just served goes to the end.
+        if (lines.delete(next)) lines.set(next, line)
+        change(next, 1)
+        one?.enter()
+        return
+      }
+    },
+  }
+}
+
+const places = new WeakMap<Capacity, Semaphore>()
+
+/** One semaphore for everything that shares this object. */
+export function semaphoresByKey(capacity: Capacity): Semaphore {
+  let own = places.get(capacity)
+  if (!own) {
+    own = createSemaphore(capacity)
+    places.set(capacity, own)
+  }
+  return own
+}
+
+/** A waiting call. */
+interface Waiting {
+  enter(): void
+  giveUp(error: PegboardError): void
+}

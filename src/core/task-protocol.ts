@@ -1,0 +1,45 @@
+type Json = Readonly<Record<string, unknown>>
+
+/** The extension with which a 2026-era server answers a call with a task. */
+export const TASKS = 'io.modelcontextprotocol/tasks'
+
+/** Requests of the extension. */
+export const TASK_METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'] as const
+
+/** `_meta` key that links a message of the 2025-11-25 revision to its task. */
+export const RELATED = 'io.modelcontextprotocol/related-task'
+
+/** True if a client accepts a task as an answer. */
+export function takesTasks({ extensions }: Json): boolean {
+  return typeof extensions === 'object' && extensions !== null && TASKS in extensions
+}
+
+export const isOver = (status: unknown): boolean =>
+  status === 'completed' || status === 'failed' || status === 'cancelled'
+
+/** Converts a task of the 2025-11-25 revision to the extension's format. */
+export function newerTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttl, pollInterval }: Json): Json {
+  return {
+    taskId,
+    status,
+    ...(statusMessage === undefined ? {} : { statusMessage }),
+    createdAt,
+    lastUpdatedAt,
+    ttlMs: typeof ttl === 'number' ? ttl : null,
+    ...(pollInterval === undefined ? {} : { pollIntervalMs: pollInterval }),
+  }
+}
+
+/** Converts a task of the extension to the 2025-11-25 format, without its result, which has its own request. */
+export function olderTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ...rest }: Json): Json {
+  const { ttlMs, pollIntervalMs } = rest
+  return {
+    taskId,
+    status,
+    ...(statusMessage === undefined ? {} : { statusMessage }),
+    createdAt,
+    lastUpdatedAt: lastUpdatedAt ?? createdAt,
+    ttl: typeof ttlMs === 'number' ? ttlMs : null,
+    ...(pollIntervalMs === undefined ? {} : { pollInterval: pollIntervalMs }),
+  }
+}

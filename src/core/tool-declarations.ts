@@ -1,0 +1,126 @@
+import { isRecord } from './is-record.ts'
+import type { JsonSchema } from './schema.ts'
+
+/** A tool as a script calls it: `tools.<owner>.<name>(args)`. */
+export interface DeclaredTool {
+  /** `owner.name`. */
+  readonly id: string
+  /** Shown as a comment; one line. */
+  readonly about: string
+  readonly input: JsonSchema
+  readonly output?: JsonSchema | undefined
+}
+
+/** A declaration longer than this loses the comments of its parameters, then the members of nested objects. */
+const MAX_CHARACTERS = 1_200
+const MAX_COMMENT = 80
+const MAX_MEMBERS = 60
+
+/** Declares tools in TypeScript, grouped by owner. Required parameters are never left out. */
+export function declareTools(tools: readonly DeclaredTool[]): string {
+  const owners = new Map<string, string[]>()
+  for (const tool of tools) {
+    const at = tool.id.indexOf('.')
+    const owner = tool.id.slice(0, at)
+    const lines = owners.get(owner) ?? []
+    owners.set(owner, lines)
+    lines.push(`    ${comment(tool.about)}${key(tool.id.slice(at + 1))}${signature(tool)};`)
+  }
+  const groups = [...owners].map(([owner, lines]) => `  ${key(owner)}: {\n${lines.join('\n')}\n  };`)
+  return `declare const tools: {\n${groups.join('\n')}\n};`
+}
+
+function signature({ input, output }: DeclaredTool): string {
+  const needsNothing = !Array.isArray(input.required) || input.required.length === 0
+  const written = LEVELS.map((level) => {
+    const returned = output ? typeOf(output, { ...level, comments: false, root: output }) : 'any'
+    return `(args${needsNothing ? '?' : ''}: ${typeOf(input, { ...level, root: input })}): Promise<${returned}>`
+  })
+  return written.find((text) => text.length <= MAX_CHARACTERS) ?? (written.at(-1) as string)
+}
+
+interface Level {
+  readonly depth: number
+  readonly comments: boolean
+}
+
+/** From the most detailed to the shortest. */
+const LEVELS: readonly Level[] = [
+  { depth: 5, comments: true },
+  { depth: 5, comments: false },
+  { depth: 2, comments: false },
+  { depth: 1, comments: false },
+]
+
+/** `root` holds the definitions that `$ref` names. */
+type Where = Level & { readonly root: JsonSchema }
+
+function typeOf(schema: unknown, where: Where): string {
+  if (!isRecord(schema)) return 'unknown'
+  const { $ref, const: constant, enum: values, anyOf, oneOf, allOf, type } = schema
+  if (typeof $ref === 'string') return where.depth > 0 ? typeOf(resolve($ref, where.root), deeper(where)) : 'unknown'
+  if (constant !== undefined) return literal(constant)
+  if (Array.isArray(values)) return values.length > 0 ? values.map(literal).join(' | ') : 'never'
+  const alternatives = anyOf ?? oneOf
+  // Beside members of its own, alternatives only say which of them go together.
+  if (Array.isArray(alternatives) && !isRecord(schema['properties'])) return union(alternatives, where)
+  if (Array.isArray(allOf) && !isRecord(schema['properties']))
+    return allOf.map((part) => typeOf(part, where)).join(' & ') || 'unknown'
+  if (Array.isArray(type))
+    return union(
+      type.map((one) => ({ ...schema, type: one })),
+      where,
+    )
+  if (type === 'object' || isRecord(schema['properties'])) return objectType(schema, where)
+  if (type === 'array') return where.depth > 0 ? `Array<${typeOf(schema['items'], deeper(where))}>` : 'unknown[]'
+  return SIMPLE[String(type)] ?? 'unknown'
+}
+
+const SIMPLE: Readonly<Record<string, string>> = {
+  string: 'string',
+  integer: 'number',
+  number: 'number',
+  boolean: 'boolean',
+  null: 'null',
+}
+
+const union = (schemas: readonly unknown[], where: Where): string =>
+  [...new Set(schemas.map((one) => typeOf(one, where)))].join(' | ') || 'unknown'
+
+function objectType(schema: Readonly<Record<string, unknown>>, where: Where): string {
+  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const more = schema['additionalProperties']
+  const names = Object.keys(properties)
+  if (names.length === 0) return `Record<string, ${isRecord(more) ? typeOf(more, deeper(where)) : 'unknown'}>`
+  if (where.depth === 0) return 'object'
+  const required = new Set(Array.isArray(schema['required']) ? schema['required'] : [])
+  const sorted = names.sort((a, b) => Number(required.has(b)) - Number(required.has(a)))
+  const members = sorted.slice(0, Math.max(MAX_MEMBERS, required.size)).map((name) => {
+    const member = properties[name]
+    const about = where.comments && isRecord(member) ? comment(String(member['description'] ?? '')) : ''
+    return `${about}${key(name)}${required.has(name) ? '' : '?'}: ${typeOf(member, deeper(where))}`
+  })
+  return `{ ${members.join('; ')} }`
+}
+
+const deeper = (where: Where): Where => ({ ...where, depth: where.depth - 1 })
+
+/** Follows `#/$defs/name` and `#/definitions/name`. */
+function resolve(ref: string, root: JsonSchema): unknown {
+  const [, group = '', name = ''] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(ref) ?? []
+  const definitions = root[group]
+  return isRecord(definitions) && Object.hasOwn(definitions, name) ? definitions[name] : undefined
+}
+
+const literal = (value: unknown): string =>
+  value === null || ['string', 'number', 'boolean'].includes(typeof value) ? JSON.stringify(value) : 'unknown'
+
+const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
+
+/** One line, which text of a server cannot leave. */
+function comment(text: string): string {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  if (line === '') return ''
+  const short = line.length > MAX_COMMENT ? `${line.slice(0, MAX_COMMENT - 1)}…` : line
+  return `/** ${short.replaceAll('*/', '* /')} */ `
+}

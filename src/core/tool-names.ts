@@ -1,0 +1,66 @@
+import { hash } from 'node:crypto'
+
+/** Cursor allows 60 characters for server and tool together, VS Code 64 with its prefix; 46 fits both. */
+export const WIRE_NAME_MAX = 46
+
+const MODULE_ID = /^[a-z][a-z0-9_-]*$/
+export const LEGAL_WIRE = /^[A-Za-z0-9_-]+$/
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/
+
+export const isModuleId = (id: string): boolean => id.length <= 64 && MODULE_ID.test(id)
+export const isToolName = (name: string): boolean => TOOL_NAME.test(name)
+
+/**
+ * The name that clients see for an id: dots become `__`, other illegal characters `_`, and a long name is cut and
+ * extended by eight characters of its hash, so the same id always gets the same name. Matches
+ * `^[A-Za-z0-9_-]{1,46}$`.
+ */
+export function wireName(id: string, max: number = WIRE_NAME_MAX): string {
+  if (id.length <= max && LEGAL_WIRE.test(id)) return id
+  const legal = id.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  if (legal.length <= max && legal.length > 0) return legal
+  return distinctName(legal, id, max)
+}
+
+/** `name` with eight characters of a hash of `id`; the same in every run. */
+export function distinctName(name: string, id: string, max: number = WIRE_NAME_MAX): string {
+  return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
+}
+
+/** Damerau-Levenshtein distance (adjacent swaps count one); stops at `max + 1`. */
+export function editDistance(a: string, b: string, max: number): number {
+  if (Math.abs(a.length - b.length) > max) return max + 1
+  let older: number[] = []
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1
+      let best = Math.min((previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (previous[j - 1] ?? 0) + cost)
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        best = Math.min(best, (older[j - 2] ?? 0) + 1)
+      row.push(best)
+    }
+    older = previous
+    previous = row
+  }
+  return previous[b.length] ?? max + 1
+}
+
+/**
+ * Up to `limit` candidates within `most` edits of `name`, nearest first. For a short name at most half of the
+ * characters may differ.
+ */
+export function findNearest(name: string, candidates: Iterable<string>, most = 3, limit = 3): string[] {
+  const wanted = name.toLowerCase()
+  const max = Math.min(most, Math.max(1, Math.floor(wanted.length / 2)))
+  const scored: Array<readonly [number, string]> = []
+  for (const candidate of candidates) {
+    const distance = editDistance(wanted, candidate.toLowerCase(), max)
+    if (distance <= max) scored.push([distance, candidate])
+  }
+  return scored
+    .sort((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1))
+    .slice(0, limit)
+    .map(([, candidate]) => candidate)
+}

@@ -1,0 +1,228 @@
+import { linkAbort } from '../core/abort.ts'
+import type { Answer, Caller } from '../core/caller.ts'
+import { digestOf } from '../core/canonical.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { once } from '../core/once.ts'
+import { supportsServerRequest } from '../core/server-requests.ts'
+import type { Relay, Tool } from '../core/tool.ts'
+import type { Asking, Policy } from '../policy/policy.ts'
+import { createLimiter } from '../policy/rate-limiter.ts'
+import { type Asked, createConfirmation } from './approval-question.ts'
+
+/** A call that is ready to run. */
+export interface PendingCall {
+  readonly tool: Tool
+  /** Its arguments. */
+  readonly input: unknown
+  readonly caller: Caller
+  readonly policy: Policy
+  /** Sends questions to the client. The time that a question takes does not count against the call's time limit. */
+  readonly relay: Relay
+  readonly signal: AbortSignal
+  /** The shared question, if the call is one of several that run together. */
+  readonly approval?: JointApproval | undefined
+  /** Pauses the time limit of the call while a person answers the shared question. */
+  readonly paused?: (<T>(answer: Promise<T>) => Promise<T>) | undefined
+}
+
+/** One question for several calls that run together and need approval. */
+export interface JointApproval {
+  readonly count: number
+  /** @throws PegboardError E_CONFIRMATION_REQUIRED when a person cannot be shown all of them */
+  readonly messages: () => readonly string[]
+  /** How often each call may still use the answer. */
+  readonly left: Map<string, number>
+  answer?: Promise<void>
+}
+
+/** A call and its caller. */
+export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
+
+/** What happened at the gate, for the audit log. */
+export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
+export type OnGate = (event: GateEvent, setting: string) => void
+
+/** Asks for approvals and counts rate limits. */
+export interface Gate {
+  /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
+  count(call: PendingCall, told?: OnGate): void
+  /**
+   * Resolves when a person has approved this call; `undefined` if none is needed. An approval is valid for one call
+   * with these arguments, until the call ends.
+   * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
+   */
+  confirm(call: PendingCall, told?: OnGate): Promise<void> | undefined
+  /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
+  together(calls: readonly PlannedCall[]): JointApproval | undefined
+  /**
+   * Call this when an approved call ended with a question of its server, or with a page to open. The same call, made
+   * again with the answer, needs no second approval.
+   */
+  goesOn(call: PendingCall): void
+}
+
+export interface GateOptions {
+  readonly clock: Clock
+  /** Removes known secrets from a text. */
+  readonly hide?: (text: string) => string
+}
+
+/** How long a client may take to come back with the answers for a server, and how many such calls are remembered. */
+const GOES_ON_MS = 15 * 60_000
+const MAX_OPEN = 1_000
+
+export function createGate({ clock, hide = (text) => text }: GateOptions): Gate {
+  const limiter = createLimiter(clock)
+  const open = new Map<string, number>()
+
+  const keyOf = ({ tool, input, caller }: PlannedCall): string =>
+    digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
+
+  /** True once for each approved call that is made again. */
+  function resumes(call: PendingCall): boolean {
+    const { resumed, inputResponses } = call.relay
+    if (open.size === 0 || (!resumed && inputResponses === undefined)) return false
+    const key = keyOf(call)
+    const until = open.get(key)
+    open.delete(key)
+    return until !== undefined && until > clock.now()
+  }
+
+  async function put(call: PendingCall, asking: Asking, told: OnGate | undefined): Promise<void> {
+    const { tool, relay, caller, input, approval, paused } = call
+    const { setting } = asking
+    if (
+      !relay.request ||
+      !caller.supports.elicitation ||
+      !supportsServerRequest(relay.clientCapabilities, 'elicitation/create', {})
+    ) {
+      told?.('unasked', setting)
+      throw new PegboardError(
+        'E_CONFIRMATION_REQUIRED',
+        `${tool.id} needs the approval of a person, and this client cannot ask one.`,
+        {
+          hint: `Use a client that can ask its user, or change ${setting}.`,
+        },
+      )
+    }
+    const together = approval && takesPart(approval, call) ? approval : undefined
+    let messages: readonly string[]
+    try {
+      messages = together ? together.messages() : createConfirmation([{ tool, input, asking }], hide)
+    } catch (error) {
+      told?.('unasked', setting)
+      throw error
+    }
+    told?.('ask', setting)
+    try {
+      if (!together) await show(messages, call, asking, tool.id)
+      else if (together.answer) await (paused?.(together.answer) ?? together.answer)
+      else {
+        together.answer = show(messages, call, asking, `${together.count} calls`)
+        await together.answer
+      }
+    } catch (error) {
+      const isDeclined = isPegboardError(error) && error.code === 'E_CONFIRMATION_DECLINED'
+      told?.(isDeclined ? 'decline' : 'unanswered', setting)
+      throw error
+    }
+    told?.('accept', setting)
+  }
+
+  /** True if the shared question covers this call. Each call can use an answer once. */
+  function takesPart({ left }: JointApproval, call: PendingCall): boolean {
+    const key = keyOf(call)
+    const count = left.get(key) ?? 0
+    left.set(key, count - 1)
+    return count > 0
+  }
+
+  /** Shows the messages one after the other. @throws PegboardError unless each of them is accepted */
+  async function show(
+    messages: readonly string[],
+    { relay, signal }: PendingCall,
+    { setting, timeoutMs }: Asking,
+    what: string,
+  ): Promise<void> {
+    for (const message of messages) {
+      const over = new AbortController()
+      const unlink = linkAbort(signal, over)
+      const late = new PegboardError(
+        'E_CONFIRMATION_REQUIRED',
+        `Nobody answered the approval request for ${what} within ${Math.round(timeoutMs / 1_000)} s.`,
+        { hint: `Ask the person, then call again, or change ${setting}.` },
+      )
+      const stop = clock.after(timeoutMs, () => over.abort(late))
+      let answer: Answer
+      try {
+        const params = { mode: 'form', message, requestedSchema: { type: 'object', properties: {} } }
+        const asked = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
+        answer = (await Promise.race([asked, waitForAbort(over.signal)])) as Answer
+      } catch (error) {
+        if (over.signal.aborted) throw over.signal.reason
+        throw new PegboardError(
+          'E_CONFIRMATION_REQUIRED',
+          `The client could not show the approval request for ${what}.`,
+          {
+            hint: `Use a client that can ask its user, or change ${setting}.`,
+            cause: error,
+          },
+        )
+      } finally {
+        stop()
+        unlink()
+      }
+      if (!isRecord(answer) || answer.action !== 'accept')
+        throw new PegboardError('E_CONFIRMATION_DECLINED', `A person did not approve ${what}.`)
+    }
+  }
+
+  return {
+    count({ policy, tool, caller }, told) {
+      if (policy.rates.length === 0) return
+      const none = limiter.take(policy.rates, tool, caller)
+      if (!none) return
+      const { rate, retryAfterMs } = none
+      told?.('rate limit', rate.setting)
+      throw new PegboardError('E_RATE_LIMITED', `${tool.id} has a limit of ${rate.perMinute} calls per minute.`, {
+        hint: `Try again in ${Math.ceil(retryAfterMs / 1_000)} s. ${rate.setting} sets the limit.`,
+        retryAfterMs,
+      })
+    },
+    confirm(call, told) {
+      const decision = call.policy.decide(call.tool, call.caller)
+      if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
+      if (!decision.ask || resumes(call)) return undefined
+      return put(call, decision.ask, told)
+    },
+    together(calls) {
+      const asked = calls.flatMap((call): Array<PlannedCall & Asked> => {
+        const decision = call.policy.decide(call.tool, call.caller)
+        return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
+      })
+      if (asked.length < 2) return undefined
+      const left = new Map<string, number>()
+      for (const one of asked) {
+        const key = keyOf(one)
+        left.set(key, (left.get(key) ?? 0) + 1)
+      }
+      return { count: asked.length, messages: once(() => createConfirmation(asked, hide)), left }
+    },
+    goesOn(call) {
+      const now = clock.now()
+      if (open.size >= MAX_OPEN) for (const [key, until] of open) if (until <= now) open.delete(key)
+      const [oldest] = open.keys()
+      if (open.size >= MAX_OPEN && oldest !== undefined) open.delete(oldest)
+      open.set(keyOf(call), now + GOES_ON_MS)
+    },
+  }
+}
+
+/** Some relays do not listen to a signal. */
+const waitForAbort = (signal: AbortSignal): Promise<never> =>
+  new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })

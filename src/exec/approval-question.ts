@@ -1,0 +1,72 @@
+import { PegboardError } from '../core/errors.ts'
+import { toPrintable } from '../core/printable.ts'
+import type { Tool } from '../core/tool.ts'
+import { visibleJson, visibleText } from '../core/visible-text.ts'
+import type { Asking } from '../policy/policy.ts'
+import { shortOf } from '../policy/policy-rules.ts'
+
+/** Characters of a page. Clients show a question in a dialog, where long text is easily missed. */
+const PAGE = 4_000
+/** A 2026 client answers each page in a round of its own, and the SDK's client stops after ten rounds. */
+const MAX_PAGES = 8
+
+const EFFECTS = { read: 'reads', write: 'changes something', destructive: 'may destroy something' } as const
+
+/** A call that a person is asked about. */
+export interface Asked {
+  readonly tool: Tool
+  readonly input: unknown
+  readonly asking: Asking
+}
+
+/**
+ * The messages that ask a person to approve these calls. Together they show all arguments. The person accepts each
+ * message; there is no form to fill in.
+ * @param hide removes known secrets
+ * @throws PegboardError E_CONFIRMATION_REQUIRED if the arguments are too long to show
+ */
+export function createConfirmation(calls: readonly Asked[], hide: (text: string) => string): readonly string[] {
+  const [first] = calls
+  const isOne = calls.length === 1
+  const title = isOne ? `May ${toPrintable(first?.tool.id ?? '')} run?` : `May these ${calls.length} calls run?`
+  const body = isOne
+    ? describe(first as Asked, hide)
+    : calls.map((call, at) => `${at + 1}. ${toPrintable(call.tool.id)}\n${describe(call, hide)}`).join('\n\n')
+  const pages = pagesOf(body)
+  if (pages.length > MAX_PAGES)
+    throw new PegboardError(
+      'E_CONFIRMATION_REQUIRED',
+      `${isOne ? `The arguments of ${first?.tool.id}` : `The arguments of these ${calls.length} calls`} take ${body.length} characters to show. An approval request can show at most ${PAGE * MAX_PAGES}.`,
+      { hint: `Split the call into smaller ones. ${first?.asking.setting} requires the approval.` },
+    )
+  if (pages.length === 1) return [`${title}\n${body}`]
+  return pages.map((page, at) => {
+    const part = `Part ${at + 1} of ${pages.length}. Nothing runs until you accept all parts.`
+    return `${title}\n${part}\n${page}`
+  })
+}
+
+function describe({ tool, input, asking }: Asked, hide: (text: string) => string): string {
+  const owner = tool.origin === 'upstream' ? `of the server ${shortOf(tool.module)}` : `of the module ${tool.module}`
+  return [
+    `It is a tool ${toPrintable(owner)} and ${EFFECTS[tool.effect]}.`,
+    ...(asking.reason === undefined ? [] : [`Why you are asked: ${visibleText(asking.reason)}`]),
+    `Arguments: ${hide(visibleJson(input))}`,
+  ].join('\n')
+}
+
+/** Splits at the end of a line if one is near. */
+function pagesOf(text: string): readonly string[] {
+  const pages: string[] = []
+  let start = 0
+  while (text.length - start > PAGE) {
+    const line = text.lastIndexOf('\n', start + PAGE)
+    let end = line > start + PAGE / 2 ? line + 1 : start + PAGE
+    // Does not split a surrogate pair.
+    if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end--
+    pages.push(text.slice(start, end))
+    start = end
+  }
+  pages.push(text.slice(start))
+  return pages
+}

@@ -1,0 +1,90 @@
+import { isRecord } from '../core/is-record.ts'
+import type { Outcome } from './outcome.ts'
+import { isStoredCaller, type StoredCaller } from './stored-caller.ts'
+
+export type TaskStatus = 'running' | 'completed' | 'failed' | 'cancelled' | 'interrupted'
+
+/** A call that runs in the background. */
+export interface Task {
+  readonly id: string
+  /** Id of the tool. */
+  readonly tool: string
+  readonly status: TaskStatus
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+  readonly finishedAt?: number
+  readonly progress?: { readonly done: number; readonly total?: number; readonly message?: string }
+  readonly outcome?: Outcome
+  /** What the client would have received. */
+  readonly answer?: Answered
+  /** Questions to the client, by name. */
+  readonly questions?: Readonly<Record<string, unknown>>
+}
+
+/** A result as clients receive it, or a JSON-RPC error. */
+export type Answered =
+  | { readonly result: Json }
+  | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
+
+export type Json = Readonly<Record<string, unknown>>
+
+/** Where the result is sent when the task ends. */
+export interface SendTo {
+  readonly channel: string
+  readonly maxChars: number
+}
+
+/** A task as stored: with the process that runs it, and what is needed to run an idempotent tool again. */
+export interface Kept extends Task {
+  readonly instance: string
+  readonly caller: StoredCaller
+  /** As the client called it, so that policy and approval apply again. */
+  readonly name: string
+  /** Removed when the task has ended, because arguments can have megabytes. */
+  readonly input: unknown
+  /** The same for each attempt, so that a tool can recognise a repeated run. */
+  readonly callId?: string
+  readonly idempotent: boolean
+  /** Number of attempts. */
+  readonly tries: number
+  readonly sendTo?: SendTo
+}
+
+/** True if a stored value is a task. */
+export const isKept = (value: unknown): boolean =>
+  isRecord(value) &&
+  typeof value['status'] === 'string' &&
+  Number.isFinite(value['startedAt']) &&
+  typeof value['instance'] === 'string' &&
+  typeof value['name'] === 'string' &&
+  isStoredCaller(value['caller'])
+
+const PREVIEW = 2_000
+
+/** Removes what is needed only to run the task. */
+export const toPublicTask = ({
+  instance: _ours,
+  caller: _whose,
+  input: _what,
+  callId: _run,
+  idempotent: _may,
+  tries: _often,
+  sendTo: _where,
+  ...task
+}: Kept): Task => task
+
+/** Marks a task whose process died and that is not run again. */
+export const markInterrupted = (task: Kept, at: number): Kept => ({
+  ...task,
+  input: undefined,
+  status: 'interrupted',
+  finishedAt: at,
+  outcome: { success: false, code: 'E_SHUTTING_DOWN', error: 'The server ended while the task was running.' },
+})
+
+/** The notice its owner gets when it ends. */
+export function noticeOf({ id, tool, status, startedAt, finishedAt = startedAt, outcome }: Task): string {
+  const said = outcome === undefined ? '' : outcome.success ? JSON.stringify(outcome.data) : outcome.error
+  const preview = said.length > PREVIEW ? `${said.slice(0, PREVIEW)}…` : said
+  return `Background task ${id} (${tool}) ${status} after ${((finishedAt - startedAt) / 1_000).toFixed(1)} s: ${preview}`
+}

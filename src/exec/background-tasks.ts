@@ -1,0 +1,417 @@
+import { randomUUID } from 'node:crypto'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { randomId } from '../core/random-id.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Shared } from '../state/shared-state.ts'
+import type { Stored, Table, Write } from '../state/store.ts'
+import {
+  type Answered,
+  isKept,
+  type Json,
+  type Kept,
+  markInterrupted,
+  type SendTo,
+  type Task,
+  toPublicTask,
+} from './background-task.ts'
+import { textOf } from './channel-delivery.ts'
+import { failureOf } from './outcome.ts'
+import type { ProcessHeartbeat } from './process-heartbeat.ts'
+import { callerNow, type RightsNow, storedCaller } from './stored-caller.ts'
+import { sessionOwner, withoutConnection } from './task-owner.ts'
+import { createRuns, type Running } from './task-runs.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+/** A call that runs already and becomes a task. */
+export interface UnderWay {
+  readonly work: Promise<ToolResult>
+  readonly abort: AbortController
+  /** Redirects its questions to `ask`. */
+  askedBy(ask: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>): void
+}
+
+export interface Tasks {
+  /** Starts to check tasks whose process died. */
+  start(): Promise<void>
+  /**
+   * Starts a call. Answers after 300 ms, or when the call ends if that is sooner.
+   * @param tool the tool that the request names; an idempotent one is run again if its process dies
+   * @throws PegboardError the error of a call that failed in that time; E_OVERLOADED if the owner has too many tasks
+   */
+  begin(request: CallRequest, tool: Pick<Tool, 'id' | 'idempotent'>): Promise<Task>
+  /**
+   * Makes a task of a running call. It is stored when this resolves. @throws PegboardError E_OVERLOADED if the owner
+   * has too many tasks
+   */
+  adopt(request: CallRequest, tool: Pick<Tool, 'id' | 'idempotent'>, call: UnderWay): Promise<Task>
+  /** Answers some of its questions; the others stay open. */
+  reply(owner: string, id: string, answers: Json): Promise<void>
+  /** A task of this owner; `undefined` for all others. */
+  get(owner: string, id: string): Promise<Task | undefined>
+  /** Running tasks first, then the latest. */
+  list(owner: string): Promise<readonly Task[]>
+  /** Cancels a task. Returns an ended task unchanged. */
+  cancel(owner: string, id: string): Promise<Task | undefined>
+  /** Resolves when the task ends, or after `timeoutMs`. */
+  wait(owner: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<Task | undefined>
+  /**
+   * Sends the result to a channel when the task ends, or at once if it has. `undefined` if there is no such task.
+   * @throws PegboardError
+   */
+  redirect(owner: string, id: string, to: SendTo): Promise<Task | undefined>
+  /** How long results are kept, in milliseconds. */
+  readonly keptMs: number
+  /** Number of tasks running in this process. */
+  readonly running: number
+  /** Calls `listener` for each task that ended while no caller waited for it. */
+  onEnd(listener: (owner: string, task: Task) => void): () => void
+  /** Interrupts running tasks and stores that. */
+  stop(): Promise<void>
+}
+
+export interface TaskSettings {
+  /** How long results are kept, in milliseconds. */
+  readonly resultTtlMs: number
+  /** Maximum number of running tasks of one owner. */
+  readonly maxRunning: number
+}
+
+export interface TasksOptions {
+  readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly rightsNow: RightsNow
+  readonly clock: Clock
+  readonly log: Log
+  /** The store is opened when the first task starts. */
+  readonly shared: Pick<Shared, 'store' | 'tell' | 'hear'>
+  readonly instance: ProcessHeartbeat
+  readonly alarms: Alarms
+  readonly settings: TaskSettings
+  /** Converts a result to what clients receive. */
+  present(result: ToolResult, caller: Caller): Json
+  presentError(error: unknown): Answered
+  /** Sends a text to a channel. */
+  deliver(caller: Caller, channel: string, text: string): Promise<void>
+}
+
+/** Interval for checks of tasks that other processes run. */
+const AGAIN_MS = 5_000
+/** Checks are rounded up to this, so that all processes use one alarm. */
+const STEP_MS = 5_000
+/** Messages between processes. */
+const CANCELLED = 'cancelled'
+const ANSWERED = 'answered'
+const REDIRECTED = 'redirected'
+/** Maximum number of attempts, for a task that ends its process each time. */
+const MAX_TRIES = 5
+/** Long enough for a call to fail at once. */
+const SETTLE_MS = 300
+
+export function createTasks(options: TasksOptions): Tasks {
+  const { clock, log, settings, instance, alarms, shared, rightsNow } = options
+  const listeners = new Set<(owner: string, task: Task) => void>()
+  let stopped = false
+  const tasks = (): Table<Kept> => shared.store().table('task', isKept)
+  const tell = (owner: string, task: Kept): void => {
+    for (const listener of listeners) listener(owner, toPublicTask(task))
+  }
+  const runs = createRuns(options, tasks, tell)
+
+  shared.hear(CANCELLED, (id) => {
+    const one = runs.get(id)
+    if (one) runs.abort(one)
+  })
+  async function redirected(owner: string, id: string, sendTo: SendTo): Promise<void> {
+    const one = runs.get(id)
+    if (one?.owner !== owner) return
+    one.task = { ...one.task, sendTo }
+    await runs.write(one, one.task)
+  }
+  shared.hear(REDIRECTED, (text) => {
+    redirected(...(JSON.parse(text) as [string, string, SendTo])).catch((error: unknown) =>
+      log.warn('cannot store the channel of a result', { error: messageOf(error) }),
+    )
+  })
+  shared.hear(ANSWERED, (text) => runs.reply(...(JSON.parse(text) as [string, string, Json])))
+  instance.onBeat(() => {
+    for (const one of runs.all())
+      exchange(one).catch((error: unknown) =>
+        log.warn('cannot check a task', { task: one.task.id, error: messageOf(error) }),
+      )
+  })
+  /** Messages from other processes may be lost; the store has the same, so read it. */
+  async function exchange(one: Running): Promise<void> {
+    // Its token was revoked.
+    if (isPegboardError(ownerNow(one.task))) return runs.abort(one)
+    const kept = await tasks().get(one.task.id)
+    if (kept?.value.status === 'cancelled') runs.abort(one)
+    else if (one.task.status === 'running' && (one.unwritten || (!kept && (await runs.isLost(one)))))
+      await runs.write(one, one.task)
+  }
+
+  /** Corrects a task that claims to run in a dead process. */
+  async function truth({ id, owner, value, revision }: Stored<Kept>): Promise<Task> {
+    const own = runs.get(id)
+    if (own) return toPublicTask(own.task)
+    if (value.status !== 'running') return toPublicTask(value)
+    if (await isRun(id, value)) return toPublicTask(value)
+    return toPublicTask((await rescue({ id, owner, value, revision })) ?? value)
+  }
+
+  /** True if a live process runs the task. A task of this process that does not run here does not run at all. */
+  const isRun = async (id: string, { instance: by }: Kept): Promise<boolean> =>
+    by === instance.id ? runs.get(id) !== undefined : await instance.isAlive(by)
+
+  /** Plans a check for the case that its process dies. If this fails, the check at start-up finds the task. */
+  const lookAgain = (id: string): Promise<void> =>
+    alarms
+      .set(id, Math.ceil((clock.now() + AGAIN_MS) / STEP_MS) * STEP_MS)
+      .catch((error: unknown) =>
+        log.warn('cannot schedule the next check of a task', { task: id, error: messageOf(error) }),
+      )
+
+  /** Runs an interrupted task again if its tool is idempotent, or marks it as interrupted. */
+  async function rescue({ id, owner, value, revision }: Stored<Kept>): Promise<Kept | undefined> {
+    if (stopped) return undefined
+    const caller = value.idempotent && value.tries < MAX_TRIES ? ownerNow(value) : undefined
+    if (caller && !isPegboardError(caller)) {
+      const task = { ...value, instance: instance.id, tries: value.tries + 1 }
+      const claimed = await claim({ id, owner, value: task }, revision)
+      if (claimed === undefined) return undefined
+      runs.run(runs.add(owner, task, { revision: claimed }), {
+        name: value.name,
+        input: value.input,
+        callId: value.callId,
+        caller,
+      })
+      await lookAgain(id)
+      return task
+    }
+    const over = markInterrupted(value, clock.now())
+    const ended = caller ? { ...over, outcome: failureOf(caller) } : over
+    const expiresAt = clock.now() + settings.resultTtlMs
+    if ((await tasks().put({ id, owner, value: ended, expiresAt }, revision)) === undefined) return undefined
+    tell(owner, ended)
+    return ended
+  }
+
+  /** The owner with current rights, or the refusal if it lost access. */
+  function ownerNow({ caller }: Kept): Caller | PegboardError {
+    try {
+      return callerNow(caller, rightsNow)
+    } catch (error) {
+      if (isPegboardError(error)) return error
+      throw error
+    }
+  }
+
+  /** Takes over a task, unless another process was faster. */
+  async function claim(write: Write<Kept>, revision: number): Promise<number | undefined> {
+    await instance.begin()
+    let claimed: number | undefined
+    try {
+      claimed = await tasks().put(write, revision)
+    } finally {
+      if (claimed === undefined) instance.end()
+    }
+    return claimed
+  }
+
+  async function ring(id: string): Promise<void> {
+    const row = await tasks().get(id)
+    if (row?.value.status !== 'running' || stopped) return
+    if (await isRun(id, row.value)) return lookAgain(id)
+    await rescue(row)
+  }
+
+  /** Stores a new task. From then on it survives this process. */
+  async function admit(
+    { caller, input, name, callId = randomUUID() }: CallRequest,
+    tool: Pick<Tool, 'id' | 'idempotent'>,
+    abort?: AbortController,
+  ): Promise<Running> {
+    await start()
+    if (stopped) throw shuttingDown()
+    const owner = sessionOwner(caller)
+    const busy = runs.all().filter((one) => one.owner === owner && one.task.status === 'running').length
+    if (busy >= settings.maxRunning)
+      throw new PegboardError('E_OVERLOADED', `${busy} background tasks are running.`, {
+        hint: 'Wait for one with background_wait, or raise execution.tasks.maxRunning.',
+      })
+    const id = randomId()
+    const task: Kept = {
+      id,
+      tool: tool.id,
+      status: 'running',
+      startedAt: clock.now(),
+      instance: instance.id,
+      caller: storedCaller(caller),
+      name,
+      input,
+      callId,
+      idempotent: tool.idempotent,
+      tries: 1,
+    }
+    const one = runs.add(owner, task, { ...(abort ? { abort } : {}), awaited: 1 })
+    try {
+      await instance.begin()
+      await runs.write(one, task)
+      await lookAgain(id)
+    } catch (error) {
+      runs.drop(id)
+      instance.end()
+      throw error
+    }
+    return one
+  }
+
+  async function find(owner: string, id: string): Promise<Task | undefined> {
+    const kept = await tasks().get(id)
+    if (kept) return kept.owner === owner ? truth(kept) : undefined
+    const own = runs.get(id)
+    return own?.owner === owner ? toPublicTask(own.task) : undefined
+  }
+
+  let starting: Promise<void> | undefined
+  const start = (): Promise<void> => {
+    starting ??= alarms
+      .start(ring, async () =>
+        (await tasks().list()).flatMap(({ id, value }) => (value.status === 'running' ? [{ id, at: 0 }] : [])),
+      )
+      .catch((error: unknown) => {
+        // The next call tries again.
+        starting = undefined
+        throw error
+      })
+    return starting
+  }
+
+  return {
+    keptMs: settings.resultTtlMs,
+    get running() {
+      return runs.all().length
+    },
+    start,
+    async begin(request, tool) {
+      const one = await admit(request, tool)
+      const { id } = one.task
+      const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
+      const ended = runs.run(one, { ...rest, callId: one.task.callId, caller: withoutConnection(request.caller) })
+      await waitToSettle(one.over, clock)
+      one.awaited--
+      if (ended.failure !== undefined) {
+        await tasks()
+          .delete(id)
+          .catch((error: unknown) =>
+            log.warn('cannot remove a task that failed immediately', { error: messageOf(error) }),
+          )
+        throw ended.failure
+      }
+      return toPublicTask(one.task)
+    },
+    async adopt(request, tool, call) {
+      const one = await admit(request, tool, call.abort)
+      call.askedBy((method, params, signal) => runs.ask(one, method, params, signal))
+      runs.follow(one, call.work)
+      one.awaited--
+      return toPublicTask(one.task)
+    },
+    async reply(owner, id, answers) {
+      if (runs.get(id)) runs.reply(owner, id, answers)
+      else shared.tell(ANSWERED, JSON.stringify([owner, id, answers]))
+    },
+    get: find,
+    async list(owner) {
+      const all = await Promise.all((await tasks().list(owner)).map(truth))
+      const rank = ({ status }: Task): number => (status === 'running' ? 0 : 1)
+      return all.sort((a, b) => rank(a) - rank(b) || b.startedAt - a.startedAt)
+    },
+    async cancel(owner, id) {
+      const before = await find(owner, id)
+      if (before?.status !== 'running') return before
+      const own = runs.get(id)
+      if (own) {
+        runs.abort(own)
+        // Ends even if the tool ignores the signal: the call path stops waiting for it.
+        await own.over
+      } else {
+        let done = false
+        while (!done) {
+          const kept = await tasks().get(id)
+          if (kept?.value.status !== 'running') break
+          const value: Kept = { ...kept.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
+          const expiresAt = clock.now() + settings.resultTtlMs
+          done = (await tasks().put({ id, owner, value, expiresAt }, kept.revision)) !== undefined
+        }
+        if (done) shared.tell(CANCELLED, id)
+      }
+      return find(owner, id)
+    },
+    async wait(owner, id, timeoutMs, signal) {
+      const task = await find(owner, id)
+      if (task?.status !== 'running') return task
+      const own = runs.get(id)
+      if (own) own.awaited++
+      await new Promise<void>((resolve) => {
+        const cancel = clock.after(timeoutMs, done)
+        function done(): void {
+          cancel()
+          signal?.removeEventListener('abort', done)
+          resolve()
+        }
+        signal?.addEventListener('abort', done, { once: true })
+        own?.over.then(done)
+        // Another process runs it, so poll the store.
+        if (!own) look()
+        function look(): void {
+          clock.after(Math.min(1_000, timeoutMs), () => {
+            find(owner, id).then((now) => (now?.status === 'running' ? look() : done()), done)
+          })
+        }
+      })
+      if (own) own.awaited--
+      return find(owner, id)
+    },
+    async redirect(owner, id, sendTo) {
+      const task = await find(owner, id)
+      if (!task) return undefined
+      if (task.status === 'running') {
+        // Only the process that runs the task writes it.
+        if (!runs.get(id)) shared.tell(REDIRECTED, JSON.stringify([owner, id, sendTo]))
+        await redirected(owner, id, sendTo)
+        return task
+      }
+      const kept = await tasks().get(id)
+      if (kept?.value.outcome)
+        await options.deliver(
+          callerNow(kept.value.caller, rightsNow),
+          sendTo.channel,
+          textOf(kept.value.outcome, sendTo.maxChars),
+        )
+      return task
+    },
+    onEnd(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    async stop() {
+      stopped = true
+      await runs.stop()
+      await alarms.stop()
+    },
+  }
+}
+
+function waitToSettle(over: Promise<void>, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = clock.after(SETTLE_MS, resolve)
+    over.then(() => {
+      cancel()
+      resolve()
+    })
+  })
+}

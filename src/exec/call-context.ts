@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type Answer,
+  type CallContext,
+  type Caller,
+  originOf,
+  type Question,
+  type ServicesFor,
+} from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { FailureClass } from '../core/failure-class.ts'
+import type { Fetch } from '../core/fetch-types.ts'
+import type { Log } from '../core/log.ts'
+import type { Profile } from '../core/profile.ts'
+import type { Relay, Tool } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { createOutput, notInjectable, type Part } from './call-output.ts'
+import { type Inspection, inspectFile, inspectValue } from './inspect-data.ts'
+import { readOnlyContext } from './read-only-context.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+/** What call contexts are made of. */
+export interface ContextHost {
+  readonly servicesFor: ServicesFor
+  /** Called at the end of a client's call with the tools it wants to be listed. Returns the unknown names. */
+  readonly onInjected?: ((caller: Caller, names: readonly string[]) => readonly string[]) | undefined
+  readonly fetch: Fetch
+  readonly log: Log
+  shared(): Readonly<Record<string, unknown>>
+  profileOf(caller: Caller): Profile
+  call(request: CallRequest): Promise<ToolResult>
+}
+
+/** A run, with the name it has in the log. */
+export interface Run {
+  id: string | undefined
+  /** Set when the tool is known. */
+  tool: Tool | undefined
+  /** Kinds of secrets in the result, if the tripwire only warns. */
+  secrets?: readonly string[]
+  /** Class of the failure, if it failed. */
+  failure?: FailureClass | undefined
+}
+export const idOf = (run: Pick<Run, 'id'>): string => {
+  run.id ??= randomUUID()
+  return run.id
+}
+
+/** A run of a tool and what it needs. */
+export interface ToolRun {
+  readonly tool: Tool
+  readonly request: CallRequest
+  readonly relay: Relay
+  readonly run: Run
+  readonly signal: AbortSignal
+  readonly depth: number
+  readonly inspection: Inspection | undefined
+}
+
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+/** The context of a relayed call. */
+type Relayed = CallContext & ToolRun & { readonly caller: Caller }
+
+export interface Contexts {
+  /** Runs a tool of a module, and adds its files and warnings to the result. */
+  runModule(input: unknown, of: ToolRun): Promise<ToolResult>
+  /** The context of a call that is relayed to a server. */
+  relayed(of: ToolRun): CallContext
+}
+
+/** Creates the contexts that `run` of a tool receives. */
+export function createContexts(host: ContextHost): Contexts {
+  function contextFor(of: ToolRun, part: Part) {
+    const { tool, request, relay, signal, inspection } = of
+    const readOnly = tool.readOnly === true || request.readOnly === true
+    const warnings: string[] = []
+    const { caller } = request
+    const { module } = tool
+    const loop = request.loop ?? null
+    const profile = host.profileOf(caller)
+    const ctx: CallContext = {
+      config: undefined,
+      caller,
+      profile,
+      callId: idOf(of.run),
+      setup: request.origin === 'setup',
+      origin: originOf(caller, profile),
+      services: host.servicesFor({ module, caller, profile, relay, signal, loop }),
+      loop,
+      signal,
+      // The loader gives modules a log of their own; this one is for tools without a module.
+      log: host.log,
+      shared: host.shared(),
+      fetch: host.fetch,
+      sentFiles: part.output.files,
+      injectedTools: part.output.injected,
+      progress: (done, total, message) =>
+        request.onProgress?.(done, total, inspection ? inspectValue(message, inspection) : message),
+      // Files are shared with the calls around this one, so inspect them now.
+      sendFile: inspection
+        ? (file) => part.sendFile(file, (one) => inspectFile(one, inspection))
+        : (file) => part.sendFile(file),
+      injectTool: part.injectTool,
+      warn: (message) => warnings.push(message),
+      background: () => request.onBackground?.(),
+      ask: (question) => ask(of, question),
+      call: (id, input) => callInner(id, input, of, part, readOnly),
+    }
+    return { ctx, warnings }
+  }
+
+  function callInner(id: string, input: unknown, of: ToolRun, part: Part | undefined, readOnly = false) {
+    const { request, relay, signal, depth } = of
+    const { caller, loop } = request
+    return host.call({
+      name: id,
+      input,
+      caller,
+      origin: 'module',
+      within: signal,
+      depth: depth + 1,
+      relay,
+      ...(readOnly ? { readOnly } : {}),
+      ...(loop === undefined ? {} : { loop }),
+      ...(part === undefined ? {} : { part: part.output.part() }),
+    })
+  }
+
+  // Relayed calls use little of a context: they share the constant part, and getters create the rest.
+  const relayed: Omit<CallContext, 'caller' | 'signal'> & ThisType<Relayed> = {
+    config: undefined,
+    get setup() {
+      return this.request.origin === 'setup'
+    },
+    get profile() {
+      return host.profileOf(this.caller)
+    },
+    get origin() {
+      return originOf(this.caller, host.profileOf(this.caller))
+    },
+    get services() {
+      const { tool, caller, profile, relay, signal, request } = this as unknown as Relayed & CallContext
+      return host.servicesFor({ module: tool.module, caller, profile, relay, signal, loop: request.loop ?? null })
+    },
+    get loop() {
+      return this.request.loop ?? null
+    },
+    fetch: host.fetch,
+    sentFiles: [],
+    injectedTools: [],
+    log: host.log,
+    get callId() {
+      return idOf(this.run)
+    },
+    get shared() {
+      return host.shared()
+    },
+    progress(done, total, message) {
+      this.request.onProgress?.(done, total, inspectMessage(message, this.inspection))
+    },
+    sendFile() {},
+    injectTool() {},
+    warn() {},
+    background() {},
+    ask(question) {
+      return ask(this, question)
+    },
+    call(id, input) {
+      const { part, readOnly } = this.request
+      return callInner(id, input, this, part, readOnly)
+    },
+  }
+
+  function relayedContext(of: ToolRun): CallContext {
+    const ctx: Writable<Relayed> = Object.create(relayed)
+    ctx.inspection = of.inspection
+    ctx.caller = of.request.caller
+    ctx.tool = of.tool
+    ctx.request = of.request
+    ctx.relay = of.relay
+    ctx.run = of.run
+    ctx.signal = of.signal
+    ctx.depth = of.depth
+    return ctx
+  }
+
+  /** Adds what the tool sent to its result. The client's own call gets the files of all inner calls. */
+  async function withExtras(
+    work: Promise<ToolResult>,
+    { caller, part: given }: CallRequest,
+    { output, index }: Part,
+    warnings: string[],
+  ): Promise<ToolResult> {
+    const result = await work
+    if (given === undefined && output.injected.length > 0)
+      for (const name of host.onInjected?.(caller, output.injected) ?? []) warnings.push(notInjectable(name))
+    if (result.kind !== 'value' || (output.files.length === 0 && warnings.length === 0)) return result
+    const files = given === undefined ? output.files : output.files.filter(({ callIndex }) => callIndex === index)
+    return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
+  }
+
+  return {
+    runModule(input, of) {
+      const { tool, request, relay, signal } = of
+      // Upstream calls listen to the signal; modules may ignore it.
+      if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayedContext(of), relay), signal)
+      const part = request.part ?? createOutput().part()
+      const { ctx, warnings } = contextFor(of, part)
+      const handed = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
+      return withExtras(raceAbort(tool.run(input, handed, relay), signal), request, part, warnings)
+    },
+    relayed: relayedContext,
+  }
+}
+
+/** Asks the person behind the client. @throws PegboardError E_CANNOT_ASK */
+async function ask({ tool, request: { caller }, relay, signal }: ToolRun, question: Question): Promise<Answer> {
+  const send = relay.request
+  if (!send || !caller.supports.elicitation)
+    throw new PegboardError('E_CANNOT_ASK', `${tool.id} has a question: ${question.message}`)
+  return (await send(
+    'elicitation/create',
+    { mode: 'form', message: question.message, requestedSchema: question.schema },
+    signal,
+  )) as Answer
+}
+
+function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    work.catch(() => undefined)
+    return Promise.reject(signal.reason)
+  }
+  return new Promise((resolve, reject) => {
+    const give = (): void => reject(signal.reason)
+    signal.addEventListener('abort', give, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
+  })
+}
+
+/** A progress message of a server; `undefined` if it contains a secret. The call continues. */
+function inspectMessage(message: string | undefined, inspection: Inspection | undefined): string | undefined {
+  if (!inspection || message === undefined) return message
+  try {
+    return inspectValue(message, inspection)
+  } catch {
+    return undefined
+  }
+}

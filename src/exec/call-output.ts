@@ -1,0 +1,64 @@
+import type { SentFile, SharedFile } from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+
+/** Files and warnings of a call and its inner calls. Entries are only appended. */
+export interface Output {
+  readonly files: readonly SharedFile[]
+  readonly injected: readonly string[]
+  /** Reserves the position of one more call, so that parallel calls keep their order. */
+  part(): Part
+}
+
+/** The output of one call. */
+export interface Part {
+  readonly output: Output
+  readonly index: number
+  /**
+   * @param inspected returns the file as it may be sent. @throws PegboardError E_VALIDATION, and what `inspected`
+   * throws
+   */
+  sendFile(file: SentFile, inspected?: (file: SharedFile) => SharedFile): void
+  injectTool(name: string): void
+}
+
+export function createOutput(): Output {
+  const files: SharedFile[] = []
+  const injected: string[] = []
+  let parts = 0
+  const output: Output = {
+    files,
+    injected,
+    part() {
+      const index = parts++
+      return {
+        output,
+        index,
+        sendFile(file, inspected = (one) => one) {
+          // A tool that relays a file of an inner call has sent it already.
+          if (!files.includes(file as SharedFile)) files.push(inspected(checkFile(file, index)))
+        },
+        injectTool(name) {
+          if (typeof name === 'string' && !injected.includes(name)) injected.push(name)
+        },
+      }
+    },
+  }
+  return output
+}
+
+function checkFile(file: SentFile, callIndex: number): SharedFile {
+  const { data, filename, mimetype, fileUrl } = file ?? {}
+  const hasData = typeof data === 'string' || data instanceof Uint8Array
+  if (typeof filename !== 'string' || typeof mimetype !== 'string' || !(hasData || typeof fileUrl === 'string'))
+    throw new PegboardError('E_VALIDATION', 'A file to send needs data (bytes or text), filename and mimetype.')
+  return Object.freeze({
+    data: hasData ? data : '',
+    filename,
+    mimetype,
+    ...(fileUrl === undefined ? {} : { fileUrl: String(fileUrl) }),
+    callIndex,
+  })
+}
+
+/** The warning for an unknown tool name in `injectTools`. */
+export const notInjectable = (name: string): string => `'${name.slice(0, 80)}' is not a tool that can be injected.`

@@ -1,0 +1,66 @@
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Store } from '../state/store.ts'
+import { PROCESS_LEFT } from './due-queue.ts'
+import type { Inbox } from './inbox.ts'
+import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import type { ProcessHeartbeat } from './process-heartbeat.ts'
+import { callerNow, type RightsNow, type StoredCaller } from './stored-caller.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+/** True if a stored caller cannot see a tool in this process. */
+export type Lacks = (who: StoredCaller, name: string) => boolean
+
+/** What the scheduler and the watchers need. */
+export interface DueWorkOptions {
+  readonly call: (request: CallRequest) => Promise<ToolResult>
+  readonly rightsNow: RightsNow
+  readonly lacks: Lacks
+  readonly store: Store
+  /** Time of day. */
+  readonly clock: Clock
+  readonly log: Log
+  readonly inbox: Inbox
+  readonly instance: ProcessHeartbeat
+  readonly alarms: Alarms
+}
+
+/** A call for an owner who is not connected. */
+export interface DueCall {
+  /** Of the job or watcher, for the log. */
+  readonly id: string
+  readonly caller: StoredCaller
+  readonly tool: string
+  readonly params: Readonly<Record<string, unknown>> | undefined
+  readonly callId?: string | undefined
+  /** True if another process may have the tool. */
+  readonly mayLeave: () => Promise<boolean>
+}
+
+/**
+ * Calls tools with the rights that the owner has now. Never rejects, because no caller waits for the answer.
+ * @param kind what calls, for the log
+ * @returns `PROCESS_LEFT` if the tool is missing in this process and another one may have it
+ */
+export const createDueCalls =
+  ({ call, rightsNow, lacks, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
+  async ({ id, caller, tool, params = {}, callId, mayLeave }: DueCall): Promise<Outcome | typeof PROCESS_LEFT> => {
+    let outcome: Outcome
+    try {
+      outcome = outcomeOf(
+        await call({ name: tool, input: params, callId, caller: callerNow(caller, rightsNow) }),
+      ).outcome
+    } catch (error) {
+      outcome = failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
+    }
+    if (outcome.success) return outcome
+    if (outcome.code === 'E_OWNER_GONE')
+      log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
+    // A tool answers with the same code when it does not find something.
+    if (outcome.code !== 'E_NOT_FOUND' || !lacks(caller, tool) || !(await mayLeave())) return outcome
+    log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
+    return PROCESS_LEFT
+  }

@@ -1,0 +1,323 @@
+import { hash } from 'node:crypto'
+import { type Clock, ticksOf } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { createSemaphore } from '../core/semaphore.ts'
+import type { Alarms } from '../state/alarms.ts'
+import type { Stored, Table } from '../state/store.ts'
+import type { ProcessHeartbeat } from './process-heartbeat.ts'
+import { isStoredCaller } from './stored-caller.ts'
+
+/** A stored entry that is run at a time, perhaps repeatedly. */
+export interface Due {
+  /** Milliseconds since the epoch; `null` if no run is planned. */
+  readonly nextAt: number | null
+  readonly createdAt: number
+  /** Id of the process that runs it now. */
+  readonly by?: string
+  /** Set if some of the processes cannot run it, because they lack its tool. */
+  readonly missing?: Missing
+}
+
+export interface Missing {
+  readonly since: number
+  /** Ids of these processes. */
+  readonly in: readonly string[]
+}
+
+/** The result of a run. */
+export interface Done<T> {
+  /** Returns the entry after the run; `undefined` deletes it. */
+  change(value: T): T | undefined
+  /** Notifies the owner. Not called if the entry was cancelled or another process took it over. Never rejects. */
+  tell?(): void | Promise<void>
+}
+
+/** The run is left to another process. */
+export const PROCESS_LEFT: unique symbol = Symbol('left')
+
+/** True if a stored value can be an entry. */
+export const isDue = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  isRecord(value) &&
+  (value['nextAt'] === null || Number.isFinite(value['nextAt'])) &&
+  (value['by'] === undefined || typeof value['by'] === 'string') &&
+  (value['missing'] === undefined || isMissing(value['missing'])) &&
+  Number.isFinite(value['createdAt']) &&
+  isStoredCaller(value['caller'])
+
+const isMissing = (value: unknown): boolean =>
+  isRecord(value) && Number.isFinite(value['since']) && Array.isArray(value['in'])
+
+export interface DueQueue<T extends Due> {
+  /** Starts to run what is due. */
+  start(): Promise<void>
+  /** Adds an entry. @returns false if the owner has `atMost` entries already */
+  add(id: string, owner: string, value: T, atMost: number): Promise<boolean>
+  get(owner: string, id: string): Promise<T | undefined>
+  list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
+  /**
+   * Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, or `undefined` if
+   * there is none.
+   */
+  change(owner: string, id: string, to: (value: T) => T | undefined): Promise<T | undefined>
+  stop(): Promise<void>
+}
+
+export interface DueQueueOptions<T extends Due> {
+  readonly table: Table<T>
+  readonly alarms: Alarms
+  readonly clock: Clock
+  readonly log: Log
+  readonly instance: ProcessHeartbeat
+  /**
+   * Returns the entry during its run, or `undefined` to drop it. It has the next time already, so that a crash does not
+   * repeat the run. Other processes may claim it at the same time, so this must have no effects.
+   */
+  claim(value: T, now: number): T | undefined
+  /** Called after a dropped entry was deleted, in the process that deleted it. */
+  dropped?(value: T): void
+  /**
+   * Returns the entry with a corrected time if the clock was set since it was planned, else `undefined`. Called at each
+   * check.
+   */
+  replan(value: T, now: number): T | undefined
+  /** Milliseconds to wait before a due entry is claimed (default 0). */
+  hold?(value: T, now: number): number
+  /** True if this process lacks the tool, as far as it knows without asking servers. */
+  lacks(value: T): boolean
+  /**
+   * Runs the entry. Never rejects.
+   * @param mayLeave true if another process may have the tool; then `PROCESS_LEFT` may be returned
+   */
+  run(id: string, owner: string, claimed: T, mayLeave: () => Promise<boolean>): Promise<Done<T> | typeof PROCESS_LEFT>
+  /**
+   * Called when the process that ran the entry has died: what happens to the entry. The process that stores it notifies
+   * the owner.
+   */
+  abandoned(id: string, owner: string, value: T): Done<T>
+}
+
+/** Maximum number of runs at once in this process; 32 for one owner. */
+const MAX_AT_ONCE = 36
+/** Further due entries start spread over this time, to spare the servers that they call. */
+const SPREAD_MS = 1_000
+/** Interval for checks of entries that other processes run. */
+const AGAIN_MS = 5_000
+/** Checks are rounded up to this, so that all processes use one alarm. */
+const STEP_MS = 5_000
+/** An entry whose tool no process had for this long is run anyway, and fails. */
+const GONE_MS = 60 * 60_000
+/**
+ * When an entry that was left is checked again: after an eighth of the time it has been missing, within these limits.
+ */
+const LEFT_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
+/** Each restart adds a process. */
+const MAX_MISSING = 50
+/** Pause before a result is stored again. */
+const RETRY_MS = 1_000
+/** Other processes may have declared a process dead that was suspended for this long between claim and run. */
+const STOOD_STILL_MS = 5_000
+
+/**
+ * Runs each due entry once, however many processes share the table. A process claims an entry by writing it first; the
+ * revision it wrote then prevents that any other process stores the result.
+ */
+export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQueue<T> {
+  const { table, alarms, clock, log, instance } = options
+  const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
+  const never = new AbortController().signal
+  let stopped = false
+
+  const plan = async (id: string, { nextAt }: Due): Promise<void> => {
+    if (nextAt === null) alarms.clear(id)
+    else await alarms.set(id, nextAt)
+  }
+
+  /** If planning fails, the check of all entries at start-up finds it. */
+  const tryToPlan = (id: string, due: Due): Promise<void> =>
+    plan(id, due).catch((error: unknown) =>
+      log.warn('cannot set the alarm for a due job', { id, error: messageOf(error) }),
+    )
+
+  const running = new Set<string>()
+  const isDone = async (id: string, by: string): Promise<boolean> =>
+    by === instance.id ? !running.has(id) : !(await instance.isAlive(by))
+
+  const waiting = new Set<() => void>()
+  const waitForTurn = (id: string): Promise<void> =>
+    new Promise((resolve) => {
+      const cancel = clock.after(delayOf(id), done)
+      waiting.add(done)
+      function done(): void {
+        cancel()
+        waiting.delete(done)
+        resolve()
+      }
+    })
+
+  async function runWhenFree(id: string): Promise<void> {
+    const owner = (await table.get(id))?.owner
+    if (owner === undefined) return
+    if (!slots.isFree(owner)) await waitForTurn(id)
+    await slots.acquire(never, owner)
+    try {
+      await runIfDue(id)
+    } finally {
+      slots.release(owner)
+    }
+  }
+
+  async function runIfDue(id: string): Promise<void> {
+    let row = await table.get(id)
+    if (!row || stopped) return
+    const { by } = row.value
+    if (by !== undefined) {
+      if (!(await isDone(id, by))) return alarms.set(id, Math.ceil((clock.now() + AGAIN_MS) / STEP_MS) * STEP_MS)
+      const { owner } = row
+      let taken: Done<T> | undefined
+      const found = await changed(id, owner, (now) => {
+        taken = now.by === by ? options.abandoned(id, owner, now) : undefined
+        return taken ? releaseClaim(taken.change(now)) : now
+      })
+      if (found) await taken?.tell?.()
+      row = await table.get(id)
+      if (!row || row.value.by !== undefined) return
+    }
+    const now = clock.now()
+    if (options.replan(row.value, now)) {
+      const { owner } = row
+      await changed(id, owner, (value) => (value.by === undefined ? (options.replan(value, now) ?? value) : value))
+      row = await table.get(id)
+      if (!row || row.value.by !== undefined) return
+    }
+    if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
+    const { value: before } = row
+    const holdMs = options.hold?.(before, now) ?? 0
+    if (holdMs > 0) return alarms.set(id, now + holdMs)
+    const since = before.missing?.since ?? now
+    if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacks(before))
+      return alarms.set(id, now + Math.min(LEFT_MS.most, Math.max(LEFT_MS.least, (now - since) * LEFT_MS.share)))
+    const wanted = options.claim(before, now)
+    if (wanted === undefined) {
+      if (await table.delete(id, row.revision)) options.dropped?.(before)
+      return
+    }
+    // A second alarm must not end the first run.
+    if (running.has(id)) return
+    running.add(id)
+    const began = ticksOf(clock)
+    try {
+      await instance.begin()
+      const { missing: _before, ...rest } = wanted
+      const claimed = { ...rest, by: instance.id } as T
+      // Another process was faster.
+      if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
+      await tryToPlan(id, claimed)
+      if (ticksOf(clock) - began >= STOOD_STILL_MS && !(await isOurs(id, claimed))) return
+      const mayLeave = async (): Promise<boolean> => now - since < GONE_MS && !(await instance.alone())
+      const done = await options.run(id, row.owner, claimed, mayLeave)
+      if (done === PROCESS_LEFT) return await kept(id, row.owner, left(before, claimed, since))
+      if (await isOurs(id, claimed)) await done.tell?.()
+      await kept(id, row.owner, (value) => done.change(value))
+    } finally {
+      running.delete(id)
+      instance.end()
+    }
+  }
+
+  /** The entry as if it had not been claimed, with changes that were made meanwhile. */
+  const left =
+    (before: T, claimed: T, since: number) =>
+    (value: T): T => {
+      const lacking = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
+      const missing: Missing = { since, in: lacking.slice(-MAX_MISSING) }
+      return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
+    }
+
+  /**
+   * True if the owner should hear of the result from this process. An entry that replaced it under the same id does not
+   * prevent that.
+   */
+  async function isOurs(id: string, claimed: T): Promise<boolean> {
+    const row = await retryUntilReached(id, () => table.get(id))
+    if (row && (row.value.by === instance.id || row.value.createdAt !== claimed.createdAt)) return true
+    if (row) log.warn('another process has taken it over; its result here is dropped', { id })
+    else log.info('it was cancelled, or another process has taken it over; its result here is dropped', { id })
+    return false
+  }
+
+  /** Stores the result as soon as possible. */
+  const kept = async (id: string, owner: string, change: (value: T) => T | undefined): Promise<void> => {
+    await retryUntilReached(id, () =>
+      changed(id, owner, (value) => (value.by === instance.id ? releaseClaim(change(value)) : value)),
+    )
+  }
+
+  /** Retries until the store answers; `undefined` if the queue was stopped. */
+  async function retryUntilReached<R>(id: string, work: () => Promise<R>): Promise<R | undefined> {
+    for (;;)
+      try {
+        return await work()
+      } catch (error) {
+        log.error('cannot store its result', { id, error: messageOf(error) })
+        if (stopped) return undefined
+        await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
+      }
+  }
+
+  async function changed(id: string, owner: string, to: (value: T) => T | undefined): Promise<T | undefined> {
+    for (;;) {
+      const row: Stored<T> | undefined = await table.get(id)
+      if (row?.owner !== owner) return undefined
+      const next = to(row.value)
+      if (next === undefined) {
+        if (!(await table.delete(id, row.revision))) continue
+        alarms.clear(id)
+        return row.value
+      }
+      if (next !== row.value && (await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
+      await tryToPlan(id, next)
+      return next
+    }
+  }
+
+  return {
+    start: () =>
+      alarms.start(runWhenFree, async () =>
+        (await table.list()).flatMap(({ id, value }) =>
+          value.by !== undefined || options.replan(value, clock.now())
+            ? [{ id, at: 0 }]
+            : value.nextAt === null
+              ? []
+              : [{ id, at: value.nextAt }],
+        ),
+      ),
+    async add(id, owner, value, atMost) {
+      if ((await table.put({ id, owner, value, atMost })) === undefined) return false
+      // Stored first, because a process whose clock is ahead checks at once.
+      await tryToPlan(id, value)
+      return true
+    },
+    async get(owner, id) {
+      const row = await table.get(id)
+      return row?.owner === owner ? row.value : undefined
+    },
+    list: (owner) => table.list(owner),
+    change: (owner, id, to) => changed(id, owner, to),
+    async stop() {
+      stopped = true
+      for (const done of waiting) done()
+      await alarms.stop()
+    },
+  }
+}
+
+/** The same in every process and each time. */
+const delayOf = (id: string): number => hash('sha256', id, 'buffer').readUInt16BE() % SPREAD_MS
+
+function releaseClaim<T extends Due>(value: T | undefined): T | undefined {
+  if (value === undefined) return undefined
+  const { by: _done, ...rest } = value
+  return rest as T
+}

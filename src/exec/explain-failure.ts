@@ -1,0 +1,40 @@
+import { classifyFailure, type FailureClass, failureClasses, hintOf } from '../core/failure-class.ts'
+import { isRecord } from '../core/is-record.ts'
+import { type ContentBlock, FAILURE, type McpResult, noticeBlock } from '../core/tool-result.ts'
+
+/** What a program reads about a failure of a server. */
+export const failureMember = (failure: FailureClass) => ({
+  [FAILURE]: { class: failure, retryable: failureClasses[failure].retryable },
+})
+
+/** Adds the class of a failure, and its hint as a notice. The server's own content stays as it is. */
+export function explainFailure(result: McpResult): {
+  readonly result: McpResult
+  readonly class: FailureClass | undefined
+} {
+  const { content = [], structuredContent, _meta } = result
+  const texts = content.filter((block) => block.type === 'text')
+  const said = texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? '')
+  const failure = classifyFailure(said)
+  if (failure === undefined) return { result, class: undefined }
+  return {
+    class: failure,
+    result: {
+      ...result,
+      content: [...content, noticeBlock(hintOf(failure))],
+      _meta: { ..._meta, ...failureMember(failure) },
+    },
+  }
+}
+
+/** The class that `explainFailure` added. */
+export function failureOfResult({ _meta }: McpResult): unknown {
+  const member = _meta?.[FAILURE]
+  return isRecord(member) ? member['class'] : undefined
+}
+
+/** Only the ends of a text are classified, so that texts are not joined. */
+function ends(texts: readonly ContentBlock[]): string {
+  const [first, last] = [texts[0], texts.at(-1)].map((block) => String(block?.['text'] ?? ''))
+  return texts.length === 1 ? `${first}` : `${first}\n${last}`
+}

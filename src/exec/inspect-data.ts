@@ -1,0 +1,217 @@
+import type { SentFile } from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { type KnownSecrets, knownSecrets } from '../core/known-secrets.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import { type Pieces, rawBytes } from '../core/raw-result.ts'
+import { MAX_PLACE, mayHoldSecret, REDACTED, redactSecrets, secretSpans } from '../core/secret-values.ts'
+import type { Tool, Tripwire } from '../core/tool.ts'
+import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
+import { guardSecrets, guardText, mayTell, type TripwireLevel } from '../core/tripwire.ts'
+
+/** How results of tools are checked for secrets. */
+export interface Inspection {
+  readonly wire: TripwireLevel | undefined
+  /** Results pass unchanged, and the audit log lists the kinds of secrets. */
+  readonly warns?: true
+  readonly secrets: KnownSecrets | undefined
+}
+
+export interface Inspections {
+  /** `undefined` if nothing is checked. */
+  of(level: Tripwire, opaque: Tool['opaque']): Inspection | undefined
+  /** Removes known secrets. */
+  hide(text: string): string
+  /** Replaces the known secrets. */
+  know(values: readonly string[]): void
+}
+
+/** Errors never need secrets, whatever the level for results. */
+const VALUES: TripwireLevel = { level: 'values', opaque: [] }
+
+/** Most calls share one inspection, so that none is created for a call. */
+export function createInspections(values: readonly string[] = []): Inspections {
+  let secrets = knownSecrets(values)
+  const make = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
+    off: secrets && { wire: undefined, secrets },
+    warn: { wire: undefined, warns: true, secrets },
+    redact: { wire: { level: 'redact', opaque: [] }, secrets },
+    throw: { wire: { level: 'throw', opaque: [] }, secrets },
+  })
+  let ready = make()
+  return {
+    of: (level, opaque) =>
+      opaque === undefined || level === 'off' || level === 'warn' ? ready[level] : { wire: { level, opaque }, secrets },
+    hide: (text) => secrets?.hide(text) ?? text,
+    know(values) {
+      secrets = knownSecrets(values)
+      ready = make()
+    },
+  }
+}
+
+/** A form contains names of fields that the person fills in, not names of secrets. */
+const FORM = 'requestedSchema.properties'
+const FORMS = `inputRequests.*.params.${FORM}`
+
+/** As `inspect`, for a question of a server to a person. The URL of a page is for that person. */
+export function inspectQuestion<T>(params: T, inspection: Inspection): T {
+  const own = without(inspection, FORM)
+  if (!isRecord(params) || params['mode'] !== 'url') return inspectValue(params, own)
+  const { url, ...rest } = params
+  return { ...inspectValue(rest, own), url } as T
+}
+
+const without = ({ wire, secrets }: Inspection, path: string): Inspection => ({
+  wire: wire && { ...wire, opaque: [...wire.opaque, path] },
+  secrets,
+})
+
+/**
+ * The result without credentials; the same object if it has none. @throws PegboardError E_SECRET_BLOCKED, E_TOO_LARGE
+ */
+export function inspect(result: ToolResult, inspection: Inspection): ToolResult {
+  if (result.kind === 'value') {
+    const value = inspectValue(result.value, inspection)
+    if (result.files.length === 0 && result.warnings.length === 0)
+      return value === result.value ? result : { ...result, value }
+    const files = result.files.map((file) => inspectFile(file, inspection))
+    return { ...result, value, files, warnings: result.warnings.map((one) => inspectValue(one, inspection)) }
+  }
+  const isFailure = result.kind === 'mcp' && result.result.isError === true
+  const kept = inspectObject(result.result, isFailure ? { ...inspection, wire: inspection.wire ?? VALUES } : inspection)
+  return kept === result.result ? result : ({ ...result, result: kept } as ToolResult)
+}
+
+/** As `inspect`, for the answer of a server. Bytes without suspicious text are not parsed. */
+export function inspectObject<T extends object>(value: T, inspection: Inspection): T {
+  const { wire, secrets } = inspection
+  const raw = rawBytes(value)
+  if (!raw) {
+    const whole = wire ? joined(value) : value
+    return inspectValue(whole, 'inputRequests' in value ? without(inspection, FORMS) : inspection)
+  }
+  const bytes = bytesOf(raw)
+  const suspect = wire !== undefined && isSuspect(bytes.toString('latin1'), value, wire)
+  return suspect || secrets?.isIn(bytes) ? inspectValue(wire ? joined(value) : value, inspection) : value
+}
+
+const bytesOf = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw))
+
+/** A secret may be split between two texts. */
+const isSuspect = (latin1: string, value: object, { level }: TripwireLevel): boolean =>
+  (level !== 'values' && mayTell(latin1)) || mayHoldSecret(latin1) || textsOf(value).length > 1
+
+const textsOf = (value: object): readonly ContentBlock[] => {
+  const { content } = value as McpResult
+  return Array.isArray(content)
+    ? content.filter((block) => isRecord(block) && block.type === 'text' && typeof block['text'] === 'string')
+    : []
+}
+
+/** Removes secrets that are split between adjacent texts; the same object if there are none. */
+function joined<T extends object>(value: T): T {
+  const blocks = textsOf(value)
+  if (blocks.length < 2) return value
+  const spans = secretSpans(blocks.map(({ text }) => text).join(''))
+  if (spans.length === 0) return value
+  let from = 0
+  const changed = new Map<ContentBlock, string>()
+  for (const block of blocks) {
+    const text = String(block['text'])
+    let kept = ''
+    let at = 0
+    for (const { start, end } of [...spans].sort((a, b) => a.start - b.start)) {
+      const [first, last] = [Math.max(start - from, at), Math.min(end - from, text.length)]
+      if (first >= last) continue
+      kept += text.slice(at, first) + REDACTED
+      at = last
+    }
+    if (at > 0) changed.set(block, kept + text.slice(at))
+    from += text.length
+  }
+  const content = ((value as McpResult).content ?? []).map((block) =>
+    changed.has(block) ? { ...block, text: changed.get(block) } : block,
+  )
+  return { ...value, content }
+}
+
+/** Searches each piece in turn: joined, they would need two more MiB of garbage collection for each MiB. */
+function mayHoldSecrets(pieces: Pieces): boolean {
+  let before = ''
+  for (const piece of pieces) {
+    const seam = before + piece.toString('latin1', 0, MAX_PLACE)
+    if (mayHoldSecret(seam) || (piece.length > MAX_PLACE && mayHoldSecret(piece.toString('latin1')))) return true
+    before = piece.length < MAX_PLACE ? seam.slice(-MAX_PLACE) : piece.toString('latin1', piece.length - MAX_PLACE)
+  }
+  return false
+}
+
+/** Kinds of secrets in a result, for the operator. Does not recurse on the call stack. */
+export function secretsIn(result: object): readonly string[] {
+  const raw = rawBytes(result)
+  if (raw && !mayHoldSecrets(raw)) return []
+  const found = new Set<string>()
+  const open: unknown[] = [result]
+  while (open.length > 0) {
+    const value = open.pop()
+    if (typeof value === 'string') for (const { name } of secretSpans(value)) found.add(name)
+    else if (Array.isArray(value)) for (const one of value) open.push(one)
+    else if (typeof value === 'object' && value !== null)
+      for (const key of Object.keys(value)) open.push(key, (value as Readonly<Record<string, unknown>>)[key])
+  }
+  return [...found].sort()
+}
+
+/** Removes values that look like secrets from an error or log message of a server. */
+export const inspectSaid = <T>(value: T): T => guardSecrets(value, VALUES)
+
+export function inspectValue<T>(value: T, { wire, secrets }: Inspection): T {
+  const hidden = secrets ? secrets.hideIn(value) : value
+  return wire ? guardSecrets(hidden, wire) : hidden
+}
+
+/** An error as a client may read it. */
+export function inspectFailure(
+  failure: PegboardError,
+  inspection: Pick<Inspection, 'wire' | 'secrets'>,
+): PegboardError {
+  const { code, class: failureClass, retryable, retryAfterMs } = failure
+  const { secrets, wire = VALUES } = inspection
+  const hide = (text: string): string => redactSecrets(secrets?.hide(text) ?? text)
+  const message = hide(failure.message)
+  const hint = hide(failure.hint)
+  const data = inspectValue(failure.data, { secrets, wire })
+  // The error of an upstream may be the answer.
+  const cause = isProtocolFailure(failure.cause)
+    ? new ProtocolFailure(
+        failure.cause.code,
+        hide(failure.cause.message),
+        inspectValue(failure.cause.data, { secrets, wire }),
+      )
+    : failure.cause
+  const isSame = message === failure.message && hint === failure.hint && data === failure.data
+  if (isSame && cause === failure.cause) return failure
+  const made = new PegboardError(code, message, {
+    hint,
+    class: failureClass,
+    retryable,
+    data,
+    ...(retryAfterMs === null ? {} : { retryAfterMs }),
+    ...(cause === undefined ? {} : { cause }),
+  })
+  if (failure.correlationId !== undefined) made.correlationId = failure.correlationId
+  if (failure.unknownTool !== undefined) made.unknownTool = failure.unknownTool
+  return made
+}
+
+const TEXT = /^text\/|[/+]json\b/
+
+/** As `inspect`, for a file of a result; only text is checked. */
+export function inspectFile<File extends SentFile>(file: File, { wire, secrets }: Inspection): File {
+  if (typeof file.data !== 'string' && !TEXT.test(file.mimetype)) return file
+  const before = typeof file.data === 'string' ? file.data : Buffer.from(file.data).toString()
+  const hidden = secrets?.hide(before) ?? before
+  const text = wire ? guardText(hidden, wire) : hidden
+  return text === before ? file : { ...file, data: text }
+}

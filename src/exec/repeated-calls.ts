@@ -1,0 +1,61 @@
+import type { Caller } from '../core/caller.ts'
+import { digestOf } from '../core/canonical.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { sessionOwner } from './task-owner.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+type Call = (request: CallRequest) => Promise<ToolResult>
+
+/** Warns a model that makes the same call again and again. The warning stands beside the result. */
+export interface RepeatedCalls {
+  run(request: CallRequest, call: Call): Promise<ToolResult>
+}
+
+export interface RepeatedCallsOptions {
+  /** Number of equal calls that gives a warning. */
+  readonly limit: number
+  readonly clock: Clock
+  /** The tool that a name means for a caller. */
+  toolOf(caller: Caller, name: string): Tool | undefined
+}
+
+/** Older calls do not count. */
+const WINDOW_MS = 10 * 60_000
+/** Maximum number of remembered calls of all sessions. */
+const MAX_CALLS = 10_000
+
+export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptions): RepeatedCalls {
+  const made = new Map<string, { readonly times: number; readonly at: number }>()
+
+  function timesOf({ caller, name, input }: CallRequest): { readonly tool: Tool; readonly times: number } | undefined {
+    const tool = toolOf(caller, name)
+    if (!tool || tool.allowRepeat) return undefined
+    const key = digestOf([sessionOwner(caller), tool.id, input ?? {}])
+    const now = clock.now()
+    const before = made.get(key)
+    const times = before && now - before.at <= WINDOW_MS ? before.times + 1 : 1
+    made.delete(key)
+    made.set(key, { times, at: now })
+    const [oldest] = made.keys()
+    if (made.size > MAX_CALLS && oldest !== undefined) made.delete(oldest)
+    return { tool, times }
+  }
+
+  return {
+    async run(request, call) {
+      const same = timesOf(request)
+      const result = await call(request)
+      return same && same.times >= limit ? addWarning(result, same.tool, same.times) : result
+    },
+  }
+}
+
+function addWarning(result: ToolResult, { id }: Tool, times: number): ToolResult {
+  const warning = `${id} was called ${times} times with the same arguments. Use the earlier results, or try something else.`
+  if (result.kind === 'value') return { ...result, warnings: [...result.warnings, warning] }
+  if (result.kind === 'input_required') return result
+  const content = [...(result.result.content ?? []), { type: 'text', text: `Warning: ${warning}` }]
+  return { kind: 'mcp', result: { ...result.result, content } }
+}

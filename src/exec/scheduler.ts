@@ -1,0 +1,296 @@
+import { createHmac, randomUUID } from 'node:crypto'
+import type { Caller } from '../core/caller.ts'
+import { createJumpDetector, ticksOf } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { randomId, toId } from '../core/random-id.ts'
+import { type Delivery, textOf } from './channel-delivery.ts'
+import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
+import { createDueQueue, type Due, isDue, PROCESS_LEFT } from './due-queue.ts'
+import { type Outcome, shortenOutcome } from './outcome.ts'
+import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
+import { callerAgain, callerNow, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { lastingOwner } from './task-owner.ts'
+
+/** A scheduled call, or a scheduled message. */
+export interface Job extends Due {
+  readonly caller: StoredCaller
+  readonly label?: string
+  /** Tool to call; absent: only `message` is delivered. */
+  readonly tool?: string
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly message?: string
+  readonly cron?: string
+  readonly timezone?: string
+  /** Maximum number of runs; 0: no limit. */
+  readonly maxRuns: number
+  readonly runs: number
+  /** The time at which `nextAt` was computed; absent in jobs of earlier versions. */
+  readonly plannedAt?: number
+  /** `nextAt` was given as a span, not as a time of day. */
+  readonly relative?: boolean
+  readonly lastAt?: number
+  /** Number of times that passed without a run, because no process ran or the run before had not ended. */
+  readonly skipped?: number
+  /** Identifies the current run, and is its `callId`. A repeated run has the same. */
+  readonly runKey?: string
+  /** The process of the run died: the run is repeated, and `nextAt` is the time after that. */
+  readonly again?: { readonly nextAt: number | null }
+  /** The current run is a repetition. */
+  readonly repeated?: boolean
+  /** Number of runs that ended with their process. */
+  readonly interrupted?: number
+  /** Delay of the current run. */
+  readonly lateMs?: number
+  /** Channel for the results (default: the owner's notices). */
+  readonly channel?: string
+  readonly last?: Outcome
+}
+
+export interface NewJob {
+  readonly label?: string
+  readonly tool?: string
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly message?: string
+  /** Exactly one of `when` and `cron`. */
+  readonly when?: string
+  readonly cron?: string
+  readonly timezone?: string
+  readonly maxRuns?: number
+  readonly channel?: string
+}
+
+export type Listed = Job & { readonly id: string }
+
+export interface Scheduler {
+  start(): Promise<void>
+  /** Adds a job. It replaces a job with the same label. @throws PegboardError E_VALIDATION, E_OVERLOADED */
+  add(caller: Caller, job: NewJob): Promise<Listed>
+  get(caller: Caller, id: string): Promise<Listed | undefined>
+  list(caller: Caller): Promise<readonly Listed[]>
+  cancel(caller: Caller, id: string): Promise<Listed | undefined>
+  stop(): Promise<void>
+}
+
+export interface SchedulerOptions extends DueWorkOptions {
+  /** True if running a tool twice does no harm. */
+  readonly isIdempotent: (who: StoredCaller, name: string) => boolean
+  /** Random bytes shared by all processes of one store. */
+  key(): Buffer
+  /** Maximum delay in milliseconds after which a missed one-time job still runs. */
+  readonly graceMs: number
+  readonly delivery: Pick<Delivery, 'send'>
+}
+
+const isJob = (value: unknown): boolean =>
+  isDue(value) && Number.isInteger(value['runs']) && Number.isInteger(value['maxRuns'])
+
+const MAX_JOBS = 500
+const MAX_CHARS = 2_000
+/**
+ * A clock that was set back by more than this was wrong before. After a smaller change, daily jobs of that time are not
+ * repeated.
+ */
+const WRONG_MS = 3 * 60 * 60_000
+/** After the clock was set, no job is dropped as missed for this long, because the clock may be set back. */
+const UNSURE_MS = 10 * 60_000
+/** A run that starts later than this is reported as late. */
+const LATE_MS = 2_000
+const INTERRUPTED: Outcome = {
+  success: false,
+  code: 'E_SHUTTING_DOWN',
+  error: 'The server ended while it was running.',
+}
+
+export function createScheduler(options: SchedulerOptions): Scheduler {
+  const { rightsNow, lacks, isIdempotent, store, clock, log, inbox, instance, alarms, key, graceMs, delivery } = options
+  const call = createDueCalls(options, 'job')
+  const jumped = createJumpDetector(clock)
+  let unsureUntil = Number.NEGATIVE_INFINITY
+  function noticeJump(): void {
+    const by = jumped()
+    if (by === 0) return
+    unsureUntil = ticksOf(clock) + UNSURE_MS
+    log.warn('the clock was set, or the machine slept: jobs follow the new time', { seconds: Math.round(by / 1_000) })
+  }
+  const dueQueue = createDueQueue<Job>({
+    alarms,
+    table: store.table<Job>('job', isJob),
+    clock,
+    log,
+    instance,
+    claim(job, now) {
+      if (job.again) {
+        const { again, ...rest } = job
+        return { ...rest, nextAt: again.nextAt, plannedAt: now, repeated: true }
+      }
+      const late = now - (job.nextAt ?? now)
+      if (job.cron === undefined && late > graceMs) return undefined
+      const runs = job.runs + 1
+      const over = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
+      const { lateMs: _before, repeated: _then, ...rest } = skipMissed(job, now)
+      return {
+        ...rest,
+        runs,
+        runKey: randomUUID(),
+        plannedAt: now,
+        ...(late >= LATE_MS ? { lateMs: late } : {}),
+        nextAt: over ? null : nextRun(job.cron as string, job.timezone ?? 'UTC', now),
+      }
+    },
+    dropped(job) {
+      inbox.add(lastingOwner(callerAgain(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
+    },
+    replan(job, now) {
+      noticeJump()
+      return correctPlan(job, now)
+    },
+    hold({ cron, nextAt, again }, now) {
+      const tooLate = cron === undefined && !again && now - (nextAt ?? now) > graceMs
+      return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
+    },
+    lacks: ({ caller, tool }) => tool !== undefined && lacks(caller, tool),
+    async run(id, _owner, job, mayLeave) {
+      const owner = lastingOwner(callerAgain(job.caller))
+      const { caller, tool, params, runKey } = job
+      const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
+      if (last === PROCESS_LEFT) return last
+      const tell = async (): Promise<void> => {
+        if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
+        else if (last && !(await sent(job, id, last)))
+          inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${formatOutcome(last)}`)
+      }
+      const change = (now: Job): Job | undefined => {
+        if (now.nextAt === null) return undefined
+        const at = clock.now()
+        const { lateMs: _over, ...rest } = now
+        const done = { ...rest, lastAt: at, ...(last ? { last: shortenOutcome(last) } : {}) }
+        // Runs of one job never overlap, so the times that passed meanwhile are skipped.
+        if (now.nextAt > at || now.cron === undefined) return done
+        const { timezone = 'UTC' } = now
+        return {
+          ...done,
+          nextAt: nextRun(now.cron, timezone, at),
+          plannedAt: at,
+          skipped: (now.skipped ?? 0) + 1 + skippedRuns(now.cron, timezone, now.nextAt, at),
+        }
+      }
+      return { change, tell }
+    },
+    abandoned(id, owner, job) {
+      const name = nameOf({ ...job, id })
+      const ended: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
+      if (!job.repeated && (job.tool === undefined || isIdempotent(job.caller, job.tool))) {
+        const now = clock.now()
+        return {
+          change: () => ({ ...ended, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
+          tell: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
+        }
+      }
+      return {
+        change: () => (job.nextAt === null ? undefined : ended),
+        tell: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
+      }
+    },
+  })
+
+  /** True if the result was sent to the job's channel. */
+  async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
+    if (channel === undefined) return false
+    try {
+      await delivery.send(callerNow(caller, rightsNow), channel, textOf(last, MAX_CHARS))
+      return true
+    } catch (error) {
+      log.warn('the result of a job could not be sent', { job: id, channel, error: messageOf(error) })
+      return false
+    }
+  }
+
+  const find = async (caller: Caller, id: string): Promise<Listed | undefined> => {
+    const job = await dueQueue.get(lastingOwner(caller), id)
+    return job && { ...job, id }
+  }
+  const list = async (caller: Caller): Promise<readonly Listed[]> =>
+    (await dueQueue.list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id }))
+
+  return {
+    start: dueQueue.start,
+    async add(caller, { when, ...given }) {
+      const now = clock.now()
+      const nextAt =
+        given.cron === undefined
+          ? parseScheduleTime(when ?? '', now)
+          : nextRun(given.cron, given.timezone ?? 'UTC', now)
+      const owner = lastingOwner(caller)
+      const id = given.label === undefined ? randomId() : idOf(key(), owner, given.label)
+      const job: Job = {
+        ...given,
+        caller: storedCaller(caller),
+        maxRuns: given.maxRuns ?? 0,
+        runs: 0,
+        createdAt: now,
+        plannedAt: now,
+        ...(when !== undefined && isRelative(when) ? { relative: true } : {}),
+        nextAt,
+      }
+      if (!(await dueQueue.add(id, owner, job, MAX_JOBS)))
+        throw new PegboardError('E_OVERLOADED', `There are ${MAX_JOBS} scheduled jobs already.`, {
+          hint: 'Cancel some with schedule_cancel.',
+        })
+      // Earlier versions, or another key, gave the same label another id.
+      for (const { id: older, label } of given.label === undefined ? [] : await list(caller))
+        if (label === given.label && older !== id) await dueQueue.change(owner, older, () => undefined)
+      return { ...job, id }
+    },
+    get: find,
+    list,
+    async cancel(caller, id) {
+      const job = await dueQueue.change(lastingOwner(caller), id, () => undefined)
+      return job && { ...job, id }
+    },
+    stop: dueQueue.stop,
+  }
+}
+
+/** The same id for the same label, so that of two jobs made at once one replaces the other. */
+const idOf = (key: Buffer, owner: string, label: string): string =>
+  toId(
+    createHmac('sha256', key)
+      .update(JSON.stringify(['job', owner, label]))
+      .digest(),
+  )
+
+const nameOf = ({
+  label,
+  tool,
+  id,
+}: {
+  readonly label?: string
+  readonly tool?: string
+  readonly id?: string
+}): string => [label ?? id, tool && `(${tool})`].filter(Boolean).join(' ')
+
+/** The job with a corrected time if it was planned by a clock that was ahead; else `undefined`. */
+function correctPlan(job: Job, now: number): Job | undefined {
+  const plannedAt = job.plannedAt ?? Math.max(job.createdAt, job.lastAt ?? 0)
+  const ahead = plannedAt - now
+  // A repeated run is due at any time.
+  if (job.again && ahead >= 1_000) return { ...job, nextAt: now, plannedAt: now }
+  if (ahead < 1_000 || job.nextAt === null) return undefined
+  if (job.cron === undefined) return job.relative ? { ...job, nextAt: job.nextAt - ahead, plannedAt: now } : undefined
+  const { cron, timezone = 'UTC' } = job
+  const nextAt = nextRun(cron, timezone, now)
+  const interval = nextRun(cron, timezone, nextAt) - nextAt
+  return ahead < Math.min(WRONG_MS, interval) ? undefined : { ...job, nextAt, plannedAt: now }
+}
+
+/** Counts the missed times, without the one that runs now. */
+function skipMissed(job: Job, now: number): Job {
+  if (job.cron === undefined || job.nextAt === null) return job
+  const missed = skippedRuns(job.cron, job.timezone ?? 'UTC', job.nextAt, now)
+  return missed === 0 ? job : { ...job, skipped: (job.skipped ?? 0) + missed }
+}
+
+const lateOf = ({ lateMs }: Job): string => (lateMs === undefined ? '' : `, ${Math.round(lateMs / 1_000)} s late,`)
+
+const formatOutcome = (outcome: Outcome): string =>
+  outcome.success ? `gave ${JSON.stringify(outcome.data)}` : `failed: ${outcome.error}`

@@ -1,0 +1,529 @@
+import { setMaxListeners } from 'node:events'
+import { checkArguments } from '../core/argument-limits.ts'
+import { createByteBudget } from '../core/byte-budget.ts'
+import { type Caller, noServices, type ServicesFor } from '../core/caller.ts'
+import { type Clock, monotonicMs, systemClock } from '../core/clock.ts'
+import { createCountdown } from '../core/countdown.ts'
+import { isPegboardError, PegboardError, shuttingDown } from '../core/errors.ts'
+import type { Fetch } from '../core/fetch-types.ts'
+import { createHeldSlots } from '../core/held-slots.ts'
+import type { KnownSecrets } from '../core/known-secrets.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import { knownPaths } from '../core/scrub.ts'
+import { createSemaphore, type Semaphore, semaphoresByKey } from '../core/semaphore.ts'
+import { inspectServerRequests } from '../core/server-requests.ts'
+import { noRelay, type Relay, type Tool } from '../core/tool.ts'
+import type { ToolLoop } from '../core/tool-loop.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import type { Audit } from '../observe/audit-log.ts'
+import { unreadServers } from '../view/unread-servers.ts'
+import type { View, ViewTool } from '../view/view.ts'
+import type { Views } from '../view/views.ts'
+import { absentBy, refusalOf } from '../view/visibility.ts'
+import type { Gate, JointApproval, OnGate, PendingCall } from './approval-gate.ts'
+import { auditCall } from './audited-call.ts'
+import { createContexts, idOf, type Run, type ToolRun } from './call-context.ts'
+import type { Part } from './call-output.ts'
+import { type ConfirmedCall, confirmCall, type ReadyCall } from './confirm-call.ts'
+import type { ExecutionSettings } from './execution-options.ts'
+import { explainFailure } from './explain-failure.ts'
+import {
+  createInspections,
+  type Inspection,
+  type Inspections,
+  inspect,
+  inspectFailure,
+  inspectQuestion,
+  secretsIn,
+} from './inspect-data.ts'
+import {
+  authoredOf,
+  checkSize,
+  createCancelledError,
+  createInvalidArgumentsError,
+  MAX_CALL_MS,
+  notFound,
+  notOffered,
+  placeOf,
+  timedOut,
+  tooMuchText,
+  toRefusal,
+} from './refusals.ts'
+import { traceCall } from './traced-call.ts'
+import { createUsage, type Usage } from './usage.ts'
+
+/** A request to run a tool. */
+export interface CallRequest {
+  /** In any spelling that a view resolves. */
+  readonly name: string
+  readonly input: unknown
+  readonly caller: Caller
+  /** Id of the run, for one that may be repeated (default: a new one). */
+  readonly callId?: string | undefined
+  /** Aborts when the client cancels. */
+  readonly signal?: AbortSignal
+  /** The signal of the call that makes this one. */
+  readonly within?: AbortSignal
+  /** Controller of the run, if the caller has one; also aborted on time limit and shutdown. */
+  readonly abort?: AbortController
+  readonly relay?: Relay
+  /** Called when the tool says that its client need not wait. */
+  readonly onBackground?: () => void
+  readonly onProgress?: (done: number, total?: number, message?: string) => void
+  /** The rounds of the conversation that the call belongs to, if Pegboard runs it. */
+  readonly loop?: ToolLoop
+  /** Its position in the output of the outer call (default: an output of its own). */
+  readonly part?: Part
+  /** Number of calls around this one, at most three. */
+  readonly depth?: number
+  /** True for calls of a tool that changes nothing: only tools that read may run. */
+  readonly readOnly?: boolean
+  /**
+   * `setup`: steps of the operator's configuration, which skip policy and availability. `module`: may call internal
+   * tools.
+   */
+  readonly origin?: 'client' | 'module' | 'setup'
+  /** The caller has waited for servers already, so none is started for an unknown name. */
+  readonly waited?: boolean
+  /** Tools that "not found" errors suggest. Empty if no meta-tool is listed. */
+  readonly finders?: readonly string[]
+  /** The shared question of calls that run together. */
+  readonly approval?: JointApproval | undefined
+}
+
+export interface Calls {
+  /** Runs a tool. @throws PegboardError for every refusal and failure; nothing else */
+  call(request: CallRequest): Promise<ToolResult>
+  /** Makes all checks before a run, and returns the tool. @throws PegboardError as `call` */
+  check(request: CallRequest): ViewTool
+  /** Prepares one question for the requests that need approval. Pass it to each of them as `approval`. */
+  together(requests: readonly CallRequest[]): JointApproval | undefined
+  readonly usage: Usage
+  /** Number of running and of waiting calls. */
+  load(): { readonly running: number; readonly waiting: number }
+  /**
+   * Rejects new calls and waits up to `graceMs` for running ones. Then it ends those, and their clients get an error.
+   */
+  drain(graceMs: number): Promise<void>
+  /** Rejects new calls and aborts running ones. */
+  stop(): void
+}
+
+export interface CallsOptions {
+  readonly views: Views
+  /** Any tool, visible or not, for `setup` steps. */
+  readonly anyTool: (id: string) => Tool | undefined
+  readonly settings: ExecutionSettings
+  readonly log: Log
+  /** Clock of the time limits (default: the system's). */
+  readonly clock?: Clock
+  readonly shared?: () => Readonly<Record<string, unknown>>
+  /** Called with an unknown name; true if a tool may have it now. */
+  readonly missing?: (name: string, request: CallRequest) => Promise<boolean>
+  /** Services for modules, by caller (default: none). */
+  readonly servicesFor?: ServicesFor
+  /** `fetch` for modules (default: none). */
+  readonly fetch?: Fetch
+  readonly onInjected?: (caller: Caller, names: readonly string[]) => readonly string[]
+  /** Approvals and rate limits; required if a policy has any. */
+  readonly gate?: Gate
+  /** Audit log (default: none). */
+  readonly audit?: Audit | undefined
+  /** Receives events of calls (default: none). */
+  readonly observer?: Observer | undefined
+  /** Checks results and errors for secrets (default: knows no secrets). */
+  readonly inspections?: Inspections
+  /** More secrets to remove from errors, such as those in the environment. */
+  readonly secrets?: () => KnownSecrets | undefined
+  /** Folders whose paths errors may contain, because tools work there. */
+  readonly roots?: () => readonly string[]
+  /** Absolute paths of drop-in folders; stack lines there are shown to their authors. */
+  readonly dropIns?: () => readonly string[]
+}
+
+const MAX_DEPTH = 3
+/** Text in the arguments of all calls of a principal that run or wait: a call takes several times as much memory. */
+const MAX_HELD_TEXT = 64 * 1024 * 1024
+/** Arguments that are not counted, because others bound the number of calls. */
+const SMALL_TEXT = 4 * 1024
+const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
+
+const noFetch: Fetch = async () => {
+  throw new PegboardError('E_SSRF_BLOCKED', 'Network access is not available here.')
+}
+
+/** The only way to run a tool: resolve, decide, check, run, normalise, record. */
+export function createCalls(options: CallsOptions): Calls {
+  const { views, settings, log, gate, audit, observer, clock = systemClock } = options
+  const { maxConcurrent, maxQueued } = settings
+  const everywhere = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
+  const inspections = options.inspections ?? createInspections()
+  const texts = createByteBudget(MAX_HELD_TEXT)
+  const lines = new Set<Semaphore>()
+  const usage = createUsage()
+  const running = new Set<AbortController>()
+  const written: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
+    ? (request, run) =>
+        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, call, run)
+    : call
+  const enter: (request: CallRequest) => Promise<ToolResult> = observer
+    ? (request) => traceCall(observer, request, written)
+    : written
+  const contexts = createContexts({
+    servicesFor: options.servicesFor ?? (() => noServices),
+    fetch: options.fetch ?? noFetch,
+    onInjected: options.onInjected,
+    log,
+    shared: () => options.shared?.() ?? {},
+    profileOf: (caller) => views.viewFor(caller).profile,
+    call: enter,
+  })
+  let stopped = false
+  let drained: (() => void) | undefined
+
+  async function call(
+    request: CallRequest,
+    run: Run = { id: request.callId, tool: undefined },
+    told?: OnGate,
+  ): Promise<ToolResult> {
+    if (stopped) throw shuttingDown()
+    const depth = request.depth ?? 0
+    if (depth > MAX_DEPTH)
+      throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
+    const first = found(request)
+    // Not awaited if it is no promise, so that calls queue in the order they arrived.
+    let wanted = first instanceof Promise ? await first : first
+    run.tool = wanted.entry.tool
+    const { principal } = request.caller
+    const text = depth === 0 && wanted.size > SMALL_TEXT ? wanted.size : 0
+    if (text > 0 && !texts.hold(principal, text)) throw tooMuchText()
+    const startedAt = monotonicMs()
+    const abort = request.abort ?? new AbortController()
+    const { signal } = abort
+    // A tool may start any number of calls, which all follow this signal.
+    setMaxListeners(0, signal)
+    const cancel = (): void => abort.abort(createCancelledError())
+    const outer = request.signal ?? request.within
+    if (outer?.aborted) cancel()
+    else outer?.addEventListener('abort', cancel, { once: true })
+    const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
+    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), clock)
+    running.add(abort)
+    const held = createHeldSlots(principal)
+    // While a person answers, the call holds no slot and its time limit stands still.
+    const aside = (): (() => void) => {
+      const [resume, reacquire] = [limit.pause(), held.pause()]
+      return () => {
+        resume()
+        reacquire()
+      }
+    }
+    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(aside())
+    let inspection: Inspection | undefined
+    const relay = request.relay ? createPausingRelay(request.relay, aside, () => inspection) : noRelay
+    let confirmed: ConfirmedCall | undefined
+    try {
+      if (wanted.policy?.guarded) {
+        const answer = guarded(wanted, request, relay, signal, told, false, paused)
+        if (answer) {
+          confirmed = await answer
+          // The operator may have changed the policy meanwhile.
+          wanted = confirmed.again(ready(request))
+        }
+      }
+      let waited = false
+      for (const slots of slotsFor(wanted.entry.tool, depth)) {
+        const wait = slots.acquire(signal, principal)
+        if (wait) await wait
+        held.add(slots)
+        waited ||= wait !== undefined
+      }
+      if (waited) {
+        // The server may have stopped meanwhile.
+        if (stopped) throw shuttingDown()
+        wanted = confirmed ? confirmed.again(ready(request)) : ready(request)
+        const answer = confirmed ? undefined : guarded(wanted, request, relay, signal, told, true, paused)
+        if (answer) {
+          confirmed = await answer
+          wanted = confirmed.again(ready(request))
+        }
+      }
+      signal.throwIfAborted()
+      const { entry, input, policy } = wanted
+      inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
+      const ran = await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection })
+      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      if (confirmed && ran.kind === 'input_required') gate?.goesOn(confirmed.passing)
+      const inspected = inspection ? inspect(ran, inspection) : ran
+      const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true
+      const explained = isFailure ? explainFailure(inspected.result) : undefined
+      run.failure = explained?.class
+      const result: ToolResult = explained ? { kind: 'mcp', result: explained.result } : inspected
+      if (inspection?.warns && result.kind === 'mcp') {
+        const found = secretsIn(result.result)
+        if (found.length > 0) {
+          run.secrets = found
+          log.warn('a result may hold secrets', { tool: entry.tool.id, callId: idOf(run), secrets: found })
+        }
+      }
+      const ms = monotonicMs() - startedAt
+      // A call that asks for input is made again.
+      if (result.kind !== 'input_required') {
+        usage.add(entry.tool.id, request.caller.principal, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
+      }
+      if (entry.tool.intent !== undefined) views.used(request.caller, entry.tool.intent)
+      if (!log.terse)
+        log.debug('call', {
+          callId: idOf(run),
+          tool: entry.tool.id,
+          principal: request.caller.principal,
+          ms: Math.round(ms),
+          ...(isFailure ? { outcome: 'error', class: run.failure } : { outcome: 'ok' }),
+        })
+      return result
+    } catch (error) {
+      if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
+      const known = knownPaths(wanted.input, options.roots?.() ?? [])
+      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.(), known)
+      run.failure = failure.class
+      const ms = monotonicMs() - startedAt
+      usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
+      const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns?.()) : undefined
+      const at = authored?.at ?? placeOf(error)
+      log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
+        callId: run.id,
+        tool: wanted.entry.tool.id,
+        principal: request.caller.principal,
+        ms: Math.round(ms),
+        outcome: failure.code,
+        class: failure.class,
+        ...(at === undefined ? {} : { at }),
+        ...(failure.code === 'E_INTERNAL' ? { error: authored?.error ?? error } : {}),
+      })
+      throw failure
+    } finally {
+      limit.stop()
+      if (text > 0) texts.free(principal, text)
+      running.delete(abort)
+      if (running.size === 0) drained?.()
+      outer?.removeEventListener('abort', cancel)
+      held.release()
+    }
+  }
+
+  /**
+   * The limits that a call must pass, in this order: calls that wait for one server must not block others. Inner calls
+   * use the slot of the outer one, because calls that wait for each other would deadlock.
+   */
+  function slotsFor({ capacity }: Tool, depth: number): readonly Semaphore[] {
+    if (!capacity) return depth === 0 ? [everywhere] : []
+    const own = semaphoresByKey(capacity)
+    lines.add(own)
+    return depth === 0 ? [own, everywhere] : [own]
+  }
+
+  /** As `ready`, but an unknown name is tried again after its server was read. */
+  function found(request: CallRequest): ReturnType<typeof ready> | Promise<ReturnType<typeof ready>> {
+    try {
+      return ready(request)
+    } catch (error) {
+      if (
+        !options.missing ||
+        !isPegboardError(error) ||
+        !MISSED.has(error.code) ||
+        request.origin === 'setup' ||
+        request.waited
+      )
+        throw error
+      return options.missing(request.name, request).then((again) => {
+        if (!again) throw error
+        return ready(request)
+      })
+    }
+  }
+
+  /** Resolves the name, and checks policy and arguments. */
+  function ready(request: CallRequest): ReadyCall {
+    const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
+    const entry = view ? visibleTool(request, view) : setupTool(request.name)
+    const input = request.input ?? {}
+    const size = checkArguments(input)
+    if (request.readOnly && entry.tool.effect !== 'read')
+      throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not call ${entry.tool.id}.`)
+    return { entry, input: parse(entry, input), size, policy: view?.policy }
+  }
+
+  function visibleTool(request: CallRequest, view: View): ViewTool {
+    const inner = request.origin === 'module' ? view.inner(request.name) : undefined
+    if (inner) return inner
+    const found = view.resolve(request.name)
+    if (found.kind === 'found') return found.tool
+    if (found.kind === 'hidden') throw refusalOf(found)
+    if (found.kind === 'unknown' && found.down) throw absentBy(found.down, request.name)
+    const missing =
+      found.kind === 'ambiguous'
+        ? new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {
+            hint: 'Use one of these full names.',
+          })
+        : notFound(
+            request.name,
+            found.suggestions,
+            found.sameModule,
+            request.finders ?? [],
+            view.tools.map((entry) => entry.tool.id),
+            unreadServers(view),
+          )
+    missing.unknownTool = request.name
+    throw missing
+  }
+
+  function setupTool(name: string): ViewTool {
+    const tool = options.anyTool(name)
+    if (!tool) throw new PegboardError('E_NOT_FOUND', `Tool '${name}' not found.`)
+    return { tool, description: tool.description, input: tool.input }
+  }
+
+  function guarded(
+    wanted: ReadyCall,
+    request: CallRequest,
+    relay: Relay,
+    signal: AbortSignal,
+    told: OnGate | undefined,
+    counted: boolean,
+    paused: PendingCall['paused'],
+  ): Promise<ConfirmedCall> | undefined {
+    const { policy } = wanted
+    return gate && policy?.guarded
+      ? confirmCall(gate, wanted, policy, request, relay, signal, told, counted, paused)
+      : undefined
+  }
+
+  function together(requests: readonly CallRequest[]): JointApproval | undefined {
+    return gate?.together(
+      requests.flatMap((request) => {
+        try {
+          const { entry, input, policy } = ready(request)
+          return policy?.guarded ? [{ tool: entry.tool, input, caller: request.caller, policy }] : []
+        } catch {
+          // The call itself reports the error.
+          return []
+        }
+      }),
+    )
+  }
+
+  function runTool(input: unknown, of: ToolRun): Promise<ToolResult> {
+    const { tool, relay } = of
+    if (relay.task && tool.asTask !== true)
+      throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
+    if (tool.origin === 'upstream') return tool.run(input, contexts.relayed(of), relay)
+    return contexts.runModule(input, of)
+  }
+
+  return {
+    check: (request) => ready(request).entry,
+    together,
+    call: enter,
+    usage,
+    load: () => ({
+      running: everywhere.running,
+      waiting: everywhere.waiting + [...lines].reduce((sum, one) => sum + one.waiting, 0),
+    }),
+    async drain(graceMs) {
+      stopped = true
+      await emptied(graceMs)
+      endAll()
+      await emptied(TOLD_MS)
+      // The results of calls that ended last are sent one turn later.
+      await new Promise((resolve) => setImmediate(resolve))
+    },
+    stop() {
+      stopped = true
+      endAll()
+    },
+  }
+
+  async function emptied(ms: number): Promise<void> {
+    if (running.size === 0) return
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      drained = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    clearTimeout(timer)
+  }
+
+  function endAll(): void {
+    for (const abort of running) abort.abort(shuttingDown())
+  }
+}
+
+/** Time for a tool to react after the grace period. */
+const TOLD_MS = 200
+
+/** Its server wants the client to open a page and to repeat the call. */
+const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
+
+function refusalOfRun(
+  error: unknown,
+  run: Run,
+  tool: Tool,
+  inspection: Inspection | undefined,
+  secrets: KnownSecrets | undefined,
+  known: (path: string) => string | undefined,
+): PegboardError {
+  const first = toRefusal(error, idOf(run), tool.id, known)
+  const failure = inspectFailure(first, { wire: undefined, secrets })
+  if (!inspection) return failure
+  try {
+    return inspectFailure(failure, inspection)
+  } catch (blocked) {
+    return toRefusal(blocked, idOf(run), tool.id)
+  }
+}
+
+/** A relay that stops the time limit during questions to the client. */
+function createPausingRelay(relay: Relay, aside: () => () => void, inspected: () => Inspection | undefined): Relay {
+  const send = relay.request
+  if (!send) return relay
+  const put = inspectServerRequests(send, (params) => {
+    const inspection = inspected()
+    return inspection ? inspectQuestion(params, inspection) : params
+  })
+  // Copies member by member, because spreading takes ten times as long and every call runs this.
+  const whole: { [Key in keyof Relay]-?: Relay[Key] | undefined } = {
+    principal: relay.principal,
+    session: relay.session,
+    wantsProgress: relay.wantsProgress,
+    meta: relay.meta,
+    inputResponses: relay.inputResponses,
+    resumed: relay.resumed,
+    requestState: relay.requestState,
+    clientCapabilities: relay.clientCapabilities,
+    task: relay.task,
+    connection: relay.connection ?? send,
+    request: (method, params, signal) => put(method, params, signal).finally(aside()),
+    notify: relay.notify,
+  }
+  return whole as Relay
+}
+
+/**
+ * Arguments must fit the schema that the caller saw, then that of the tool: a client with an old schema gets an error,
+ * and `run` gets what its types say.
+ */
+function parse(entry: ViewTool, input: unknown): unknown {
+  const { tool } = entry
+  if (entry.input !== tool.input) {
+    const shown = entry.input.parse(input)
+    if (!shown.ok)
+      throw tool.parse(input).ok
+        ? notOffered(entry, input, shown.issues)
+        : createInvalidArgumentsError(entry, shown.issues)
+  }
+  const parsed = tool.parse(input)
+  if (!parsed.ok) throw createInvalidArgumentsError(entry, parsed.issues)
+  return parsed.value
+}

@@ -1,0 +1,34 @@
+import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { idOf, type Run } from './call-context.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+/** Makes a call as a trace span, named after its tool. */
+export function traceCall(
+  observer: Observer,
+  request: CallRequest,
+  call: (request: CallRequest, run: Run) => Promise<ToolResult>,
+): Promise<ToolResult> {
+  const run: Run = { id: request.callId, tool: undefined }
+  const operation: Operation = {
+    kind: 'call',
+    name: RUN_OF_A_TOOL,
+    attributes: { 'gen_ai.operation.name': RUN_OF_A_TOOL, 'pegboard.profile': request.caller.profile },
+  }
+  const named = (): void => {
+    operation.attributes['gen_ai.tool.call.id'] = idOf(run)
+    if (run.failure !== undefined) operation.attributes['pegboard.failure.class'] = run.failure
+    if (!run.tool) return
+    operation.name = `${RUN_OF_A_TOOL} ${run.tool.id}`
+    operation.attributes['gen_ai.tool.name'] = run.tool.id
+  }
+  return observer.run(operation, async () => {
+    try {
+      const result = await call(request, run)
+      if (result.kind === 'mcp' && result.result.isError === true) operation.error = 'E_TOOL_FAILED'
+      return result
+    } finally {
+      named()
+    }
+  })
+}

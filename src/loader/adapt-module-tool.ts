@@ -1,0 +1,317 @@
+import { type CallContext, noServices, type ServicesFor } from '../core/caller.ts'
+import { PegboardError, ToolError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import type { ToolDef } from '../core/module.ts'
+import { once } from '../core/once.ts'
+import type { Profile } from '../core/profile.ts'
+import { createReadOnlyObject, readOnly } from '../core/read-only.ts'
+import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
+import { describeSettingError } from '../core/setting-error.ts'
+import type { Draft, Tool, Tripwire } from '../core/tool.ts'
+import { findNearest, wireName } from '../core/tool-names.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import { checkSchema } from './check-schema.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
+type AnyToolDef = ToolDef<any, any>
+
+/**
+ * One tool of a file, in whatever format the file used. `invoke` decides how much of the context the author's function
+ * gets.
+ */
+export interface ToolSource {
+  readonly action: string
+  readonly def: Omit<AnyToolDef, 'run'>
+  invoke(input: unknown, ctx: CallContext): unknown
+  /** True if the author's function uses `ctx`. */
+  takesContext(): boolean
+}
+
+/** What a definition is bound to when it becomes a callable tool. */
+export interface Binding {
+  readonly module: string
+  readonly config: unknown
+  /** The options of the module for a profile that changes them; default `config` for all. */
+  readonly configFor?: (profile: Profile) => unknown
+  readonly log: Log
+  /** The schemas were checked before. They are converted on first access, which takes zod a millisecond each. */
+  readonly isBundled?: boolean
+  /** The part of the host that `available` and `assemble` may read; default nothing. */
+  readonly servicesFor?: ServicesFor
+  /** Whether the options of the module enable it. */
+  readonly enabled?: ((profile: Profile) => true | string) | undefined
+  /** Additional names of the tool. */
+  readonly aliases?: readonly string[]
+  /** `readOnly` of the module, and the services that its tools write to anyway. */
+  readonly readOnly?: boolean | undefined
+  readonly writes?: readonly string[] | undefined
+  /** What to do with result fields that look like credentials. Default: redact them, and fail for a read-only tool. */
+  readonly tripwire?: Tripwire
+  /** Wraps every run, so that the owner can count running calls. */
+  readonly track?: <T>(work: () => Promise<T>) => Promise<T>
+}
+
+/**
+ * Turns a definition into a `Tool`. Afterwards, no other code sees the configuration of the module.
+ * @throws PegboardError E_MODULE_SHAPE for a schema that no client could use
+ */
+export function adaptTool(source: ToolSource, binding: Binding): Tool {
+  const { action, def } = source
+  const { module } = binding
+  const servicesFor = binding.servicesFor ?? (() => noServices)
+  const configFor = binding.configFor ?? (() => binding.config)
+  const id = `${module}.${action}`
+  const log = binding.log.scoped(module)
+  const hidden = def.hidden ?? []
+  // A copy, because a function that changes the definition in place would change it for all callers.
+  if (def.assemble) freeze(def.input)
+  const input = once(() => closedSchema(copyDeep(def.input), hidden, id))
+  const output = once(() => (def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)))
+  if (!binding.isBundled) {
+    input()
+    output()
+  }
+  const track = binding.track ?? ((work) => work())
+  // Keyed by identity, so that constant variants are converted once.
+  const variants = once(() => new WeakMap<object, Schema>())
+  const variant = (given: object): Schema => {
+    const known = given === def.input ? input() : variants().get(given)
+    if (known) return known
+    const made = closedSchema(copyDeep(freeze(given)), hidden, id)
+    variants().set(given, made)
+    return made
+  }
+  const isReadOnly = def.readOnly ?? binding.readOnly ?? false
+  const writes = def.writes ?? binding.writes ?? []
+  if (isReadOnly && def.effect !== 'read' && writes.length === 0)
+    throw createShapeError(`${id} is read-only: set its effect to "read", or name its targets in writes`)
+  const base: Draft = {
+    description: def.description,
+    get input() {
+      return input()
+    },
+  }
+
+  /** Results of other tools. If the author returns one, it is passed on unchanged. */
+  const answers = once(() => new WeakSet<object>())
+  /** The context that the author's function receives. */
+  const own = (ctx: CallContext): CallContext => {
+    const config = configFor(ctx.profile)
+    const given: CallContext = {
+      ...ctx,
+      config: isReadOnly ? readOnly(config, 'all', 'ctx.config') : config,
+      log,
+      async call(id, input) {
+        const answer = await ctx.call(id, input)
+        answers().add(answer)
+        return answer
+      },
+    }
+    return isReadOnly ? createReadOnlyObject(given) : given
+  }
+
+  // The parts must be in this order: an object with getters before other parts costs V8 a hidden class per part, again
+  // for each tool.
+  return {
+    id,
+    name: wireName(id),
+    module,
+    origin: 'module',
+    title: def.title ?? titleOf(action),
+    description: def.description,
+    effect: def.effect,
+    idempotent: def.idempotent ?? def.effect === 'read',
+    openWorld: def.openWorld ?? false,
+    sideEffects: def.sideEffects ?? [],
+    aliases: [...new Set([...(def.aliases ?? []), ...(binding.aliases ?? [])])],
+    tags: def.tags ?? [],
+    examples: def.examples ?? [],
+    tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
+    extra: {},
+    available(caller, profile) {
+      const answer: unknown =
+        def.available?.({
+          config: configFor(profile),
+          caller,
+          profile,
+          services: servicesFor({ module, caller, profile }),
+          nameOf: () => undefined,
+        }) ?? true
+      return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
+    },
+    assemble(caller, nameOf, profile) {
+      if (!def.assemble) return base
+      const draft = def.assemble(
+        { config: configFor(profile), caller, profile, services: servicesFor({ module, caller, profile }), nameOf },
+        { description: def.description, input: def.input ?? emptyInput },
+      )
+      if (!draft) return null
+      return { description: draft.description, input: draft.input === emptyInput ? input() : variant(draft.input) }
+    },
+    takesContext: source.takesContext,
+    parse: (value) => input().parse(value),
+    run: (value, ctx) =>
+      track(async () => {
+        const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
+        if (isRecord(result) && answers().has(result)) return handedOn(result as unknown as ToolResult)
+        if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
+          const { error, ...data } = result
+          throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
+        }
+        const promised = output()
+        if (promised) promiseKept(promised, result, id)
+        return valueResult(result)
+      }),
+    ...(def.title === undefined ? { untitled: true } : {}),
+    ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
+    ...(isReadOnly ? { readOnly: true, writes } : {}),
+    ...(def.needsUserInput ? { needsUserInput: true } : {}),
+    ...(def.internal ? { internal: true } : {}),
+    ...(def.needs === undefined ? {} : { needs: def.needs }),
+    ...(def.provides === undefined ? {} : { provides: def.provides }),
+    ...(def.task === undefined ? {} : { task: def.task, asTask: true }),
+    ...(def.asksFirst ? { asksFirst: true } : {}),
+    ...(def.noBackground ? { noBackground: true } : {}),
+    ...(def.allowRepeat ? { allowRepeat: true } : {}),
+    ...(def.toldWhenOff ? { toldWhenOff: true } : {}),
+    ...(def.intent === undefined ? {} : { intent: def.intent }),
+    ...(binding.enabled ? { enabled: binding.enabled } : {}),
+    get input() {
+      return input()
+    },
+    get output() {
+      return output()?.json
+    },
+    get hiddenParameters() {
+      return hidden.length > 0 ? input().hidden : undefined
+    },
+  }
+}
+
+/** The files that it sent are already in the output that it shares with its caller. */
+const handedOn = (result: ToolResult): ToolResult => (result.kind === 'value' ? { ...result, files: [] } : result)
+
+const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
+
+/** A frozen JSON Schema. Objects that schema libraries create may have accessors. */
+function freeze<T>(given: T): T {
+  if (typeof given !== 'object' || given === null || Object.isFrozen(given) || isStandardSchema(given)) return given
+  for (const value of Object.values(given)) freeze(value)
+  return Object.freeze(given)
+}
+
+/** A copy, because the validator writes into schemas and cannot write into a frozen one. */
+const copyDeep = <T>(given: T): T =>
+  Object.isFrozen(given) && !isStandardSchema(given) ? structuredClone(given) : given
+
+/** Names that frameworks use for the context. Reserved, so that a client cannot pass one. */
+const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
+
+interface Closed extends Schema {
+  /** Parameters that are accepted but not listed. */
+  readonly hidden: Readonly<Record<string, JsonSchema>>
+}
+
+/**
+ * The listed schema and its validator. The schema is closed unless its author opened it, and omits hidden parameters,
+ * which the validator accepts.
+ */
+function closedSchema(given: unknown, hidden: readonly string[], id: string): Closed {
+  const base = given === undefined ? emptyObject : convert(given, `the input of ${id}`)
+  const json = base.json
+  const properties = isRecord(json['properties']) ? json['properties'] : {}
+  const required = (json['required'] ?? []) as readonly string[]
+  if (Object.hasOwn(properties, 'ctx'))
+    throw createShapeError(`the input of ${id} has a parameter called ctx, which is the name of the context`)
+  const stuck = hidden.find((name) => required.includes(name) && !isDefaulted(properties[name]))
+  if (stuck) throw createShapeError(`the hidden parameter ${stuck} of ${id} must be optional`)
+
+  const open =
+    isRecord(json['additionalProperties']) ||
+    json['additionalProperties'] === true ||
+    isRecord(json['patternProperties'])
+  const shown = Object.keys(properties).filter((name) => !hidden.includes(name))
+  const published: JsonSchema = {
+    ...json,
+    properties: Object.fromEntries(shown.map((name) => [name, properties[name]])),
+    ...(required.length > 0 ? { required: required.filter((name) => !hidden.includes(name)) } : {}),
+    additionalProperties: open ? (json['additionalProperties'] ?? true) : false,
+  }
+  // zod fills its own defaults; for a raw JSON Schema, Pegboard does it.
+  const defaults = isStandardSchema(given) ? {} : defaultsOf(properties)
+
+  return {
+    json: published,
+    hidden: Object.fromEntries(
+      hidden.flatMap((name) => (isRecord(properties[name]) ? [[name, properties[name]]] : [])),
+    ),
+    parse(value) {
+      if (!isRecord(value)) return { ok: false, issues: [{ path: '', message: 'must be an object' }] }
+      const input = { ...value }
+      for (const name of CONTEXT_NAMES) if (!Object.hasOwn(properties, name)) delete input[name]
+      const issues: Issue[] = []
+      for (const name of Object.keys(input)) {
+        if (Object.hasOwn(properties, name)) continue
+        if (hidden.includes(name)) delete input[name]
+        else if (!open) issues.push({ path: '', message: unknownName(name, shown) })
+      }
+      if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
+      // A caller with a misspelled parameter usually lacks the right one, so the error names both.
+      const known = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
+      const rest = base.parse({ ...structuredClone(defaults), ...known })
+      const lacks = rest.ok ? [] : required.filter((name) => !Object.hasOwn(known, name))
+      for (const name of lacks)
+        if (!rest.ok && rest.issues.some(({ path }) => path === name))
+          issues.push({ path: name, message: 'is missing' })
+      return { ok: false, issues }
+    },
+  }
+}
+
+function unknownName(name: string, known: readonly string[]): string {
+  const [near] = findNearest(name, known, 3, 1)
+  if (near) return `unknown parameter "${name}"; did you mean "${near}"?`
+  return `unknown parameter "${name}"; ${known.length > 0 ? `known: ${known.join(', ')}` : 'the tool takes none'}`
+}
+
+function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const pairs = Object.entries(properties).filter(([, schema]) => isDefaulted(schema))
+  return Object.fromEntries(pairs.map(([name, schema]) => [name, (schema as JsonSchema)['default']]))
+}
+
+const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['default'] !== undefined
+
+/** @throws TypeError, as a bug of the module, if a result does not match the listed output schema */
+function promiseKept(output: Schema, result: unknown, id: string): void {
+  const checked = output.parse(result)
+  if (checked.ok) return
+  const [first] = checked.issues
+  throw new TypeError(
+    `the result of ${id} does not match its output schema: ${first?.path ?? ''} ${first?.message ?? ''}`,
+  )
+}
+
+function convert(given: unknown, place: string): Schema {
+  const schema = toSchema(given, describeSettingError)
+  let json: JsonSchema
+  try {
+    json = schema.json
+  } catch (error) {
+    throw new PegboardError('E_MODULE_SHAPE', `${place} has no JSON Schema.`, { cause: error })
+  }
+  checkSchema(json, place)
+  if (json['type'] !== 'object') throw createShapeError(`${place} must be an object at its root`)
+  return schema
+}
+
+const createShapeError = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)
+
+/** `say_hello` becomes `Say hello`. */
+const titleOf = (action: string): string => {
+  const words = action
+    .replaceAll(/[_.-]+/g, ' ')
+    .replaceAll(/([a-z])([A-Z])/g, '$1 $2')
+    .trim()
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}

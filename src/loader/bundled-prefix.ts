@@ -1,0 +1,28 @@
+import type { OwnerInfo } from '../catalog/owner.ts'
+import type { Tool } from '../core/tool.ts'
+import { wireName } from '../core/tool-names.ts'
+import type { ModuleInstance } from './module-instance.ts'
+
+/** Prefix for a bundled module whose own name belongs to a configured server. */
+export const OWN = 'pegboard_'
+
+type Shown = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
+
+/** Renames a module for the catalogue: `pegboard_filesystem.read` instead of `filesystem.read`. */
+export function shownUnder({ id, info, tools }: ModuleInstance, shown: string): Shown {
+  if (id === shown) return { ...info, tools }
+  const idOf = (tool: string): string => `${shown}${tool.slice(id.length)}`
+  const readings: OwnerInfo['readings'] = info.readings?.map((reading) => ({ ...reading, tool: idOf(reading.tool) }))
+  return {
+    ...info,
+    ...(readings && { readings }),
+    tools: tools.map((tool) =>
+      // Uses a prototype instead of spread, because definitions may be lazy getters.
+      Object.create(tool, {
+        id: { value: idOf(tool.id), enumerable: true },
+        name: { value: wireName(idOf(tool.id)), enumerable: true },
+        module: { value: shown, enumerable: true },
+      }),
+    ),
+  }
+}

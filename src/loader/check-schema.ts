@@ -1,0 +1,53 @@
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { JsonSchema } from '../core/schema.ts'
+
+const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
+const SCHEMAS = ['items', 'additionalProperties', 'not', 'contains', 'propertyNames', 'if', 'then', 'else']
+const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
+const MAPS = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
+const MAX_DEPTH = 64
+
+/**
+ * Finds mistakes that make a schema useless: unknown types, parts that are not schemas, invalid patterns.
+ * @throws PegboardError E_MODULE_SHAPE naming the location
+ */
+export function checkSchema(schema: unknown, place: string, depth = 0): asserts schema is JsonSchema {
+  if (typeof schema === 'boolean' && depth > 0) return
+  if (!isRecord(schema)) throw createSchemaError(place, 'is not a JSON Schema')
+  if (depth > MAX_DEPTH) throw createSchemaError(place, `is nested more than ${MAX_DEPTH} deep`)
+  const { type, pattern, required } = schema
+  for (const name of Array.isArray(type) ? type : type === undefined ? [] : [type])
+    if (!TYPES.has(name as string)) throw createSchemaError(`${place}.type`, `is ${JSON.stringify(name)}`)
+  if (pattern !== undefined && !compiles(pattern))
+    throw createSchemaError(`${place}.pattern`, 'is not a regular expression')
+  if (required !== undefined && !(Array.isArray(required) && required.every((name) => typeof name === 'string')))
+    throw createSchemaError(`${place}.required`, 'is not a list of names')
+  for (const key of SCHEMAS) if (schema[key] !== undefined) checkSchema(schema[key], `${place}.${key}`, depth + 1)
+  for (const key of LISTS) {
+    const list = schema[key]
+    if (list === undefined) continue
+    if (!Array.isArray(list)) throw createSchemaError(`${place}.${key}`, 'is not a list')
+    list.forEach((item, index) => {
+      checkSchema(item, `${place}.${key}.${index}`, depth + 1)
+    })
+  }
+  for (const key of MAPS) {
+    const map = schema[key]
+    if (map === undefined) continue
+    if (!isRecord(map)) throw createSchemaError(`${place}.${key}`, 'is not an object')
+    for (const [name, item] of Object.entries(map)) checkSchema(item, `${place}.${key}.${name}`, depth + 1)
+  }
+}
+
+function compiles(pattern: unknown): boolean {
+  try {
+    return typeof pattern === 'string' && new RegExp(pattern, 'u') !== undefined
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
+  }
+}
+
+const createSchemaError = (place: string, what: string): PegboardError =>
+  new PegboardError('E_MODULE_SHAPE', `${place} ${what}.`)

@@ -1,0 +1,79 @@
+/** Settings of one loader for its hook. */
+export interface HookSettings {
+  /** Prefix of the `v` parameter of every URL that this loader imports. Other files stay unchanged. */
+  readonly tag: string
+  /** The modules folder as a file URL. CommonJS files in it import without a `v` parameter. */
+  readonly root: string
+  /** A file URL inside Pegboard, from which `pegboard` and `zod` are resolved. */
+  readonly home: string
+  /**
+   * The file URL of the built `strip.ts`. The hook strips types itself, because the importing thread may be blocked.
+   */
+  readonly strip: string
+  /** Specifiers and their file URLs, checked first. */
+  readonly hosts: Readonly<Record<string, string>>
+}
+
+/**
+ * Node runs hooks in their own thread and loads them by URL. A `data:` URL works wherever the bundler puts this file,
+ * and gives every loader its own instance.
+ */
+export const hookUrl = (settings: HookSettings): string =>
+  `data:text/javascript,${encodeURIComponent(`const settings = ${JSON.stringify(settings)};${CODE}`)}`
+
+const CODE = `
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+
+async function strip(source, file) {
+  const { stripTypes } = await import(settings.strip)
+  try {
+    return await stripTypes(source)
+  } catch (error) {
+    throw new SyntaxError(file + ':' + (error.line ?? 0) + ': ' + error.message)
+  }
+}
+
+const search = (url) => /^file:[^?#]*(\\?v=([^.&#]*)\\.[0-9]+)$/.exec(url ?? '')
+const isMissing = (error) => error?.code === 'ERR_MODULE_NOT_FOUND'
+
+export async function resolve(specifier, context, next) {
+  const [, version, tag] = search(context.parentURL) ?? []
+  const fresh = tag === settings.tag
+  if (!fresh && !context.parentURL?.startsWith(settings.root)) return next(specifier, context)
+  if (settings.hosts[specifier]) return { url: settings.hosts[specifier], shortCircuit: true }
+  if (specifier === 'pegboard') return next(specifier, { ...context, parentURL: settings.home })
+  if (fresh && /^\\.{1,2}\\//.test(specifier)) {
+    const found = await relative(specifier, context, next)
+    return found.url.includes('/node_modules/') ? found : { ...found, url: found.url.replace(/[?#].*$/, '') + version }
+  }
+  try {
+    return await next(specifier, context)
+  } catch (error) {
+    // A folder's own zod wins; a folder without one gets ours.
+    if (!isMissing(error) || !/^zod(\\/|$)/.test(specifier)) throw error
+    return next(specifier, { ...context, parentURL: settings.home })
+  }
+}
+
+// TypeScript habit: './x.js' may mean './x.ts'.
+async function relative(specifier, context, next) {
+  try {
+    return await next(specifier, context)
+  } catch (error) {
+    if (!isMissing(error) || !/\\.m?js$/.test(specifier)) throw error
+    try {
+      return await next(specifier.replace(/js$/, 'ts'), context)
+    } catch {
+      throw error
+    }
+  }
+}
+
+export async function load(url, context, next) {
+  if (!/^file:[^?#]*\\.m?ts([?#]|$)/.test(url) || url.includes('/node_modules/')) return next(url, context)
+  const file = fileURLToPath(url.replace(/[?#].*$/, ''))
+  const source = await strip(await readFile(file, 'utf8'), file)
+  return { format: 'module', source, shortCircuit: true }
+}
+`

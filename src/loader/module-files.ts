@@ -1,0 +1,262 @@
+import { readFile } from 'node:fs/promises'
+import { dirname, join, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Clock } from '../core/clock.ts'
+import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import type { Log } from '../core/log.ts'
+import { toPrintable } from '../core/printable.ts'
+import { assertRegularFile } from '../core/regular-file.ts'
+import { replacedByOthers } from '../core/written-by-others.ts'
+import { discoverModules, type Entry } from './discover-modules.ts'
+import { locateError } from './error-location.ts'
+import type { Importer, Namespace } from './fresh-import.ts'
+import { createImportGuard, type ImportGuard } from './import-guard.ts'
+import { importUrl } from './import-url.ts'
+import { collectRegistrations, type Loaded, moduleIdOf, shapeOf } from './module-shapes.ts'
+import { createScriptScope, isScript, runScript } from './script-scope.ts'
+import { type SwitchedOff, switchedOffModule } from './switched-off.ts'
+import { withTimeout } from './with-timeout.ts'
+
+/** An imported file with a valid shape. Each import creates a new object. */
+export interface FileRecord {
+  readonly entry: Entry
+  readonly loaded: Loaded
+}
+
+/** Why a file has no module, or no new version. */
+export interface Problem {
+  readonly file: string
+  /** For operators: `weather.mjs:3: …`. */
+  readonly error: string
+  readonly code: ErrorCode
+}
+
+export interface Files {
+  /**
+   * Imports new files and those that `pick` selects, one after the other, from `among`; forgets removed ones. A failure
+   * keeps the earlier record.
+   * @param watched stop code that blocks the event loop; not needed for files that were loaded before unchanged
+   */
+  refresh(
+    pick: (entry: Entry) => boolean,
+    among: ((entry: Entry) => boolean) | undefined,
+    watched: boolean,
+  ): Promise<void>
+  /** The import took too long. It is not repeated until the file changes. */
+  isStuck(entry: Entry): boolean
+  readonly anyStuck: boolean
+  /** Bundled modules first, then drop-ins, each sorted by name. */
+  records(): readonly FileRecord[]
+  /** Files whose first import is running or pending. */
+  readonly pending: readonly string[]
+  /** True if files could not be opened because too many were open. `refresh` tries those again. */
+  readonly waiting: boolean
+  problems(): readonly Problem[]
+  /** Exports of helpers, by file name without `_` and extension. */
+  readonly shared: Readonly<Record<string, unknown>>
+}
+
+export interface FilesOptions {
+  readonly bundledDirs: readonly string[]
+  readonly modulesDir?: string
+  readonly importer: Importer
+  readonly importTimeoutMs: number
+  readonly clock: Clock
+  readonly log: Log
+  readonly beforeDropIns?: () => void
+  /** Whether to import a file, by the module id that its name suggests. */
+  readonly wanted: (id: string) => boolean
+  /** Whether to import a bundled module that is off without options; default all. */
+  readonly isOn?: ((id: string) => boolean) | undefined
+}
+
+/** Finds module files and imports them. */
+export function createFiles(options: FilesOptions): Files {
+  let entries: Entry[] = []
+  const records = new Map<string, FileRecord>()
+  const helpers = new Set<string>()
+  const problems = new Map<string, Problem>()
+  const stuck = new Set<string>()
+  const unopened = new Set<string>()
+  const shared: Record<string, unknown> = {}
+  const scope = createScriptScope()
+  let pending: readonly Entry[] = []
+  let guard: ImportGuard | undefined
+  let watching = true
+
+  async function find(): Promise<Entry[]> {
+    const found: Entry[] = []
+    for (const dir of options.bundledDirs) {
+      const off = await switchedOffIn(dir)
+      for (const entry of await discoverModules(dir, true))
+        found.push(options.isOn?.(entry.stem) === false ? { ...entry, switchedOff: off[entry.stem] } : entry)
+    }
+    if (options.modulesDir !== undefined) found.push(...(await discoverModules(options.modulesDir, false)))
+    return found
+  }
+
+  /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
+  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOff>>> {
+    const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
+    return JSON.parse(text) as Readonly<Record<string, SwitchedOff>>
+  }
+
+  async function read(entry: Entry): Promise<void> {
+    if (!entry.bundled) {
+      assertRegularFile(entry.file)
+      const others = replacedByOthers(entry.file)
+      if (others !== undefined)
+        throw new PegboardError('E_MODULE_LOAD', `it is not safe to run: ${others}.`, {
+          hint: 'To run it anyway, add --insecure-permissions.',
+        })
+    }
+    const { value, registered } = await collectRegistrations(() => readEntry(entry))
+    if (entry.helper) {
+      helpers.add(entry.file)
+      shared[entry.stem.replace(/^_+/, '')] = getExports(value)
+    } else records.set(entry.file, { entry, loaded: shapeOf(value, registered, entry.stem) })
+  }
+
+  /** Declarations of a plain script are visible in all later files. */
+  async function readEntry(entry: Entry): Promise<Namespace> {
+    const source = entry.helper && !entry.bundled ? await readFile(entry.file, 'utf8').catch(() => '') : ''
+    if (source === '' || !isScript(entry.file, source)) return await importEntry(entry)
+    guard ??= watching ? createImportGuard(options.importTimeoutMs, options.log) : undefined
+    const run = async (): Promise<Namespace> => runScript(entry.file, source)
+    const late = (): PegboardError => {
+      stuck.add(entry.file)
+      return new PegboardError('E_MODULE_LOAD', 'its code blocked the event loop for too long and was stopped.')
+    }
+    const declared = guard ? await guard.watch(run, late) : await run()
+    for (const name of scope.share(entry.file, declared))
+      options.log.warn('a global name of a script is not shared, because the runtime has it already', {
+        file: entry.file,
+        name,
+      })
+    return declared
+  }
+
+  async function importEntry(entry: Entry): Promise<Namespace> {
+    if (entry.switchedOff) return { default: switchedOffModule(entry.switchedOff) }
+    // Bundled files need no hook and no second copy, and a bundler or a test runner may load them in its own way.
+    if (entry.bundled) return inTime(entry, importUrl(pathToFileURL(entry.file).href) as Promise<Namespace>)
+    options.beforeDropIns?.()
+    if (!watching) return inTime(entry, options.importer.load(entry.file))
+    guard ??= createImportGuard(options.importTimeoutMs, options.log)
+    return guard.watch(
+      () => inTime(entry, options.importer.load(entry.file)),
+      () => {
+        stuck.add(entry.file)
+        return new PegboardError(
+          'E_MODULE_LOAD',
+          'its code blocked the event loop for too long during the import and was stopped; move slow work to start().',
+        )
+      },
+    )
+  }
+
+  function inTime(entry: Entry, work: Promise<Namespace>): Promise<Namespace> {
+    const { importTimeoutMs } = options
+    return withTimeout(work, importTimeoutMs, options.clock, () => {
+      stuck.add(entry.file)
+      return new PegboardError(
+        'E_MODULE_LOAD',
+        `importing took longer than ${importTimeoutMs} ms; move slow work to start().`,
+      )
+    })
+  }
+
+  function forget(entry: Entry): void {
+    records.delete(entry.file)
+    problems.delete(entry.file)
+    unopened.delete(entry.file)
+    stuck.delete(entry.file)
+    if (helpers.delete(entry.file)) {
+      delete shared[entry.stem.replace(/^_+/, '')]
+      scope.forget(entry.file)
+    }
+  }
+
+  return {
+    shared,
+    isStuck: (entry) => stuck.has(entry.file),
+    get anyStuck() {
+      return stuck.size > 0
+    },
+    async refresh(pick, among = () => true, watched) {
+      watching = watched
+      const before = entries
+      entries = (await find()).filter((entry) => entry.helper || options.wanted(idFrom(entry.stem)))
+      const present = new Set(entries.map((entry) => entry.file))
+      for (const entry of before) if (!present.has(entry.file)) forget(entry)
+      options.importer.renew()
+      const isKnown = ({ file, switchedOff }: Entry): boolean => {
+        const record = records.get(file)
+        if (record) return (record.entry.switchedOff === undefined) === (switchedOff === undefined)
+        return problems.has(file) || helpers.has(file)
+      }
+      pending = entries.filter((entry) => !isKnown(entry))
+      try {
+        for (const entry of entries.filter(among)) {
+          if (isKnown(entry) && !unopened.delete(entry.file) && (entry.bundled || !pick(entry))) continue
+          try {
+            stuck.delete(entry.file)
+            await read(entry)
+            problems.delete(entry.file)
+          } catch (error) {
+            if (isResourceExhausted(error)) unopened.add(entry.file)
+            problems.set(entry.file, await problemOf(error, entry))
+          }
+        }
+      } finally {
+        pending = entries.filter((entry) => !isKnown(entry))
+        guard?.close()
+        guard = undefined
+      }
+    },
+    get pending() {
+      return pending.map(fileName)
+    },
+    get waiting() {
+      return unopened.size > 0
+    },
+    records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
+    problems: () => entries.flatMap((entry) => problems.get(entry.file) ?? []),
+  }
+}
+
+/** The name of a file in messages. */
+export const fileName = ({ bundled, label }: Entry): string =>
+  toPrintable(bundled ? `bundled/${label}` : label).replaceAll('\n', '?')
+
+/** The modules folder that contains an entry. */
+const rootOf = (entry: Entry): string => entry.file.slice(0, -(entry.label.length + 1)).replace(/[\\/]$/, '') || sep
+
+async function problemOf(error: unknown, entry: Entry): Promise<Problem> {
+  const root = rootOf(entry)
+  const code = isPegboardError(error) ? error.code : 'E_MODULE_LOAD'
+  return {
+    file: fileName(entry),
+    code,
+    error: await locateError(error, entry.file, root === '' ? dirname(entry.file) : root).catch(
+      () => `${fileName(entry)}: ${messageOf(error)}`,
+    ),
+  }
+}
+
+/** The id that a file name suggests. Files whose name suggests none are imported and then rejected with a reason. */
+function idFrom(stem: string): string {
+  try {
+    return moduleIdOf(stem)
+  } catch (error) {
+    if (isPegboardError(error)) return stem
+    throw error
+  }
+}
+
+/** For a helper that only has a default export, that value. */
+function getExports(namespace: Namespace): unknown {
+  const names = Object.keys(namespace)
+  return names.length === 1 && names[0] === 'default' ? namespace['default'] : namespace
+}

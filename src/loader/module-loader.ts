@@ -1,0 +1,343 @@
+import { hash } from 'node:crypto'
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { systemClock } from '../core/clock.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import type { ToolModule } from '../core/module.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { OWN, shownUnder } from './bundled-prefix.ts'
+import type { Entry } from './discover-modules.ts'
+import { createImporter } from './fresh-import.ts'
+import type { Loader, LoaderOptions, Report } from './loader-types.ts'
+import { createFiles, type FileRecord, fileName, type Problem } from './module-files.ts'
+import { type ModuleInstance, startInstance } from './module-instance.ts'
+import { type Owner, settleOwners } from './settle-owners.ts'
+import { fillTemplates, type TemplateVars } from './templates.ts'
+import { changedPaths, type Fingerprint, readFingerprint, watchFolder } from './watch-folder.ts'
+
+export type { Loader, LoaderOptions, LoaderStatus, ModuleSetting, ModuleSettings, Report } from './loader-types.ts'
+
+/** A running instance and its inputs. Equal inputs need no restart. */
+interface Running {
+  readonly instance: ModuleInstance
+  readonly owner: Owner
+  readonly made: readonly unknown[]
+  /** Its id in the catalogue. */
+  readonly shown: string
+  degraded?: string
+}
+
+interface Broken {
+  readonly made: readonly unknown[]
+  readonly problem: Problem
+  readonly full?: boolean
+}
+
+/** Maximum time that a replaced module may finish its running calls. */
+const DRAIN_MS = 5_000
+const INDEX = /[\\/]index\.[cm]?[jt]s$/
+
+/** Loads files as owners of the catalogue and keeps them current. A broken file does not affect the others. */
+export function createLoader(options: LoaderOptions): Loader {
+  const { catalog, log, clock = systemClock, autoload } = options
+  // Node reports imported files by their real path, so paths are compared in that form.
+  const modulesDir =
+    options.modulesDir !== undefined && existsSync(options.modulesDir)
+      ? realpathSync(options.modulesDir)
+      : options.modulesDir
+  const vars: TemplateVars = { ...(modulesDir === undefined ? {} : { modules_dir: modulesDir }), ...options.vars }
+  let settings = options.settings
+  const wanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
+  const importer = createImporter(modulesDir ?? '', options.hostModules)
+  const files = createFiles({
+    bundledDirs: options.bundledDirs,
+    ...(modulesDir === undefined ? {} : { modulesDir }),
+    importer,
+    importTimeoutMs: options.importTimeoutMs ?? 10_000,
+    clock,
+    log,
+    wanted,
+    isOn: options.isOn,
+    ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
+  })
+  const shownAs = ({ id, records }: Owner): string =>
+    records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN}${id}` : id
+  const running = new Map<string, Running>()
+  /**
+   * Owners that failed to start or to publish, by id. They are tried again when one of their inputs changes, or if a
+   * file could not be opened.
+   */
+  const broken = new Map<string, Broken>()
+  const starts = new WeakMap<ToolModule, number>()
+  const leaving = new Set<Promise<void>>()
+  const watches = new Set<() => void>()
+  const said = new Set<string>()
+  let refused: readonly Problem[] = []
+  let seen: Fingerprint = new Map()
+  let last: Promise<unknown> = Promise.resolve()
+  /** Loads that have not published their result. */
+  let settling = 0
+
+  /** Loads run one after the other, because each file gets the shared globals while it runs. */
+  function queue<T>(work: () => Promise<T>): Promise<T> {
+    settling++
+    const next = last.then(work, work).finally(() => settling--)
+    last = next.catch(() => undefined)
+    return next
+  }
+
+  async function round(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<Report> {
+    const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
+    const now = modulesDir === undefined ? seen : await readFingerprint(modulesDir)
+    const digest = hash('sha256', JSON.stringify([...now]))
+    const isKnown = options.loadedBefore?.get() === digest
+    await files.refresh(pick, among, !isKnown)
+    if (now.size > 0 && !isKnown && !files.anyStuck && files.pending.length === 0) options.loadedBefore?.set(digest)
+    // Reported after the load, because a file that could not be read may still be found.
+    seen = now
+    const records = files.records().filter((record) => wanted(record.loaded.id))
+    const settled = settleOwners(records, (id) => settings[id]?.override === true)
+    refused = settled.refused
+    for (const warning of settled.warnings) sayOnce(warning, () => log.warn(warning))
+
+    const fresh = await startChanged(settled.owners)
+    const published = fresh.filter(({ owner, instance, made }) => publish(owner, instance, made))
+    for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
+    for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
+    for (const { owner } of published) await setUp(owner.id)
+    // A missing module is reported only after all files were read.
+    if (!among) complain()
+    return report(before)
+  }
+
+  /** Starts outdated owners in parallel. Returns those that started, in order. */
+  async function startChanged(owners: readonly Owner[]) {
+    const started = owners.map(async (owner) => {
+      const setting = settings[owner.id]
+      const made = [
+        ...owner.records,
+        ...owner.slots.map((slot) => slot.source),
+        JSON.stringify([setting?.config, setting?.setup]),
+        shownAs(owner),
+      ]
+      const before = broken.get(owner.id)
+      if (same(running.get(owner.id)?.made, made) || (same(before?.made, made) && !before?.full)) return []
+      broken.delete(owner.id)
+      try {
+        const instance = await startInstance(owner, {
+          config: setting?.config,
+          vars,
+          log,
+          clock,
+          ...(options.servicesFor && { servicesFor: options.servicesFor }),
+          startTimeoutMs: options.startTimeoutMs ?? 30_000,
+          changed: () => catalog.touch(),
+          starts,
+        })
+        return [{ owner, instance, made }]
+      } catch (error) {
+        broken.set(owner.id, { made, problem: problemOf(owner, error), full: isResourceExhausted(error) })
+        return []
+      }
+    })
+    return (await Promise.all(started)).flat()
+  }
+
+  function publish(owner: Owner, instance: ModuleInstance, made: readonly unknown[]): boolean {
+    const old = running.get(owner.id)
+    const id = shownAs(owner)
+    try {
+      const { tools, ...info } = shownUnder(instance, id)
+      catalog.set({ id, ...info, origin: 'module', state: 'ready' }, { tools })
+    } catch (error) {
+      broken.set(owner.id, { made, problem: problemOf(owner, error) })
+      leave(instance, 0)
+      return false
+    }
+    running.set(owner.id, { instance, owner, made, shown: id })
+    if (old && old.shown !== id) catalog.delete(old.shown)
+    if (old) leave(old.instance, DRAIN_MS)
+    return true
+  }
+
+  function remove(id: string): void {
+    const old = running.get(id)
+    running.delete(id)
+    catalog.delete(old?.shown ?? id)
+    if (old) leave(old.instance, DRAIN_MS)
+  }
+
+  function leave(instance: ModuleInstance, ms: number): void {
+    const gone = instance.stop(ms).finally(() => leaving.delete(gone))
+    leaving.add(gone)
+  }
+
+  async function setUp(id: string): Promise<void> {
+    const owner = running.get(id)
+    for (const { action, params } of settings[id]?.setup ?? []) {
+      const tool = `${owner?.shown ?? id}.${action.startsWith(`${id}.`) ? action.slice(id.length + 1) : action}`
+      try {
+        const result = await options.runStep(tool, fillTemplates(params ?? {}, vars))
+        owner?.instance.setup.push({
+          action: tool.slice(tool.indexOf('.') + 1),
+          value: isRecord(result) && result['kind'] === 'value' ? result['value'] : undefined,
+        })
+      } catch (error) {
+        const reason = `the set-up step ${tool} failed: ${messageOf(error)}`
+        log.warn('a set-up step failed', { module: id, step: tool, error: messageOf(error) })
+        if (owner && owner.degraded === undefined) owner.degraded = reason
+        catalog.describe(owner?.shown ?? id, { state: 'degraded', reason: owner?.degraded ?? reason })
+      }
+    }
+  }
+
+  const failed = (): Problem[] => [
+    ...files.problems(),
+    ...refused,
+    ...[...broken.values()].map(({ problem }) => problem),
+  ]
+
+  function complain(): void {
+    const now = failed()
+    for (const key of [...said])
+      if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) said.delete(key)
+    for (const { file, error, code } of now)
+      sayOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
+    const known = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
+    for (const id of Object.keys(settings)) {
+      if (
+        known.includes(id) ||
+        settings[id]?.enabled === false ||
+        id.startsWith('mcp_') ||
+        now.some(({ file }) => file.includes(id))
+      )
+        continue
+      const [near] = findNearest(id, known, 3, 1)
+      sayOnce(id, () =>
+        log.warn(`modules.${id} is configured, but there is no such module`, near ? { nearest: near } : {}),
+      )
+    }
+  }
+
+  function sayOnce(key: string, say: () => void): void {
+    if (said.has(key)) return
+    said.add(key)
+    say()
+  }
+
+  function report(before: ReadonlyMap<string, ModuleInstance>): Report {
+    const ids = [...running.keys()]
+    return {
+      loaded: ids,
+      failed: failed(),
+      added: ids.filter((id) => !before.has(id)),
+      removed: [...before.keys()].filter((id) => !running.has(id)),
+      changed: ids.filter((id) => before.has(id) && before.get(id) !== running.get(id)?.instance),
+    }
+  }
+
+  /** True if some files could not be opened because too many were open. No event reports when that ends. */
+  const isWaiting = (): boolean => files.waiting || [...broken.values()].some(({ full }) => full)
+
+  /**
+   * After an event, reloads only what changed. A change that belongs to no single module (a helper, a library) reloads
+   * all of them.
+   */
+  async function follow(): Promise<void> {
+    if (modulesDir === undefined) return
+    const now = await readFingerprint(modulesDir)
+    const changed = changedPaths(seen, now)
+    if (changed.size === 0 && !isWaiting()) return
+    const owns = (entry: Entry, path: string): boolean =>
+      entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
+    const isShared = (path: string): boolean => {
+      const [top = '', ...below] = path.slice(modulesDir.length + 1).split(sep)
+      const isModule = [...now.keys()].some((other) => INDEX.test(other) && dirname(other) === join(modulesDir, top))
+      return top.startsWith('_') || (below.length > 0 && !isModule)
+    }
+    const everything = [...changed].some(isShared)
+    const done = await round(
+      (entry) => (everything && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
+    )
+    for (const { entry, loaded } of files.records())
+      if (running.has(loaded.id) && [...changed].some((path) => owns(entry, path)))
+        log.info(`${relative(modulesDir, entry.file)} loaded`)
+    log.info('modules were reloaded', {
+      added: done.added,
+      changed: done.changed,
+      removed: done.removed,
+      failed: done.failed.length,
+    })
+    if (isWaiting()) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
+  }
+
+  return {
+    shared: files.shared,
+    dropIns: modulesDir === undefined ? [] : [modulesDir],
+    get pending() {
+      return settling ? files.pending : []
+    },
+    // Bundled modules are published before drop-ins are imported, because a drop-in may hang.
+    start: () =>
+      queue(async () => {
+        if (modulesDir !== undefined)
+          await round(
+            () => true,
+            (entry) => entry.bundled,
+          )
+        return await round(() => false)
+      }),
+    reload(name) {
+      const named = (entry: Entry): boolean =>
+        [entry.file, entry.label, entry.stem].includes(name ?? '') ||
+        files.records().some((record) => record.entry.file === entry.file && record.loaded.id === name)
+      return queue(() => round((entry) => name === undefined || named(entry)))
+    },
+    configure(next) {
+      return queue(() => {
+        settings = next
+        return round(() => false)
+      })
+    },
+    watch() {
+      if (modulesDir === undefined) return () => undefined
+      const onEvent = (): Promise<void> =>
+        queue(follow).catch((error: unknown) => {
+          log.error('cannot reload modules', { error })
+          throw error
+        })
+      const end = watchFolder(modulesDir, onEvent, { clock, log })
+      watches.add(end)
+      return () => {
+        watches.delete(end)
+        end()
+      }
+    },
+    status: () => ({
+      loaded: [...running].map(([id, { owner, degraded }]) => ({
+        id,
+        file: owner.records.map((record: FileRecord) => fileName(record.entry)).join(', '),
+        ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
+      })),
+      failed: failed(),
+    }),
+    stop: () =>
+      queue(async () => {
+        for (const end of watches) end()
+        watches.clear()
+        for (const { instance } of [...running.values()].reverse()) await instance.stop(0)
+        running.clear()
+        await Promise.all(leaving)
+      }),
+  }
+}
+
+const same = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
+  a !== undefined && a.length === b.length && a.every((item, index) => item === b[index])
+
+function problemOf(owner: Owner, error: unknown): Problem {
+  const file = fileName((owner.records[0] as FileRecord).entry)
+  return { file, error: `${file}: ${messageOf(error)}`, code: isPegboardError(error) ? error.code : 'E_MODULE_SHAPE' }
+}

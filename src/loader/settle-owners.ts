@@ -1,0 +1,81 @@
+import type { ToolModule } from '../core/module.ts'
+import type { ToolSource } from './adapt-module-tool.ts'
+import { type FileRecord, fileName, type Problem } from './module-files.ts'
+
+/** One entry of an owner's tool list: its definition, and additional names from a later file that replaced it. */
+export interface Slot {
+  readonly source: ToolSource
+  readonly aliases: readonly string[]
+}
+
+/** A future owner of the catalogue, and its files. */
+export interface Owner {
+  readonly id: string
+  readonly records: readonly FileRecord[]
+  /** Absent for owners of single tools. */
+  readonly module?: ToolModule
+  readonly slots: readonly Slot[]
+}
+
+/**
+ * Decides which file owns which name. Modules: the first file keeps the name; a drop-in replaces a bundled module only
+ * if it declares `override`. Single tools: the later definition replaces the earlier one.
+ * @param mayOverride true if the operator allows drop-ins to replace this bundled module
+ */
+export function settleOwners(
+  records: readonly FileRecord[],
+  mayOverride: (id: string) => boolean,
+): { readonly owners: readonly Owner[]; readonly refused: readonly Problem[]; readonly warnings: readonly string[] } {
+  const refused: Problem[] = []
+  const warnings: string[] = []
+  const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; slots: Slot[] }>()
+  const places = new Map<string, { readonly list: Slot[]; readonly index: number; readonly file: string }>()
+
+  for (const record of records) {
+    const { entry, loaded } = record
+    const file = fileName(entry)
+    const taken = claims.get(loaded.id)
+    if (loaded.kind === 'module') {
+      const first = taken?.records[0]
+      const replaces =
+        first?.entry.bundled && !entry.bundled && (loaded.module.override === true || mayOverride(loaded.id))
+      if (first && !replaces) {
+        refused.push(nameTaken(record, first))
+        continue
+      }
+      claims.set(loaded.id, { records: [record], module: loaded.module, slots: [] })
+      continue
+    }
+    if (taken?.module) {
+      refused.push(nameTaken(record, taken.records[0] as FileRecord))
+      continue
+    }
+    const claim = taken ?? { records: [], slots: [] }
+    claims.set(loaded.id, claim)
+    claim.records.push(record)
+    for (const source of loaded.tools) {
+      const place = places.get(source.action)
+      if (!place) {
+        places.set(source.action, { list: claim.slots, index: claim.slots.length, file })
+        claim.slots.push({ source, aliases: [] })
+        continue
+      }
+      warnings.push(`the tool "${source.action}" of ${file} replaces the one of ${place.file}`)
+      const alias = `${loaded.id}.${source.action}`
+      place.list[place.index] = { source, aliases: [...(place.list[place.index]?.aliases ?? []), alias] }
+    }
+  }
+  const owners = [...claims]
+    .map(([id, claim]) => ({ id, ...claim }))
+    .filter((owner) => owner.module || owner.slots.length > 0)
+  return { owners, refused, warnings }
+}
+
+function nameTaken({ entry, loaded: { id } }: FileRecord, first: FileRecord): Problem {
+  const file = fileName(entry)
+  const error =
+    first.entry.bundled && !entry.bundled
+      ? `${file}: "${id}" is a bundled module; to replace it, set override: true in the file.`
+      : `${file}: the module "${id}" is already defined in ${fileName(first.entry)}.`
+  return { file, error, code: 'E_NAME_TAKEN' }
+}

@@ -1,0 +1,167 @@
+import type { Caller } from '../core/caller.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import type { Task } from '../exec/background-task.ts'
+import { sessionOwner } from '../exec/task-owner.ts'
+import { readCall } from './execute_tool.ts'
+import { fitPart, limitOf } from './fit-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { ANY_ARGUMENTS, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { stateLossNote } from './state-loss-note.ts'
+
+const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
+const READS = { readOnlyHint: true, openWorldHint: false }
+const WAIT_S = { least: 1, most: 3_600, usual: 60 }
+
+/** The tools for background tasks: start, status, wait, result, list and cancel. */
+export function backgroundTools(host: Host, isMeta: (name: string) => boolean): readonly MetaTool[] {
+  const { tasks, now } = host
+  const own = async (input: Readonly<Record<string, unknown>>, tool: string, caller: Caller): Promise<Task> => {
+    onlyKeys(input, ['task_id', 'timeout'], tool)
+    const id = readText(input, 'task_id', tool, 100)
+    return (await tasks.get(sessionOwner(caller), id)) ?? throwMissing(id)
+  }
+
+  return [
+    {
+      name: 'background_run',
+      title: 'Run in background',
+      description: () =>
+        `Start a tool that takes long; returns a task_id for background_wait, kept ${Math.ceil(tasks.keptMs / 60_000)} min after the end.`,
+      inputSchema: {
+        type: 'object',
+        properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
+        required: ['name'],
+      },
+      hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+      async run(input, request) {
+        const { name, params } = readCall(input, 'background_run')
+        if (isMeta(name))
+          throw new PegboardError('E_LOOP_DETECTED', `background_run cannot run ${name}; call it directly.`)
+        const found = host.view(request.caller).resolve(name)
+        const tool = found.kind === 'found' ? found.tool.tool : { id: name, idempotent: false }
+        try {
+          const task = await tasks.begin(
+            { ...request, name, input: params, finders: ['search_tools', 'list_categories'] },
+            tool,
+          )
+          return valueResult(statusOf(task, now()))
+        } catch (error) {
+          if (!isPegboardError(error)) throw error
+          throw new PegboardError(
+            error.code,
+            `Background task failed immediately: ${error.message}`,
+            error.hint === undefined ? {} : { hint: error.hint },
+          )
+        }
+      },
+    },
+    {
+      name: 'background_status',
+      title: 'Background status',
+      description: () => 'Status of a background task.',
+      inputSchema: TASK_ID,
+      hints: READS,
+      run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
+    },
+    {
+      name: 'background_result',
+      title: 'Background result',
+      description: () => 'Result of a background task.',
+      inputSchema: TASK_ID,
+      hints: READS,
+      run: async (input, { caller }) => resultOf(host, caller, await own(input, 'background_result', caller)),
+    },
+    {
+      name: 'background_wait',
+      title: 'Wait for background',
+      description: () => 'Wait for a background task, timeout in seconds; its result.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          task_id: { type: 'string' },
+          timeout: { type: 'integer', default: WAIT_S.usual, maximum: WAIT_S.most },
+        },
+        required: ['task_id'],
+      },
+      hints: READS,
+      async run(input, { caller, signal, abort }) {
+        const seconds = readInteger(input, 'timeout', 'background_wait', WAIT_S.least, WAIT_S.most, WAIT_S.usual)
+        const { id } = await own(input, 'background_wait', caller)
+        const task = await tasks.wait(sessionOwner(caller), id, seconds * 1_000, signal ?? abort?.signal)
+        return await resultOf(host, caller, task ?? throwMissing(id))
+      },
+    },
+    {
+      name: 'background_cancel',
+      title: 'Cancel background',
+      description: () => 'Cancel a background task.',
+      inputSchema: TASK_ID,
+      hints: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
+      async run(input, { caller }) {
+        const before = await own(input, 'background_cancel', caller)
+        if (before.status !== 'running')
+          throw new PegboardError('E_VALIDATION', `Task already ${before.status}.`, {
+            hint: 'It has already ended.',
+          })
+        const task = await tasks.cancel(sessionOwner(caller), before.id)
+        return valueResult(statusOf(task ?? throwMissing(before.id), now()))
+      },
+    },
+    {
+      name: 'background_list',
+      title: 'List background',
+      description: () => 'List background tasks.',
+      inputSchema: { type: 'object', properties: {} },
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, [], 'background_list')
+        const all = await tasks.list(sessionOwner(caller))
+        return valueResult({
+          tasks: all.map((task) => statusOf(task, now())),
+          total: all.length,
+          ...Object.fromEntries(STATES.map((state) => [state, all.filter(({ status }) => status === state).length])),
+          ...stateLossNote(host),
+        })
+      },
+    },
+  ]
+}
+
+const STATES: readonly Task['status'][] = ['running', 'completed', 'failed', 'cancelled', 'interrupted']
+
+function throwMissing(id: string): never {
+  throw new PegboardError('E_NOT_FOUND', `Task '${id}' not found.`, { hint: 'background_list lists yours.' })
+}
+
+/** A task without its result, as tools report it. */
+export function statusOf({ id, tool, status, startedAt, finishedAt, progress, outcome }: Task, now: number) {
+  return {
+    task_id: id,
+    tool_name: tool,
+    status,
+    elapsed_seconds: Math.round(((finishedAt ?? now) - startedAt) / 100) / 10,
+    started_at: new Date(startedAt).toISOString(),
+    ...(finishedAt === undefined ? {} : { finished_at: new Date(finishedAt).toISOString() }),
+    ...(status === 'running' && progress ? { progress } : {}),
+    ...(outcome?.success === false ? { error: outcome.error } : {}),
+  }
+}
+
+async function resultOf(host: Host, caller: Caller, task: Task): Promise<ToolResult> {
+  const { status, outcome, tool } = task
+  const shown = statusOf(task, host.now())
+  if (status === 'running') return valueResult({ ...shown, hint: 'Still running: background_wait waits for it.' })
+  if (!outcome?.success) return valueResult(shown)
+  const result = await fitPart(host, caller, tool, outcome.data, limitOf(host, caller) * 0.9)
+  return valueResult({ ...shown, result })
+}
+
+/** The answer to a client whose call continues in the background. */
+export const putInBackground = ({ id, tool }: Task): ToolResult =>
+  valueResult({
+    task_id: id,
+    tool_name: tool,
+    status: 'running',
+    hint: 'It runs in the background: background_wait returns its result.',
+  })

@@ -1,0 +1,359 @@
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import { parseJsonText } from '../core/parse-json-text.ts'
+import { sizeOf } from '../core/raw-result.ts'
+import { cutText, isLongerThan, measureText, tokensOfText } from '../core/text-tokens.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ContentBlock, McpResult } from '../core/tool-result.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { ResultSummary } from '../results/result-query.ts'
+import type { KeptResult, NewResult } from '../results/result-store.ts'
+import { bareName, readCall } from './execute_tool.ts'
+import { MIN_TOKENS } from './fit-answer.ts'
+import type { Host } from './meta-host.ts'
+
+/** Tokens of an image or a sound, which clients pass on as such. */
+const MEDIA_TOKENS = 1_500
+/** A client that shows larger ones as text would fill the context. */
+const MAX_MEDIA_BYTES = 1024 * 1024
+const PREVIEW_TOKENS = 1_000
+const SHAPE_CHARS = 1_200
+/** Of a longer result, no more than this is shown, whatever the limit is. */
+const MAX_SHOWN_TOKENS = 8_000
+/** More blocks than this are kept together. */
+const MAX_BLOCKS = 20
+
+/** A part of a result that is kept. */
+type Body = NewResult & { readonly count?: number }
+
+/**
+ * Makes a result fit the limit of its tool and client. A longer one is kept, and replaced by its shape, its beginning and a
+ * handle.
+ * @param promised whether the client knows an output schema of the tool. It then gets an error instead, because errors need
+ *   no structured content
+ */
+export async function fitResult(
+  host: Host,
+  request: Pick<CallRequest, 'name' | 'input' | 'caller'>,
+  result: McpResult,
+  promised: () => boolean,
+): Promise<McpResult> {
+  if (result['resultType'] !== undefined) return result
+  const { caller } = request
+  const called = calledTool(host, request)
+  const most = Math.min(limitOf(host, caller, called.tool), called.maxTokens)
+  const { reads, maxResultBytes = Number.POSITIVE_INFINITY } = host.view(caller).limits
+  const size = sizeOf(result)
+  // No byte costs more than one token.
+  if (size <= most && size <= maxResultBytes) return result
+  const { content = [], isError } = result
+  if (size <= maxResultBytes && !isLongResult(partRead(result, reads), most)) return result
+  // The shown text has four bytes for each token.
+  const limit = Math.min(most, maxResultBytes / 4)
+  const text = content.flatMap((block) => textOf(block) ?? []).join('\n')
+  // Of an error, the text says it all.
+  const structuredContent = isError === true && text !== '' ? undefined : result.structuredContent
+  const isSame = structuredContent !== undefined && saysSame(text, structuredContent)
+  const isPromised = structuredContent !== undefined && isError !== true && promised()
+  // Once instead of twice, it may fit.
+  const once = withoutStructured(result)
+  if (isSame && !isPromised && sizeOf(once) <= maxResultBytes && !isLongResult({ content }, limit)) return once
+
+  const bodies: Body[] = []
+  const shown: ContentBlock[] = []
+  const title = called.title
+  const keepOrShow = (body: Body): void => {
+    if (isLongerThan(String(body.data), limit / 4)) bodies.push(body)
+    else shown.push({ type: 'text', text: String(body.data) })
+  }
+  if (structuredContent !== undefined) {
+    const value = dataOf(structuredContent)
+    const isText = typeof value === 'string'
+    const data = isText ? value : (JSON.stringify(value) ?? 'null')
+    keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
+  }
+  if (!isSame && text !== '') keepOrShow(bodyOf(text, title))
+  const others = content.filter((block) => textOf(block) === undefined)
+  let room = Math.min(limit / 2, MAX_SHOWN_TOKENS)
+  let bytes = maxResultBytes / 2
+  const left: ContentBlock[] = []
+  for (const block of others) {
+    const media = mediaOf(block)
+    const tokens = media && isShort(media) ? MEDIA_TOKENS : tokensOfText(JSON.stringify(block))
+    const length = sizeOf(block)
+    if ((!media || isShort(media)) && tokens <= room && length <= bytes) {
+      room -= tokens
+      bytes -= length
+      shown.push(block)
+    } else if (media && bodies.length < MAX_BLOCKS) bodies.push({ ...media, title })
+    else left.push(block)
+  }
+  if (left.length > 0)
+    bodies.push({ data: JSON.stringify(left), mimeType: 'application/json', title, count: left.length })
+
+  const each = Math.floor(Math.min(limit, MAX_SHOWN_TOKENS) / Math.max(1, bodies.length))
+  const above = `${most < Number.POSITIVE_INFINITY ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`}`
+  const notes: ContentBlock[] = []
+  for (const body of bodies) notes.push({ type: 'text', text: await replace(host, caller, body, each, above) })
+  const { _meta } = result
+  return {
+    content: [...notes, ...shown],
+    ...(isError === true || isPromised ? { isError: true } : {}),
+    ...(_meta === undefined ? {} : { _meta }),
+  }
+}
+
+/** Tokens that a result of a tool may have for a caller; the tool counts before the client. Infinity for no limit. */
+export function limitOf(host: Pick<Host, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
+  const said =
+    (tool && host.maxResultTokens(tool)) ?? host.view(caller).limits.maxResultTokens ?? host.maxResultTokens()
+  return said === 0 || said === undefined ? Number.POSITIVE_INFINITY : said
+}
+
+/** The tool that a request runs, also through a meta-tool, and what the request says about the size of its result. */
+function calledTool(
+  host: Host,
+  { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
+): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
+  const call = bareName(name) === 'execute_tool' && isRecord(input) ? readCalled(input) : undefined
+  const asked = call?.name ?? name
+  const found = host.view(caller).resolve(asked)
+  const tool = found.kind === 'found' ? found.tool.tool : undefined
+  const wanted = Number(call && isRecord(input) ? input['max_tokens'] : undefined)
+  return {
+    title: tool?.id ?? asked.slice(0, 80),
+    ...(tool ? { tool } : {}),
+    maxTokens: wanted >= MIN_TOKENS ? wanted : Number.POSITIVE_INFINITY,
+  }
+}
+
+function readCalled(input: Readonly<Record<string, unknown>>): { readonly name: string } | undefined {
+  try {
+    return readCall(input)
+  } catch {
+    // The call itself reports the error.
+    return undefined
+  }
+}
+
+/** The part of a result that the client's model reads; both if that is unknown. */
+function partRead(result: McpResult, reads: 'content' | 'structured' | undefined): McpResult {
+  const { content = [], structuredContent, isError } = result
+  if (reads === 'content') return { content }
+  // Of errors, the content is read.
+  return reads === 'structured' && structuredContent !== undefined && isError !== true ? { structuredContent } : result
+}
+
+/** The JSON of a result in the envelope of a module's result begins so. */
+const ENVELOPE = '{"success":true,"data":'
+
+/** A text to keep, without the envelope. */
+function bodyOf(text: string, title: string): Body {
+  const isWrapped = text.startsWith(ENVELOPE) && text.endsWith('}')
+  return { data: isWrapped ? text.slice(ENVELOPE.length, -1) : text, mimeType: 'text/plain', title }
+}
+
+/** Whether a client that shows a model all of it would show more than that. */
+function isLongResult({ content = [], structuredContent }: McpResult, limit: number): boolean {
+  let left = limit
+  const take = (text: string): boolean => {
+    const { end, tokens } = measureText(text, left)
+    left -= tokens
+    return end === text.length
+  }
+  for (const block of content) {
+    const text = textOf(block)
+    const media = text === undefined ? mediaOf(block) : undefined
+    if (media && isShort(media)) left -= MEDIA_TOKENS
+    else if (!take(text ?? JSON.stringify(block))) return true
+    if (left < 0) return true
+  }
+  return structuredContent !== undefined && !take(JSON.stringify(structuredContent) ?? '')
+}
+
+/** The text that a model reads in a block. */
+function textOf({ type, text, resource }: ContentBlock): string | undefined {
+  if (type === 'text') return String(text)
+  return type === 'resource' && isRecord(resource) && typeof resource['text'] === 'string'
+    ? resource['text']
+    : undefined
+}
+
+/** A picture, a sound or the bytes of a resource. */
+function mediaOf({ type, data, mimeType, resource }: ContentBlock): Omit<Body, 'title'> | undefined {
+  if ((type === 'image' || type === 'audio') && typeof data === 'string')
+    return { data: Buffer.from(data, 'base64'), mimeType: String(mimeType) }
+  if (type !== 'resource' || !isRecord(resource) || typeof resource['blob'] !== 'string') return undefined
+  return {
+    data: Buffer.from(resource['blob'], 'base64'),
+    mimeType: String(resource['mimeType'] ?? 'application/octet-stream'),
+  }
+}
+
+/** Clients show models pictures and sounds; other bytes they show as base64. */
+const isShort = ({ data, mimeType }: Omit<Body, 'title'>): boolean =>
+  /^(?:image|audio)\//.test(mimeType) && data.length <= MAX_MEDIA_BYTES
+
+/** Whether the text is the structured content as JSON, or its only value. */
+function saysSame(text: string, structured: unknown): boolean {
+  if (text === dataOf(structured)) return true
+  try {
+    return JSON.stringify(JSON.parse(text)) === JSON.stringify(structured)
+  } catch {
+    return false
+  }
+}
+
+/** The value in the envelope of a module's result. */
+function dataOf(structured: unknown): unknown {
+  if (!isRecord(structured) || structured['success'] !== true || !('data' in structured)) return structured
+  return Object.keys(structured).length === 2 ? structured['data'] : structured
+}
+
+function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): McpResult {
+  return rest
+}
+
+/** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
+async function replace(host: Host, caller: Caller, body: Body, tokens: number, above: string): Promise<string> {
+  const kept = await host.results.keep(caller, body)
+  if (!kept) return lost(body, tokens)
+  const how = `${readerFor(host, caller)} {"handle":"${kept.handle}"}`
+  const min = Math.round((kept.until - host.now()) / 60_000)
+  if (!kept.isText)
+    return `[${describeBytes(kept)}, kept as ${kept.handle} for ${min} min. ${how} shows how to get it.]`
+  const summary = await summarize(host, caller, kept, body, tokens * 0.4)
+  const count = body.count === undefined ? '' : `${body.count} blocks, `
+  const shape = summary.shape?.slice(0, Math.min(SHAPE_CHARS, tokens))
+  const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
+  return [
+    `[${kept.title}: ${count}${describeSize(kept, summary)}, above the limit of ${above}. Kept as ${kept.handle} for ${min} min.]`,
+    ...(shape ? [`Shape: ${shape}`] : []),
+    'Beginning:',
+    summary.preview,
+    `[Not all of it. Read on with ${how}: page, ${ways}.]`,
+  ].join('\n')
+}
+
+const WAYS = 'lines, grep, context, head, tail, sample, count'
+
+/** A kept part of a result that holds several. */
+interface KeptPart {
+  readonly kept: string
+  readonly size: string
+  readonly shape?: string
+  readonly beginning?: unknown
+  readonly hint: string
+}
+
+/** Objects that stand for something kept. */
+const keptParts = new WeakSet<object>()
+
+/** A part of a result, without JSON inside JSON; one that is too long is kept, and replaced by its description. */
+export async function fitPart(
+  host: Host,
+  caller: Caller,
+  title: string,
+  data: unknown,
+  tokens: number,
+): Promise<unknown> {
+  const value = parseJsonText(data)
+  if (typeof value === 'object' && value !== null && keptParts.has(value)) return value
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null')
+  if (!isLongerThan(text, tokens)) return value
+  const body = { data: text, mimeType: 'text/plain', title }
+  const kept = await host.results.keep(caller, body)
+  if (!kept) return lost(body, tokens)
+  const summary = await summarize(host, caller, kept, body, (tokens - PART_TOKENS) * 0.6)
+  const part: KeptPart = {
+    kept: kept.handle,
+    size: describeSize(kept, summary),
+    ...(summary.shape === undefined ? {} : { shape: summary.shape.slice(0, Math.min(SHAPE_CHARS, tokens)) }),
+    ...(summary.preview === '' ? {} : { beginning: Array.isArray(value) ? rowsIn(summary.preview) : summary.preview }),
+    hint: `Read it with ${readerFor(host, caller)}.`,
+  }
+  keptParts.add(part)
+  return part
+}
+
+/** Tokens of the description of a kept part, without its beginning. */
+const PART_TOKENS = 120
+
+/**
+ * The same for parts that share a limit: each has what the shorter ones leave.
+ * @param parts by index; the texts of failures are cut like others
+ */
+export async function fitParts(
+  host: Host,
+  caller: Caller,
+  parts: readonly { readonly title: string; readonly data: unknown }[],
+): Promise<readonly unknown[]> {
+  let room = Math.min(Number.MAX_SAFE_INTEGER, limitOf(host, caller) * 0.8)
+  const sized = parts
+    .map(({ title, data }, at) => ({ at, title, data, tokens: tokensOfText(JSON.stringify(data) ?? '') }))
+    .sort((a, b) => a.tokens - b.tokens)
+  const fitted: unknown[] = []
+  for (const [done, { at, title, data, tokens }] of sized.entries()) {
+    const share = room / (sized.length - done)
+    fitted[at] = await fitPart(host, caller, title, data, share)
+    room -= Math.min(share, tokens)
+  }
+  return fitted
+}
+
+/** Of a list that was cut, the rows that are whole. */
+function rowsIn(text: string): readonly unknown[] {
+  return text.split('\n').flatMap((line) => {
+    try {
+      return [JSON.parse(line) as unknown]
+    } catch {
+      return []
+    }
+  })
+}
+
+async function summarize(
+  host: Host,
+  caller: Caller,
+  { handle }: KeptResult,
+  { data }: Body,
+  tokens: number,
+): Promise<ResultSummary> {
+  const most = Math.max(0, Math.min(PREVIEW_TOKENS, Math.floor(tokens)))
+  const summary = await host.results.summarize(caller, handle, most).catch(() => summaryOf(String(data), most))
+  return most === 0 ? { ...summary, preview: '' } : summary
+}
+
+const describeSize = ({ bytes }: KeptResult, { lines, isJson, tokens }: ResultSummary): string =>
+  `${formatBytes(bytes)}, ${lines.toLocaleString('en')} ${isJson ? 'rows or lines of JSON' : 'lines'}, about ${tokens.toLocaleString('en')} tokens`
+
+/** If the thread fails, the beginning alone. */
+const summaryOf = (text: string, tokens: number): ResultSummary => ({
+  isJson: false,
+  lines: text.split('\n').length,
+  preview: text.slice(0, cutText(text, tokens)),
+  tokens: tokensOfText(text),
+})
+
+const lost = ({ data, title, mimeType }: Body, tokens: number): string => {
+  const said = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
+  return typeof data === 'string'
+    ? `${said}\nBeginning:\n${data.slice(0, cutText(data, Math.min(PREVIEW_TOKENS, tokens * 0.4)))}`
+    : said
+}
+
+/** How this caller reads a kept result: where tools are searched, it is not listed. */
+function readerFor(host: Host, caller: Caller): string {
+  const { mode } = host.exposure(caller)
+  if (mode === 'code') return 'tools.pegboard.read_result in a script,'
+  return mode === 'discovery' ? 'execute_tool read_result' : 'read_result'
+}
+
+export const describeBytes = ({ title, mimeType, bytes }: KeptResult): string =>
+  `${title}: ${mimeType}, ${formatBytes(bytes)}`
+
+const UNITS = ['bytes', 'kB', 'MB', 'GB'] as const
+export function formatBytes(bytes: number): string {
+  const unit = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
+  return `${unit === 0 ? bytes : (bytes / 1_000 ** unit).toFixed(1)} ${UNITS[unit]}`
+}

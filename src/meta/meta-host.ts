@@ -1,0 +1,95 @@
+import type { Owner } from '../catalog/owner.ts'
+import type { Caller, Services } from '../core/caller.ts'
+import type { Injection } from '../core/service-types.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import type { JointApproval } from '../exec/approval-gate.ts'
+import type { Tasks } from '../exec/background-tasks.ts'
+import type { CallLog } from '../exec/call-log.ts'
+import type { Delivery } from '../exec/channel-delivery.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { ResultStore } from '../results/result-store.ts'
+import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
+import type { Exposure } from '../view/exposure.ts'
+import type { Injected } from '../view/injected-tools.ts'
+import type { View, ViewTool } from '../view/view.ts'
+import type { SessionTurns } from './session-turns.ts'
+
+export type { SearchStatus } from '../search/tool-search.ts'
+
+/** What meta-tools may use. */
+export interface Host {
+  view(caller: Caller): View
+  exposure(caller: Caller): Exposure
+  /** Searches the tools that this caller sees. */
+  search(
+    query: string,
+    caller: Caller,
+    limit: number,
+    how?: Pick<ToolQueryOptions, 'lanes' | 'explain'>,
+  ): Promise<ToolAnswer>
+  /** What a category is for, in plain words. */
+  categoryLine(owner: Owner, view: View): string
+  call(request: CallRequest): Promise<ToolResult>
+  /** Runs all checks that precede a call. @throws PegboardError the same errors as `call` */
+  checked(request: CallRequest): ViewTool
+  /** Prepares one approval question for all requests that need approval. */
+  together(requests: readonly CallRequest[]): JointApproval | undefined
+  /** Results that are too long for a model. */
+  readonly results: ResultStore
+  /**
+   * Maximum tokens of a result as configured for a tool, undefined if it has none of its own; without a tool, the common
+   * limit. 0: no limit.
+   */
+  maxResultTokens(tool?: Tool): number | undefined
+  /** Background tasks. */
+  readonly tasks: Tasks
+  /** Sends results to channels. */
+  readonly delivery: Delivery
+  /**
+   * Called for a name that is not a tool although its server is configured. Waits for a server that was never seen,
+   * and returns whether to look again.
+   */
+  missed(name: string, request: CallRequest): Promise<boolean>
+  /** Waits a moment for servers that are being read for the first time. */
+  serversRead(caller: Caller): Promise<void>
+  /** Resolves when the modules are loaded or take too long. Undefined if nothing is loading. */
+  whileLoading(): Promise<void> | undefined
+  /** Milliseconds since the epoch. */
+  now(): number
+  /** When damaged state was put aside, if that was recent. */
+  lostAt(): number | undefined
+  readonly context: ContextHost
+}
+
+/** What the tools about the call context may use. */
+export interface ContextHost {
+  readonly injected: Injected
+  /** `null` if calls are not recorded. */
+  readonly records: CallLog | null
+  readonly turns: SessionTurns
+  servicesOf(caller: Caller): Services
+  /** Injects visible tools for this caller. */
+  inject(caller: Caller, names: readonly string[]): Injection
+  /** True if this caller may use tools that affect all callers. */
+  isAdmin(caller: Caller): boolean
+  setFlag(profile: string, flag: string, value: boolean): void
+}
+
+/** The role of a meta-tool on the way to a tool that is not listed. */
+export type Step = 'discover' | 'schema' | 'execute'
+
+/** A tool about tools. Like a module's tool, but it gets the host and the whole request instead of a module context. */
+export interface MetaTool {
+  readonly name: string
+  readonly title: string
+  /** Absent: the tool has another purpose. */
+  readonly step?: Step
+  /** Only for admins. Other callers do not see it. */
+  readonly admin?: boolean
+  /** The description depends on the caller's view, because it names the categories that the caller can reach. */
+  description(view: View): string
+  readonly inputSchema: Readonly<Record<string, unknown>>
+  readonly hints: Readonly<Record<string, boolean>>
+  run(input: Readonly<Record<string, unknown>>, request: CallRequest): ToolResult | Promise<ToolResult>
+}

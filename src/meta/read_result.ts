@@ -1,0 +1,133 @@
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import type { ResultQuery } from '../results/result-query.ts'
+import { RESULT_SCHEME } from '../results/result-store.ts'
+import { MIN_TOKENS } from './fit-answer.ts'
+import { describeBytes, limitOf } from './fit-result.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { createInputError, onlyKeys, readInteger, readText } from './meta-input.ts'
+
+const NAME = 'read_result'
+/** Its name in scripts. */
+export const READ_RESULT = `pegboard.${NAME}`
+/** Tokens of one answer, unless the caller asks for another number. */
+const PAGE_TOKENS = 4_000
+/** Tokens of the note before the text. */
+const NOTE_TOKENS = 150
+const MAX_LINES = 1_000_000_000
+const INTEGERS = ['page', 'context', 'head', 'tail', 'sample'] as const
+const KEYS = [
+  'handle',
+  ...INTEGERS,
+  'path',
+  'where',
+  'select',
+  'lines',
+  'grep',
+  'ignore_case',
+  'count',
+  'max_tokens',
+  'keep',
+]
+const MAX_SELECT = 100
+const MAX_PATTERN = 1_000
+
+/** Reads on in a result that was too long for the model. */
+export const readResultTool = (host: Host): MetaTool => ({
+  name: NAME,
+  title: 'Read result',
+  description: () =>
+    'Read on in a long result kept under a handle: by page, lines "10-20", grep, head, tail, sample or count; JSON by path ("$.items[0:9].id"), its rows by where ({"price":{">":5}}) and select.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      handle: { type: 'string' },
+      page: { type: 'integer' },
+      lines: { type: 'string' },
+      grep: { type: 'string' },
+      context: { type: 'integer' },
+      ignore_case: { type: 'boolean' },
+      head: { type: 'integer' },
+      tail: { type: 'integer' },
+      sample: { type: 'integer' },
+      count: { type: 'boolean' },
+      path: { type: 'string' },
+      where: { type: 'object', properties: {}, additionalProperties: true },
+      select: { type: 'array', items: { type: 'string' } },
+      max_tokens: { type: 'integer' },
+      keep: { type: 'boolean' },
+    },
+    required: ['handle'],
+  },
+  hints: { readOnlyHint: true, openWorldHint: false },
+  async run(input, { caller, signal, abort }): Promise<ToolResult> {
+    onlyKeys(input, KEYS, NAME)
+    const handle = readText(input, 'handle', NAME, 200).trim()
+    const kept = host.results.get(caller, handle)
+    if (!kept)
+      throw new PegboardError('E_NOT_FOUND', `Result '${handle.slice(0, 80)}' not found.`, {
+        hint: 'Results are deleted after a while: call the tool again.',
+      })
+    if (readFlag(input, 'keep')) host.results.keepAfterSession(caller, handle)
+    if (!kept.isText)
+      return {
+        kind: 'mcp',
+        result: {
+          content: [
+            { type: 'text', text: `${describeBytes(kept)}. It is not text; the client can read the linked resource.` },
+            {
+              type: 'resource_link',
+              uri: `${RESULT_SCHEME}${handle}`,
+              name: handle,
+              mimeType: kept.mimeType,
+              size: kept.bytes,
+            },
+          ],
+        },
+      }
+    const most = Math.max(MIN_TOKENS, Math.floor(limitOf(host, caller) * 0.9) - NOTE_TOKENS)
+    const tokens = readInteger(input, 'max_tokens', NAME, MIN_TOKENS, MAX_LINES, PAGE_TOKENS)
+    const answer = await host.results.query(
+      caller,
+      handle,
+      readQuery(input),
+      Math.max(50, Math.min(most, tokens - NOTE_TOKENS)),
+      signal ?? abort?.signal,
+    )
+    return valueResult(answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`)
+  },
+})
+
+/** @throws PegboardError E_VALIDATION */
+function readQuery(input: Readonly<Record<string, unknown>>): ResultQuery {
+  const given = (key: string): boolean => input[key] !== undefined && input[key] !== null
+  const text = (key: string, name = key): object =>
+    given(key) ? { [name]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
+  const numbers = INTEGERS.filter(given).map((key) => [
+    key,
+    readInteger(input, key, NAME, key === 'page' ? 1 : 0, MAX_LINES, 1),
+  ])
+  const { where, select } = input
+  if (given('where') && !isRecord(where))
+    throw createInputError(NAME, 'where: an object is required, such as {"state":"open"}')
+  const keys = typeof select === 'string' ? select.split(',').map((key) => key.trim()) : select
+  if (
+    given('select') &&
+    !(Array.isArray(keys) && keys.length <= MAX_SELECT && keys.every((key) => typeof key === 'string'))
+  )
+    throw createInputError(NAME, `select: a list of at most ${MAX_SELECT} keys is required`)
+  return {
+    ...Object.fromEntries(numbers),
+    ...text('path'),
+    ...text('lines'),
+    ...text('grep'),
+    ...(isRecord(where) ? { where } : {}),
+    ...(Array.isArray(keys) ? { select: keys } : {}),
+    ...(readFlag(input, 'ignore_case') ? { ignoreCase: true } : {}),
+    ...(readFlag(input, 'count') ? { count: true } : {}),
+  }
+}
+
+const readFlag = (input: Readonly<Record<string, unknown>>, key: string): boolean =>
+  input[key] === true || input[key] === 'true'

@@ -1,0 +1,106 @@
+import { runScript, type ScriptResult } from '../code/run-script.ts'
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { parseJsonText } from '../core/parse-json-text.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import { notInjectable } from '../exec/call-output.ts'
+import { beginCalls } from '../exec/parallel.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { onlyKeys, readInteger, readText } from './meta-input.ts'
+
+const MAX_CHARACTERS = 100_000
+const TIMEOUT_MS = { least: 100, most: 600_000, usual: 60_000 }
+/** How much of what a failed script did its error tells. */
+const SHOWN = { calls: 20, printed: 2_000 }
+
+/**
+ * Runs a script that calls tools.
+ * @param sandbox path of the compiled thread, and the clock of the time limit
+ * @param own what a script can call besides tools, by name
+ */
+export const runCode = (
+  host: Host,
+  sandbox: { readonly thread: string; readonly clock: Clock },
+  isMeta: (name: string) => boolean,
+  own: Readonly<Record<string, (request: CallRequest) => Promise<ToolResult>>>,
+): MetaTool => ({
+  name: 'run_code',
+  title: 'Run code',
+  step: 'execute',
+  description: () =>
+    'Run JavaScript or TypeScript that calls tools: `const file = await tools.filesystem.read({path: "a.txt"}); return file.length`. Find tools first, or inside with `await search("words")`. Only what you return or console.log comes back. No files, network, timers or imports.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      code: { type: 'string', description: 'Body of an async function.' },
+      timeout_ms: { type: 'integer', default: TIMEOUT_MS.usual, maximum: TIMEOUT_MS.most },
+    },
+    required: ['code'],
+  },
+  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  async run(input, request) {
+    onlyKeys(input, ['code', 'timeout_ms'], 'run_code')
+    const source = readText(input, 'code', 'run_code', MAX_CHARACTERS)
+    const { least, most, usual } = TIMEOUT_MS
+    const timeoutMs = readInteger(input, 'timeout_ms', 'run_code', least, most, usual)
+    const ended = new AbortController()
+    const calls = beginCalls({ ...request, within: ended.signal, finders: ['search_tools'] }, async (one) => {
+      const ours = Object.hasOwn(own, one.name) ? own[one.name] : undefined
+      if (ours) return await ours(one)
+      if (isMeta(one.name))
+        throw new PegboardError('E_LOOP_DETECTED', `A script cannot call ${one.name}; call it directly.`)
+      return await host.call(one)
+    })
+    try {
+      const result = await runScript(
+        sandbox.thread,
+        {
+          source,
+          timeoutMs,
+          signal: request.signal,
+          async call(name, params, index, pause) {
+            request.onProgress?.(index, undefined, `Calling ${name}`)
+            const outcome = await calls.run({ name, params }, index, pause)
+            return outcome.success
+              ? { data: parseJsonText(outcome.data) }
+              : { code: outcome.code, error: outcome.error }
+          },
+        },
+        sandbox.clock,
+      )
+      if ('failure' in result) throw failureOf(result)
+      const { files, injected } = calls.output
+      const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
+      const printed = result.printed.join('\n')
+      return valueResult(
+        { result: result.value, ...(printed === '' ? {} : { printed }) },
+        files,
+        unknown.map(notInjectable),
+      )
+    } finally {
+      ended.abort()
+      calls.end()
+    }
+  },
+})
+
+function failureOf({ printed, calls, failure }: Extract<ScriptResult, { failure: unknown }>): PegboardError {
+  const { message, line, late } = failure
+  const done = calls.length > 0 ? ` Calls made before: ${namesOf(calls)}.` : ''
+  const said = printed.join('\n').slice(-SHOWN.printed)
+  const where = line > 0 ? `line ${line}: ` : ''
+  const text = `The script failed: ${where}${message}${/[.!?]$/.test(message) ? '' : '.'}${done}`
+  return new PegboardError(late ? 'E_TIMEOUT' : 'E_SCRIPT_FAILED', said === '' ? text : `${text} Printed: ${said}`, {
+    ...(late && { hint: 'Do less in one script, or pass a larger timeout_ms.' }),
+  })
+}
+
+/** Equal names once, with their number. */
+function namesOf(calls: readonly string[]): string {
+  const counts = new Map<string, number>()
+  for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1)
+  const names = [...counts].map(([name, count]) => (count > 1 ? `${name} (${count} times)` : name))
+  const rest = names.length - SHOWN.calls
+  return `${names.slice(0, SHOWN.calls).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}

@@ -1,0 +1,191 @@
+import { PegboardError } from '../core/errors.ts'
+import { valueResult } from '../core/tool-result.ts'
+import type { Listed, Scheduler } from '../exec/scheduler.ts'
+import { readCall } from './execute_tool.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { ANY_ARGUMENTS, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { resolvePlannedCall } from './planned-call.ts'
+import { stateLossNote } from './state-loss-note.ts'
+
+const ONE = { type: 'object', properties: { job_id: { type: 'string' } }, required: ['job_id'] } as const
+const READS = { readOnlyHint: true, openWorldHint: false }
+const RUNS = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
+const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']
+
+type Input = Readonly<Record<string, unknown>>
+
+/** The tools that run other tools later, once or repeatedly. */
+export function scheduleTools(host: Host, schedule: () => Scheduler): readonly MetaTool[] {
+  /**
+   * `action` is the older name of `tool`. The job's name is `label`, or `name` when both `action` and `name` are
+   * given.
+   */
+  const read = (raw: Input, own: readonly string[], tool: string, request: Parameters<MetaTool['run']>[1]) => {
+    const { label, output_channel, ...given } = Object.fromEntries(
+      Object.entries(raw).filter(([key]) => !own.includes(key)),
+    )
+    const key = ['action', 'tool_name', 'tool', 'name'].find((one) => typeof given[one] === 'string') ?? 'name'
+    const rest = Object.fromEntries(Object.entries(given).filter(([one]) => !TOOL_KEYS.includes(one)))
+    const { name, params } = readCall({ name: given[key], ...rest }, tool)
+    const called = label ?? (key === 'name' ? undefined : given['name'])
+    const entry = resolvePlannedCall(host, { ...request, name, input: params })
+    const channel = output_channel === undefined ? undefined : readText({ output_channel }, 'output_channel', tool, 200)
+    if (channel !== undefined) host.delivery.check(request.caller, channel)
+    return {
+      tool: entry.tool.id,
+      params,
+      ...(channel === undefined ? {} : { channel }),
+      ...(called === undefined ? {} : { label: readText({ label: called }, 'label', tool, 64) }),
+    }
+  }
+
+  return [
+    {
+      name: 'schedule_once',
+      title: 'Schedule once',
+      description: () =>
+        'Run a tool later: when is "in 30s" (s, m, h, d) or an ISO 8601 time. The job_id ends with the run.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          when: { type: 'string' },
+          name: { type: 'string' },
+          params: ANY_ARGUMENTS,
+          label: { type: 'string' },
+          output_channel: { type: 'string' },
+        },
+        required: ['when', 'name'],
+      },
+      hints: RUNS,
+      async run(input, request) {
+        const when = readText(input, 'when', 'schedule_once', 100)
+        const job = read(input, ['when'], 'schedule_once', request)
+        return valueResult(summarizeJob(await schedule().add(request.caller, { ...job, when })))
+      },
+    },
+    {
+      name: 'schedule_cron',
+      title: 'Schedule repeatedly',
+      description: () =>
+        'Run a tool by a cron of five fields, in UTC or timezone. The job_id lasts until max_runs or schedule_cancel.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          cron: { type: 'string' },
+          name: { type: 'string' },
+          params: ANY_ARGUMENTS,
+          label: { type: 'string' },
+          timezone: { type: 'string' },
+          max_runs: { type: 'integer', default: 0 },
+        },
+        required: ['cron', 'name'],
+      },
+      hints: RUNS,
+      async run(input, request) {
+        const own = ['cron', 'timezone', 'max_runs']
+        const job = read(input, own, 'schedule_cron', request)
+        const timezone = input['timezone'] === undefined ? 'UTC' : readText(input, 'timezone', 'schedule_cron', 64)
+        return valueResult(
+          summarizeJob(
+            await schedule().add(request.caller, {
+              ...job,
+              cron: input['cron'] === '' ? '' : readText(input, 'cron', 'schedule_cron', 100),
+              timezone,
+              maxRuns: readInteger(input, 'max_runs', 'schedule_cron', 0, 1_000_000, 0),
+            }),
+          ),
+        )
+      },
+    },
+    {
+      name: 'schedule_cancel',
+      title: 'Cancel schedule',
+      description: () => 'Cancel a job.',
+      inputSchema: ONE,
+      hints: CHANGES,
+      async run(input, { caller }) {
+        onlyKeys(input, ['job_id'], 'schedule_cancel')
+        const id = readText(input, 'job_id', 'schedule_cancel', 100)
+        return valueResult({
+          ...summarizeJob((await schedule().cancel(caller, id)) ?? throwMissing(id)),
+          cancelled: true,
+        })
+      },
+    },
+    {
+      name: 'schedule_list',
+      title: 'List schedules',
+      description: () => 'List scheduled jobs.',
+      inputSchema: { type: 'object', properties: {} },
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, [], 'schedule_list')
+        const all = await schedule().list(caller)
+        return valueResult({ jobs: all.map(summarizeJob), total: all.length, ...stateLossNote(host) })
+      },
+    },
+    {
+      name: 'schedule_status',
+      title: 'Schedule status',
+      description: () => 'Next run, runs and last result of a job.',
+      inputSchema: ONE,
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, ['job_id'], 'schedule_status')
+        const id = readText(input, 'job_id', 'schedule_status', 100)
+        const job = (await schedule().get(caller, id)) ?? throwMissing(id)
+        const { last, lastAt, params } = job
+        return valueResult({
+          ...summarizeJob(job),
+          ...(params === undefined ? {} : { params }),
+          ...(lastAt === undefined ? {} : { last_run_at: new Date(lastAt).toISOString() }),
+          ...(last === undefined ? {} : last.success ? { last_result: last.data } : { last_error: last.error }),
+        })
+      },
+    },
+    {
+      name: 'remind',
+      title: 'Remind',
+      description: () => 'Get a message later; when and job_id as schedule_once.',
+      inputSchema: {
+        type: 'object',
+        properties: { when: { type: 'string' }, message: { type: 'string' }, name: { type: 'string' } },
+        required: ['when', 'message'],
+      },
+      hints: CHANGES,
+      async run(input, { caller }) {
+        onlyKeys(input, ['when', 'message', 'name'], 'remind')
+        const job = await schedule().add(caller, {
+          when: readText(input, 'when', 'remind', 100),
+          message: readText(input, 'message', 'remind', 2_000),
+          ...(input['name'] === undefined ? {} : { label: readText(input, 'name', 'remind', 64) }),
+        })
+        return valueResult(summarizeJob(job))
+      },
+    },
+  ]
+}
+
+function throwMissing(id: string): never {
+  throw new PegboardError('E_NOT_FOUND', `Job '${id}' not found.`, { hint: 'schedule_list lists yours.' })
+}
+
+function summarizeJob(job: Listed) {
+  const { id, label, tool, message, cron, timezone, nextAt, runs, maxRuns, skipped, interrupted, channel, caller } = job
+  return {
+    job_id: id,
+    ...(label === undefined ? {} : { label }),
+    ...(tool === undefined ? {} : { tool_name: tool }),
+    ...(message === undefined ? {} : { message }),
+    recurring: cron !== undefined,
+    ...(cron === undefined ? {} : { cron, timezone }),
+    next_run_at: nextAt === null ? null : new Date(nextAt).toISOString(),
+    runs,
+    ...(maxRuns === 0 ? {} : { max_runs: maxRuns }),
+    ...(skipped === undefined ? {} : { skipped }),
+    ...(interrupted === undefined ? {} : { interrupted }),
+    ...(channel === undefined ? {} : { output_channel: channel }),
+    ...(caller.client ? { created_by: caller.client.name.slice(0, 80) } : {}),
+  }
+}

@@ -1,0 +1,39 @@
+import type { Caller, Turn } from '../core/caller.ts'
+
+/** The turn context that sessions set with `set_turn`, for clients that do not send it with each request. */
+export interface SessionTurns {
+  /** Returns the caller with its session's turn context, or unchanged if there is none or the request has its own. */
+  as(caller: Caller): Caller
+  /** An empty turn removes the stored one. */
+  set(caller: Caller, turn: Turn): void
+  forget(session: string): void
+}
+
+const MAX_KEPT = 1_000
+
+export function createSessionTurns(): SessionTurns {
+  const kept = new Map<string, Turn>()
+  let known = new WeakMap<Caller, Caller>()
+  const keyOf = ({ session, principal, profile }: Caller): string => session ?? JSON.stringify([principal, profile])
+  return {
+    as(caller) {
+      if (kept.size === 0 || caller.turn) return caller
+      const turn = kept.get(keyOf(caller))
+      if (!turn) return caller
+      let made = known.get(caller)
+      if (!made) {
+        made = { ...caller, turn }
+        known.set(caller, made)
+      }
+      return made
+    },
+    set(caller, turn) {
+      known = new WeakMap()
+      const key = keyOf(caller)
+      if (Object.keys(turn).length === 0) kept.delete(key)
+      else kept.set(key, turn)
+      if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value as string)
+    },
+    forget: (session) => kept.delete(session),
+  }
+}

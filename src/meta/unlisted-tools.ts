@@ -1,0 +1,59 @@
+import { type Caller, localCaller } from '../core/caller.ts'
+import { riskOf } from '../core/tool.ts'
+import { signatureOf } from '../core/tool-signature.ts'
+import type { SearchSource } from '../search/tool-search.ts'
+import { hashOf } from '../search/word-pieces.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+
+/** Meta-tools that can be called by name and found by search but are not listed, to keep the menu small. */
+export interface Unlisted {
+  /** The unlisted tools of this caller, by name. */
+  of(caller: Caller): ReadonlyMap<string, MetaTool>
+  /** The texts that search indexes. */
+  sources(): readonly SearchSource[]
+}
+
+/** @param isFor whether a caller has a tool now */
+export function createUnlisted(
+  host: Host,
+  tools: readonly MetaTool[],
+  isFor: (tool: MetaTool, caller: Caller) => boolean,
+): Unlisted {
+  let made: readonly SearchSource[] | undefined
+  return {
+    of: (caller) => new Map(tools.filter((tool) => isFor(tool, caller)).map((tool) => [tool.name, tool])),
+    sources() {
+      made ??= tools.length === 0 ? [] : tools.map((tool) => sourceOf(tool, host))
+      return made
+    },
+  }
+}
+
+function sourceOf(tool: MetaTool, host: Host): SearchSource {
+  const { name, title, inputSchema } = tool
+  const description = tool.description(host.view(localCaller))
+  return {
+    id: name,
+    name,
+    module: 'pegboard',
+    title,
+    description,
+    aliases: [],
+    tags: [],
+    sideEffects: [],
+    inputJson: inputSchema,
+    origin: 'module',
+    stamp: hashOf(JSON.stringify([name, title, description, inputSchema])),
+  }
+}
+
+/** What `get_tool` shows of a meta-tool, and `search_tools` in short. */
+export function shownMeta({ name, hints, inputSchema, description }: MetaTool, host: Host, caller: Caller) {
+  return {
+    name,
+    description: description(host.view(caller)),
+    risk_level: riskOf(hints['readOnlyHint'] ? 'read' : hints['destructiveHint'] ? 'destructive' : 'write'),
+    params_summary: signatureOf(inputSchema),
+    parameters: inputSchema,
+  }
+}

@@ -1,0 +1,186 @@
+import type { Caller } from '../core/caller.ts'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { valueResult } from '../core/tool-result.ts'
+import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
+import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
+import { readCall } from './execute_tool.ts'
+import type { Host, MetaTool } from './meta-host.ts'
+import { ANY_ARGUMENTS, createInputError, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { resolvePlannedCall } from './planned-call.ts'
+import { stateLossNote } from './state-loss-note.ts'
+
+const ONE = { type: 'object', properties: { watcher_id: { type: 'string' } }, required: ['watcher_id'] } as const
+const READS = { readOnlyHint: true, openWorldHint: false }
+const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+
+/** The tools that call another tool repeatedly and report changes. */
+export function watchTools(host: Host, watchers: () => Watchers): readonly MetaTool[] {
+  const one = (
+    name: string,
+    title: string,
+    about: string,
+    work: (caller: Caller, id: string) => Promise<ListedWatcher | undefined>,
+    hints: Readonly<Record<string, boolean>> = CHANGES,
+  ): MetaTool => ({
+    name,
+    title,
+    description: () => about,
+    inputSchema: ONE,
+    hints,
+    async run(input, { caller }) {
+      onlyKeys(input, ['watcher_id'], name)
+      const id = readText(input, 'watcher_id', name, 100)
+      return valueResult(statusOf((await work(caller, id)) ?? throwMissing(id)))
+    },
+  })
+  const inState = async (caller: Caller, id: string, wanted: 'running' | 'paused', verb: string): Promise<void> => {
+    const now = await watchers().get(caller, id)
+    if (now && now.status !== wanted)
+      throw new PegboardError(
+        'E_VALIDATION',
+        `Watcher '${id}' is ${now.status}; only a ${wanted} one can be ${verb}.`,
+        {
+          hint: 'watch_status shows its state.',
+        },
+      )
+  }
+
+  return [
+    {
+      name: 'watch_start',
+      title: 'Start watcher',
+      description: () =>
+        'Call a tool every interval seconds and notify as notify_when says. on_threshold: expression "result.value > 1". The watcher_id lasts until watch_stop.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          name: { type: 'string' },
+          params: ANY_ARGUMENTS,
+          interval: { type: 'integer', default: 30, minimum: 5 },
+          label: { type: 'string' },
+          max_checks: { type: 'integer', default: 0 },
+          notify_when: { enum: STRATEGIES },
+          notify_config: {
+            type: 'object',
+            properties: { expression: { type: 'string' }, batch_size: { type: 'integer' } },
+          },
+        },
+        required: ['name'],
+      },
+      hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+      async run(input, request) {
+        const { interval, label, max_checks, notify_when, notify_config, ...call } = input
+        const { name, params } = readCall(call, 'watch_start')
+        const strategy = (notify_when ?? 'on_change') as Strategy
+        if (!STRATEGIES.includes(strategy))
+          throw createInputError(
+            'watch_start',
+            `Invalid notify_when: '${String(notify_when).slice(0, 40)}'. Must be one of: ${STRATEGIES.join(', ')}`,
+          )
+        const config = isRecord(notify_config) ? notify_config : {}
+        const { expression, batch_size: batch = 10 } = config
+        if (strategy === 'on_threshold' && (typeof expression !== 'string' || thresholdOf(expression) === undefined))
+          throw createInputError(
+            'watch_start',
+            'notify_config.expression: one comparison is required, such as "result.value > 1"',
+          )
+        if (strategy === 'summary' && !(Number.isInteger(batch) && (batch as number) > 0))
+          throw createInputError('watch_start', 'notify_config.batch_size: a positive whole number is required')
+        const entry = resolvePlannedCall(host, { ...request, name, input: params })
+        const watcher = await watchers().add(request.caller, {
+          tool: entry.tool.id,
+          params,
+          label: label === undefined ? entry.tool.id : readText(input, 'label', 'watch_start', 256),
+          intervalMs: readInteger(input, 'interval', 'watch_start', 5, 3_600, 30) * 1_000,
+          maxChecks: readInteger(input, 'max_checks', 'watch_start', 0, 10_000, 0),
+          strategy,
+          batchSize: batch as number,
+          ...(typeof expression === 'string' ? { expression } : {}),
+        })
+        return valueResult(statusOf(watcher))
+      },
+    },
+    one('watch_stop', 'Stop watcher', 'Stop a watcher.', (caller, id) => watchers().remove(caller, id)),
+    one('watch_pause', 'Pause watcher', 'Pause a watcher.', async (caller, id) => {
+      await inState(caller, id, 'running', 'paused')
+      return watchers().pause(caller, id)
+    }),
+    one('watch_resume', 'Resume watcher', 'Resume a watcher.', async (caller, id) => {
+      await inState(caller, id, 'paused', 'resumed')
+      return watchers().resume(caller, id)
+    }),
+    one('watch_status', 'Watcher status', 'State of a watcher.', (caller, id) => watchers().get(caller, id), READS),
+    {
+      name: 'watch_list',
+      title: 'List watchers',
+      description: () => 'List watchers.',
+      inputSchema: { type: 'object', properties: {} },
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, [], 'watch_list')
+        const all = await watchers().list(caller)
+        return valueResult({ watchers: all.map(statusOf), total: all.length, ...stateLossNote(host) })
+      },
+    },
+    {
+      name: 'watch_history',
+      title: 'Watcher history',
+      description: () => 'Latest checks.',
+      inputSchema: {
+        type: 'object',
+        properties: { watcher_id: { type: 'string' }, last_n: { type: 'integer', default: 10, maximum: 100 } },
+        required: ['watcher_id'],
+      },
+      hints: READS,
+      async run(input, { caller }) {
+        onlyKeys(input, ['watcher_id', 'last_n'], 'watch_history')
+        const id = readText(input, 'watcher_id', 'watch_history', 100)
+        const { history } = (await watchers().get(caller, id)) ?? throwMissing(id)
+        const last = readInteger(input, 'last_n', 'watch_history', 1, 100, 10)
+        return valueResult({
+          watcher_id: id,
+          checks: history.slice(-last).map(({ at, ...seen }) => ({ ...seen, at: new Date(at).toISOString() })),
+        })
+      },
+    },
+  ]
+}
+
+function throwMissing(id: string): never {
+  throw new PegboardError('E_NOT_FOUND', `Watcher '${id}' not found.`, { hint: 'watch_list lists yours.' })
+}
+
+function statusOf(watcher: ListedWatcher) {
+  const {
+    id,
+    tool,
+    label,
+    status,
+    strategy,
+    intervalMs,
+    maxChecks,
+    checks,
+    errors = 0,
+    notices,
+    nextAt,
+    last,
+  } = watcher
+  const { history, notifiedAt } = watcher
+  return {
+    watcher_id: id,
+    status,
+    tool_name: tool,
+    label,
+    interval: intervalMs / 1_000,
+    notify_when: strategy,
+    checks,
+    errors,
+    ...(maxChecks === 0 ? {} : { max_checks: maxChecks }),
+    notices,
+    ...(notifiedAt === undefined ? {} : { last_notified_at: new Date(notifiedAt).toISOString() }),
+    ...(nextAt === null ? {} : { next_check_at: new Date(nextAt).toISOString() }),
+    ...(last?.success === false ? { last_error: last.error } : {}),
+    ...(last?.success === true ? { last_result: history.at(-1)?.preview } : {}),
+  }
+}

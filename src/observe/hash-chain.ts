@@ -1,0 +1,76 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
+export interface Chain {
+  /** Signs an object and returns its line. @param write turns the fields into a line */
+  sign(fields: Readonly<Record<string, unknown>>, write: (fields: object) => string): string
+}
+
+const KEY = 'pegboard audit chain'
+const MAC_CHARS = 32
+const SIGNED = new RegExp(`^(\\{.*),"mac":"([0-9a-f]{${MAC_CHARS}})"\\}$`, 's')
+
+const keyFrom = (key: Buffer): Buffer => createHmac('sha256', key).update(KEY).digest()
+const macOf = (key: Buffer, text: string): string =>
+  createHmac('sha256', key).update(text).digest('hex').slice(0, MAC_CHARS)
+
+/** Several processes may write to one file; each has its own chain with a random name. */
+export function createChain(secret: Buffer): Chain {
+  const key = keyFrom(secret)
+  const run = randomBytes(6).toString('hex')
+  let seq = 0
+  let prev = ''
+  return {
+    sign(fields, write) {
+      const text = write({ ...fields, run, seq: seq + 1, prev }).slice(0, -1)
+      seq++
+      prev = macOf(key, text)
+      return `${text},"mac":"${prev}"}`
+    },
+  }
+}
+
+/** The position of a line in its chain. */
+export interface Signed {
+  readonly run: string
+  readonly seq: number
+  readonly mac: string
+}
+
+/** Undefined for a line without a position. Does not check the signature. */
+export function signedIn(line: string): Signed | undefined {
+  const [, text, mac] = SIGNED.exec(line.trimEnd()) ?? []
+  if (text === undefined || mac === undefined) return undefined
+  try {
+    const { run, seq } = JSON.parse(`${text}}`) as Signed
+    return typeof run === 'string' && Number.isInteger(seq) && /^[0-9a-f]{12}$/.test(run)
+      ? { run, seq, mac }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export interface Break {
+  /** Line number, counted from 1 over all lines given. */
+  readonly line: number
+  readonly what: 'not a signed line' | 'changed' | 'lines before it are missing' | 'lines from here on are missing'
+}
+
+/**
+ * Returns a function that is called with each line, oldest first, and tells what is wrong with it. The first lines of
+ * a writer may be missing, because files are rotated.
+ */
+export function createVerifier(secret: Buffer): (line: string) => Break['what'] | undefined {
+  const key = keyFrom(secret)
+  const last = new Map<string, { readonly seq: number; readonly mac: string }>()
+  return (line) => {
+    const [, text, mac] = SIGNED.exec(line) ?? []
+    if (text === undefined || mac === undefined) return 'not a signed line'
+    if (!timingSafeEqual(Buffer.from(macOf(key, text)), Buffer.from(mac))) return 'changed'
+    const { run, seq, prev } = JSON.parse(`${text}}`) as { run: string; seq: number; prev: string }
+    const before = last.get(run)
+    last.set(run, { seq, mac })
+    return before && (before.seq + 1 !== seq || before.mac !== prev) ? 'lines before it are missing' : undefined
+  }
+}

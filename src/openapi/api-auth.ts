@@ -1,0 +1,213 @@
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { type Json, lookUp } from './api-document.ts'
+import type { Draft } from './build-request.ts'
+import type { AuthProfile } from './openapi-options.ts'
+import type { Plan } from './plan-operation.ts'
+import type { Send } from './send-request.ts'
+
+export interface Auth {
+  /** Adds credentials to a request. @throws PegboardError E_BACKEND_UNAVAILABLE if no token could be obtained */
+  sign(draft: Draft, plan: Plan, document: Json, signal: AbortSignal): Promise<void>
+  /**
+   * Called when the API rejected the credentials, so that the next request gets a new token.
+   * @returns whether a new token can be obtained
+   */
+  refused(): boolean
+  /** Removes every secret of this API from a text. */
+  redact(text: string): string
+}
+
+const SECRET_HEADER = /auth|key|token|secret|cookie|session|password/i
+
+interface Token {
+  readonly value: string
+  readonly until: number
+}
+
+/**
+ * @param profiles by security scheme; `*` applies to all
+ * @param mayHaveSecrets true for addresses that may get credentials
+ */
+export function createAuth(
+  id: string,
+  profiles: Readonly<Record<string, AuthProfile>>,
+  headers: Readonly<Record<string, string>>,
+  send: Send,
+  clock: Clock,
+  mayHaveSecrets: (url: URL) => boolean,
+): Auth {
+  const tokens = new Map<string, Promise<Token>>()
+  const secrets = new Set([
+    ...Object.entries(headers).flatMap(([name, value]) =>
+      SECRET_HEADER.test(name) ? [value, value.replace(/^\S+\s+/, '')] : [],
+    ),
+    ...Object.values(profiles).flatMap(secretsOf),
+  ])
+
+  /** The profiles for an operation: those of the first alternative that is fully configured. */
+  function chosen(plan: Plan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
+    const every = profiles['*']
+    if (every) {
+      if (plan.security?.length === 0) return []
+      const names = plan.security?.flatMap((one) => Object.keys(one)) ?? Object.keys(schemes)
+      const name = names.find((one) => fits(every, schemes[one])) ?? ''
+      const scopes = plan.security?.find((one) => Object.hasOwn(one, name))?.[name] ?? []
+      return [[every, isRecord(schemes[name]) ? schemes[name] : {}, scopes]]
+    }
+    const alternatives = plan.security ?? Object.keys(profiles).map((name) => ({ [name]: [] }))
+    const alternative = alternatives.find((one) => {
+      const names = Object.keys(one)
+      return names.length > 0 && names.every((name) => Object.hasOwn(profiles, name))
+    })
+    return Object.entries(alternative ?? {}).flatMap(([name, scopes]) => {
+      const profile = profiles[name]
+      return profile ? [[profile, isRecord(schemes[name]) ? schemes[name] : {}, scopes] as const] : []
+    })
+  }
+
+  async function token(
+    profile: Extract<AuthProfile, { type: 'oauth2' }>,
+    scheme: Json,
+    wanted: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    const flows = isRecord(scheme['flows']) ? scheme['flows'] : {}
+    const flow = isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
+    const url = profile.tokenUrl ?? flow['tokenUrl']
+    const scopes = profile.scopes ?? wanted
+    if (typeof url !== 'string' || !URL.canParse(url))
+      throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of ${id} does not name a token URL.`, {
+        class: 'server_setup',
+        hint: `The operator can set openapi.${id}.auth.tokenUrl.`,
+      })
+    if (profile.tokenUrl === undefined && !mayHaveSecrets(new URL(url)))
+      throw new PegboardError(
+        'E_BACKEND_UNAVAILABLE',
+        `The document of ${id} wants its credentials sent to an address the operator did not name.`,
+        { class: 'server_setup', hint: `The operator can set openapi.${id}.auth.tokenUrl.` },
+      )
+    const key = JSON.stringify([url, profile.clientId, scopes])
+    const known = tokens.get(key)
+    if (known) {
+      const { value, until } = await known
+      if (until > clock.now()) return value
+    }
+    const fresh = askForToken(new URL(url), profile, scopes, signal)
+    tokens.set(key, fresh)
+    fresh.catch(() => tokens.get(key) === fresh && tokens.delete(key))
+    return (await fresh).value
+  }
+
+  async function askForToken(
+    url: URL,
+    profile: Extract<AuthProfile, { type: 'oauth2' }>,
+    scopes: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Token> {
+    const answer = await send({
+      method: 'POST',
+      url,
+      headers: {
+        accept: 'application/json',
+        'content-type': 'application/x-www-form-urlencoded',
+        authorization: basic(encodeURIComponent(profile.clientId), encodeURIComponent(profile.clientSecret)),
+      },
+      body: new URLSearchParams({
+        grant_type: 'client_credentials',
+        ...(scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
+      }).toString(),
+      timeoutMs: 30_000,
+      maxBytes: 65_536,
+      signal,
+    })
+    const { access_token: value, expires_in: seconds } = jsonOf(answer.body)
+    if (answer.status !== 200 || typeof value !== 'string')
+      throw new PegboardError(
+        'E_BACKEND_UNAVAILABLE',
+        `No token for ${id}: its authorization server returned status ${answer.status}.`,
+        {
+          class: answer.status >= 500 ? 'network' : 'login',
+          hint: `The operator can check openapi.${id}.auth.`,
+        },
+      )
+    secrets.add(value)
+    const life = typeof seconds === 'number' && seconds > 0 ? seconds : 300
+    // A token that expires on the way is useless.
+    return { value, until: clock.now() + Math.max(life - 30, life / 2) * 1_000 }
+  }
+
+  return {
+    async sign(draft, plan, document, signal) {
+      const components = isRecord(document['components']) ? document['components'] : {}
+      const raw = isRecord(components['securitySchemes']) ? components['securitySchemes'] : {}
+      const schemes = Object.fromEntries(Object.entries(raw).map(([name, one]) => [name, lookUp(document, one) ?? {}]))
+      const all = chosen(plan, schemes)
+      if ((all.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
+        throw new PegboardError(
+          'E_BACKEND_UNAVAILABLE',
+          `The document of ${id} is on another server than its API, so credentials are not sent there.`,
+          { class: 'server_setup', hint: `The operator can set openapi.${id}.baseUrl.` },
+        )
+      for (const [profile, scheme, scopes] of all) {
+        if (profile.type === 'apiKey') putKey(draft, profile, scheme)
+        else if (profile.type === 'bearer') draft.headers['authorization'] = `Bearer ${profile.token}`
+        else if (profile.type === 'basic') draft.headers['authorization'] = basic(profile.username, profile.password)
+        else draft.headers['authorization'] = `Bearer ${await token(profile, scheme, scopes, signal)}`
+      }
+    },
+    refused() {
+      const had = tokens.size > 0
+      tokens.clear()
+      return had
+    },
+    redact(text) {
+      let clean = text
+      for (const secret of secrets)
+        for (const form of new Set([secret, encodeURIComponent(secret)]))
+          if (form.length >= 6 && clean.includes(form)) clean = clean.replaceAll(form, '<secret>')
+      return clean
+    },
+  }
+}
+
+function putKey(draft: Draft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
+  const where = profile.in ?? scheme['in'] ?? 'header'
+  const name = profile.name ?? (typeof scheme['name'] === 'string' ? scheme['name'] : 'x-api-key')
+  if (where === 'query') draft.url.searchParams.set(name, profile.value)
+  else if (where === 'cookie') {
+    // For duplicate headers some servers use the first, others the last.
+    const others = (draft.headers['cookie'] ?? '')
+      .split('; ')
+      .filter((one) => one !== '' && !one.startsWith(`${name}=`))
+    draft.headers['cookie'] = [...others, `${name}=${encodeURIComponent(profile.value)}`].join('; ')
+  } else draft.headers[name.toLowerCase()] = profile.value
+}
+
+function fits(profile: AuthProfile, scheme: unknown): boolean {
+  if (!isRecord(scheme)) return false
+  if (profile.type === 'apiKey' || profile.type === 'oauth2') return scheme['type'] === profile.type
+  return scheme['type'] === 'http' && String(scheme['scheme']).toLowerCase() === profile.type
+}
+
+const basic = (user: string, password: string): string =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+
+function secretsOf(profile: AuthProfile): string[] {
+  if (profile.type === 'apiKey') return [profile.value]
+  if (profile.type === 'bearer') return [profile.token]
+  if (profile.type === 'basic')
+    return [profile.password, basic(profile.username, profile.password).slice('Basic '.length)]
+  return [profile.clientSecret]
+}
+
+function jsonOf(body: Buffer): Json {
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'))
+    return isRecord(value) ? value : {}
+  } catch {
+    // Most likely an error page of a proxy.
+    return {}
+  }
+}

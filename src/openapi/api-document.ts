@@ -1,0 +1,130 @@
+import { hash } from 'node:crypto'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { createPause } from '../core/pause.ts'
+import { parseDocument } from './parse-document.ts'
+
+export type Json = Readonly<Record<string, unknown>>
+
+/** A document with all its references resolved into one object; copies of other files are under `x-files`. */
+export interface Loaded {
+  readonly document: Json
+  /** Hashes of the source texts by location. */
+  readonly parts: Readonly<Record<string, string>>
+}
+
+const MAX_PARTS = 100
+const FILES = 'x-files'
+
+/**
+ * Reads a document and everything it refers to.
+ * @param read returns the text at a location, or rejects if the location is not allowed
+ * @throws PegboardError E_CONFIG_OPENAPI if it is not OpenAPI 3.x; whatever `read` throws
+ */
+export async function loadDocument(location: string, read: (location: string) => Promise<string>): Promise<Loaded> {
+  const parts: Record<string, string> = {}
+  const others: Record<string, unknown> = {}
+  const names = new Map<string, string>([[location, '']])
+
+  async function load(at: string): Promise<unknown> {
+    const text = await read(at)
+    parts[at] = hashOf(text)
+    const value = await parseText(text)
+    for (const node of await refsIn(value)) {
+      const [file = '', pointer = ''] = split(String(node['$ref']))
+      const target = file === '' ? at : resolved(at, file)
+      if (!names.has(target)) {
+        if (names.size > MAX_PARTS) throw createDocumentError(`it refers to more than ${MAX_PARTS} other documents`)
+        names.set(target, `f${names.size}`)
+        others[names.get(target) as string] = await load(target)
+      }
+      const name = names.get(target) as string
+      node['$ref'] = name === '' ? `#${pointer}` : `#/${FILES}/${name}${pointer}`
+    }
+    return value
+  }
+
+  const document = await load(location)
+  if (!isRecord(document)) throw createDocumentError('it is not an object')
+  if (typeof document['swagger'] === 'string')
+    throw createDocumentError(`it is Swagger ${document['swagger']}; convert it to OpenAPI 3`)
+  if (typeof document['openapi'] !== 'string' || !/^3\.\d/.test(document['openapi']))
+    throw createDocumentError('it has no "openapi": "3.x"')
+  return { document: Object.keys(others).length > 0 ? { ...document, [FILES]: others } : document, parts }
+}
+
+export const hashOf = (text: string): string => hash('sha256', text)
+
+/** JSON or YAML. */
+async function parseText(text: string): Promise<unknown> {
+  try {
+    return await parseDocument(text)
+  } catch (error) {
+    throw createDocumentError((error as Error).message)
+  }
+}
+
+async function refsIn(value: unknown): Promise<Array<Record<string, unknown>>> {
+  const pause = createPause()
+  const found: Array<Record<string, unknown>> = []
+  const open: unknown[] = [value]
+  const seen = new Set<unknown>()
+  while (open.length > 0) {
+    const node = open.pop()
+    if (typeof node !== 'object' || node === null || seen.has(node)) continue
+    await pause()
+    // A YAML alias is the same object again.
+    seen.add(node)
+    if (typeof (node as Json)['$ref'] === 'string') found.push(node as Record<string, unknown>)
+    for (const child of Object.values(node)) open.push(child)
+  }
+  return found
+}
+
+function split(ref: string): [string, string] {
+  const at = ref.indexOf('#')
+  return at < 0 ? [ref, ''] : [ref.slice(0, at), ref.slice(at + 1)]
+}
+
+function resolved(base: string, file: string): string {
+  const root = /^https?:/i.test(base) ? new URL(base) : pathToFileURL(base)
+  if (!URL.canParse(file, root.href)) throw createDocumentError(`it refers to ${JSON.stringify(file.slice(0, 80))}`)
+  const url = new URL(file, root.href)
+  return url.protocol === 'file:' && root.protocol === 'file:' ? fileURLToPath(url) : url.href
+}
+
+export const createDocumentError = (why: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${why}.`, cause === undefined ? {} : { cause })
+
+/** Follows a reference, and references it leads to. Undefined if it leads nowhere or in a circle. */
+export function lookUp(document: Json, value: unknown): Json | undefined {
+  let at = value
+  for (let hops = 0; hops < 50; hops++) {
+    if (!isRecord(at)) return undefined
+    if (typeof at['$ref'] !== 'string') return at
+    at = resolvePointer(document, at['$ref'])
+  }
+  return undefined
+}
+
+/** The value at a pointer such as `#/components/schemas/Pet`. */
+export function resolvePointer(document: Json, ref: string): unknown {
+  if (!ref.startsWith('#/')) return ref === '#' ? document : undefined
+  let at: unknown = document
+  for (const part of ref.slice(2).split('/')) {
+    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+    at = (at as Record<string, unknown>)[key]
+  }
+  return at
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    // An invalid escape is treated as a literal name.
+    return part
+  }
+}

@@ -1,0 +1,130 @@
+import { z } from 'zod'
+import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
+import { lockName } from './lock-name.ts'
+
+const names = z.array(z.string())
+
+const profile = z.lazy(() =>
+  z.discriminatedUnion('type', [
+    z.strictObject({
+      type: z.literal('apiKey'),
+      value: z.string().min(1).describe('The key; write ${env:NAME}.'),
+      in: z
+        .enum(['header', 'query', 'cookie'])
+        .optional()
+        .describe('Where to send the key (default: from the document).'),
+      name: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('Name of the header, parameter or cookie (default: from the document).'),
+    }),
+    z.strictObject({
+      type: z.literal('bearer'),
+      token: z.string().min(1).describe('The token; write ${env:NAME}.'),
+    }),
+    z.strictObject({
+      type: z.literal('basic'),
+      username: z.string(),
+      password: z.string().describe('Write ${env:NAME}.'),
+    }),
+    z.strictObject({
+      type: z.literal('oauth2'),
+      clientId: z.string().min(1),
+      clientSecret: z.string().min(1).describe('Write ${env:NAME}.'),
+      tokenUrl: z
+        .url()
+        .optional()
+        .describe('Token endpoint (default: from the document, if it is on the server of the API).'),
+      scopes: names
+        .optional()
+        .describe('Scopes to request (default: those that the document names for the operation).'),
+    }),
+  ]),
+)
+
+/** The description of an HTTP API whose operations become tools. */
+export const apiOptions = z.lazy(() =>
+  z.strictObject({
+    document: z.string().min(1).describe('OpenAPI 3.x document: a file (relative to this file) or a URL.'),
+    enabled: z.boolean().default(true).describe('Set to false to turn the API off.'),
+    summary: z.string().optional().describe('One line about the API, shown with its category.'),
+    baseUrl: z.url().optional().describe("Base URL of the API, instead of the document's servers."),
+    headers: z.record(z.string(), z.string()).default({}).describe('Headers sent with every call.'),
+    auth: z
+      .union([profile, z.record(z.string(), profile)])
+      .optional()
+      .describe('One profile for all operations, or one for each security scheme of the document by its name.'),
+    prefix: z.string().optional().describe('Prefix of its tool names ("" for none; default: the key of this entry).'),
+    allow: names.default([]).describe('Operations to allow, as globs on operation ids.'),
+    deny: names.default([]).describe('Operations to deny, as globs on operation ids.'),
+    tools: z
+      .record(z.string(), toolOverrideOptions)
+      .default({})
+      .describe('By operation id: rename, describe, alias, replaces, timeoutMs, maxResultTokens.'),
+    trust: z
+      .enum(['review', 'first-use', 'always'])
+      .default('first-use')
+      .describe(
+        'Which tools wait for `pegboard review`: all (review), tools that are new or change after the first connection (first-use, default), or none (always).',
+      ),
+    timeoutMs: z.int().min(100).max(600_000).default(60_000).describe('Maximum duration of a call, in milliseconds.'),
+    maxResponseBytes: z.int().min(1_024).default(2_097_152).describe('Maximum size of a response.'),
+    allowPrivate: z
+      .boolean()
+      .optional()
+      .describe(
+        'Allow addresses that are private or http. Default: only addresses written in this file, such as baseUrl.',
+      ),
+  }),
+)
+
+export type AuthProfile = z.output<typeof profile>
+
+/** Settings of one API. */
+export interface ApiSettings {
+  /** Absolute path or URL. */
+  readonly document: string
+  readonly enabled: boolean
+  readonly summary?: string
+  readonly baseUrl?: string
+  readonly headers: Readonly<Record<string, string>>
+  /** `*` applies to every scheme. */
+  readonly auth: Readonly<Record<string, AuthProfile>>
+  readonly prefix: string
+  readonly allow: readonly string[]
+  readonly deny: readonly string[]
+  readonly tools: Readonly<Record<string, ToolOverride>>
+  /**
+   * `review`: new and changed operations wait for a person; `first-use`: operations of the first look are approved;
+   * `always`: all are approved.
+   */
+  readonly trust: 'review' | 'first-use' | 'always'
+  readonly timeoutMs: number
+  readonly maxResponseBytes: number
+  /** Undefined: private addresses are allowed only where the operator named them. */
+  readonly allowPrivate?: boolean
+}
+
+/** @param locate makes a path absolute and returns URLs unchanged */
+export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: (path: string) => string): ApiSettings {
+  const { document, summary, baseUrl, auth, prefix, tools, allowPrivate, ...rest } = entry
+  return {
+    ...rest,
+    document: isUrl(document) ? document : locate(document),
+    auth: auth === undefined ? {} : isProfile(auth) ? { '*': auth } : auth,
+    prefix: prefix ?? id,
+    tools: readOverrides(tools),
+    ...(allowPrivate === undefined ? {} : { allowPrivate }),
+    ...(summary === undefined ? {} : { summary }),
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+  }
+}
+
+/** True for keys of APIs in the lock file. */
+export const isLockedApi = (name: string): boolean => name.startsWith(lockName(''))
+
+export const isUrl = (document: string): boolean => /^https?:\/\//i.test(document)
+
+const isProfile = (auth: AuthProfile | Record<string, AuthProfile>): auth is AuthProfile =>
+  typeof auth['type'] === 'string'

@@ -1,0 +1,158 @@
+import { isRecord } from '../core/is-record.ts'
+import { toPrintable } from '../core/printable.ts'
+import { isRegexPattern } from '../core/regex-pattern.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import { type Json, resolvePointer } from './api-document.ts'
+
+/** Requests omit read-only properties, responses omit write-only ones. */
+export type Direction = 'request' | 'response'
+
+export interface Converter {
+  /** Converts a schema of the document to JSON Schema 2020-12. Referenced schemas are added to `definitions`. */
+  convert(schema: unknown): JsonSchema | boolean
+  /** The same, but resolves a reference at the top and merges an `allOf` of plain objects. */
+  whole(schema: unknown): JsonSchema
+  /** All schemas referenced so far, for `$defs`. */
+  definitions(): Readonly<Record<string, unknown>>
+}
+
+const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
+const IN_LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+const ITSELF = new Set(
+  'items additionalProperties not if then else contains propertyNames unevaluatedItems unevaluatedProperties'.split(
+    ' ',
+  ),
+)
+const TEXTS = new Set(['title', 'description', '$comment'])
+// OpenAPI keywords without meaning for a JSON Schema validator.
+const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
+
+export function createConverter(document: Json, direction: Direction): Converter {
+  const old = String(document['openapi']).startsWith('3.0')
+  const names = new Map<string, string>()
+  const definitions: Record<string, unknown> = {}
+  const hidden = direction === 'request' ? 'readOnly' : 'writeOnly'
+
+  function reference(ref: string): JsonSchema {
+    let name = names.get(ref)
+    if (name === undefined) {
+      const target = resolvePointer(document, ref)
+      if (target === undefined) return {}
+      const wanted = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
+      name = wanted === '__proto__' ? 'proto' : wanted
+      for (let n = 2; Object.hasOwn(definitions, name); n++) name = `${wanted}_${n}`
+      names.set(ref, name)
+      // Reserved before conversion, because the schema may contain itself.
+      definitions[name] = {}
+      definitions[name] = convert(target)
+    }
+    return { $ref: `#/$defs/${name}` }
+  }
+
+  function convert(schema: unknown): JsonSchema | boolean {
+    if (typeof schema === 'boolean') return schema
+    if (!isRecord(schema)) return {}
+    const { $ref: ref } = schema
+    if (typeof ref === 'string') {
+      const beside = old ? {} : keywords(schema)
+      const target = reference(ref)
+      return Object.keys(beside).length > 0 ? { ...beside, ...target } : target
+    }
+    const made = keywords(schema)
+    return old && schema['nullable'] === true ? orNull(made) : made
+  }
+
+  function keywords(schema: Json): Record<string, unknown> {
+    const made: Record<string, unknown> = {}
+    for (const [key, value] of Object.entries(schema)) {
+      if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
+      if (key === 'properties' && isRecord(value)) made[key] = shown(value)
+      else if (BY_NAME.has(key) && isRecord(value)) made[key] = mapped(value)
+      else if (IN_LIST.has(key) && Array.isArray(value)) made[key] = value.map(convert)
+      else if (ITSELF.has(key)) made[key] = convert(value)
+      // Some documents carry patterns of other languages.
+      else if (key === 'pattern' && !isRegexPattern(value)) continue
+      else made[key] = TEXTS.has(key) && typeof value === 'string' ? toPrintable(value) : value
+    }
+    const { properties, required } = schema
+    if (Array.isArray(required) && isRecord(properties)) {
+      const left = required.filter((name) => !isHidden(properties[name]))
+      if (left.length > 0) made['required'] = left
+      else delete made['required']
+    } else if ('required' in made && !Array.isArray(required)) delete made['required']
+    // OpenAPI 3.0 uses booleans where 2020-12 uses numbers.
+    for (const [limit, exclusive] of [
+      ['minimum', 'exclusiveMinimum'],
+      ['maximum', 'exclusiveMaximum'],
+    ] as const) {
+      if (typeof made[exclusive] !== 'boolean') continue
+      if (made[exclusive] === true && made[limit] !== undefined) {
+        made[exclusive] = made[limit]
+        delete made[limit]
+      } else delete made[exclusive]
+    }
+    if (made['examples'] === undefined && schema['example'] !== undefined) made['examples'] = [schema['example']]
+    if (made['examples'] !== undefined && !Array.isArray(made['examples'])) delete made['examples']
+    return made
+  }
+
+  const isHidden = (property: unknown): boolean => {
+    if (!isRecord(property)) return false
+    if (property[hidden] === true) return true
+    const target = typeof property['$ref'] === 'string' ? resolvePointer(document, property['$ref']) : undefined
+    return isRecord(target) && target[hidden] === true
+  }
+  const shown = (properties: Json): Record<string, unknown> =>
+    Object.fromEntries(
+      Object.entries(properties).flatMap(([name, one]) => (isHidden(one) ? [] : [[name, convert(one)]])),
+    )
+  const mapped = (schemas: Json): Record<string, unknown> =>
+    Object.fromEntries(Object.entries(schemas).map(([name, one]) => [name, convert(one)]))
+
+  const follow = (schema: JsonSchema | boolean): JsonSchema => {
+    let at: unknown = schema
+    for (let hops = 0; hops < 50 && isRecord(at) && typeof at['$ref'] === 'string'; hops++) {
+      const { $ref: ref, ...beside } = at
+      const target = definitions[String(ref).slice('#/$defs/'.length)]
+      at = isRecord(target) ? { ...target, ...beside } : {}
+    }
+    return isRecord(at) ? at : {}
+  }
+
+  function whole(schema: unknown): JsonSchema {
+    return merged(follow(convert(schema)), 0)
+  }
+
+  function merged(schema: JsonSchema, depth: number): JsonSchema {
+    const { allOf, ...rest } = schema
+    if (!Array.isArray(allOf) || depth > 10) return schema
+    const parts = allOf.map((part) => merged(follow(part as JsonSchema), depth + 1))
+    const plainObjects = parts.every((part) => !['allOf', 'anyOf', 'oneOf', 'not', 'if'].some((key) => key in part))
+    if (!plainObjects) return schema
+    const all = [...parts, rest]
+    const required = [...new Set(all.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : [])))]
+    const properties = Object.assign({}, ...all.map((part) => part['properties'] ?? {}))
+    return {
+      ...Object.assign({}, ...all),
+      ...(Object.keys(properties).length > 0 ? { type: 'object', properties } : {}),
+      ...(required.length > 0 ? { required } : {}),
+    }
+  }
+
+  return { convert, whole, definitions: () => definitions }
+}
+
+function orNull(schema: Record<string, unknown>): JsonSchema {
+  const { type, enum: values } = schema
+  if (typeof type === 'string')
+    return {
+      ...schema,
+      type: [type, 'null'],
+      ...(Array.isArray(values) && !values.includes(null) ? { enum: [...values, null] } : {}),
+    }
+  const { title, description, default: preset, examples, ...rest } = schema
+  const notes = Object.fromEntries(
+    Object.entries({ title, description, default: preset, examples }).filter(([, value]) => value !== undefined),
+  )
+  return Object.keys(rest).length === 0 ? notes : { ...notes, anyOf: [rest, { type: 'null' }] }
+}

@@ -1,0 +1,315 @@
+import { isRecord } from '../core/is-record.ts'
+import { toPrintable } from '../core/printable.ts'
+import type { JsonSchema } from '../core/schema.ts'
+import type { Example } from '../core/tool.ts'
+import { type Json, lookUp } from './api-document.ts'
+import { createConverter } from './operation-schema.ts'
+import { descriptionOf, type OperationRecord } from './operations.ts'
+
+export type Place = 'path' | 'query' | 'header' | 'cookie'
+
+/** Where an argument goes in the request. */
+export interface Parameter {
+  readonly argument: string
+  readonly in: Place
+  readonly name: string
+  readonly style: string
+  readonly explode: boolean
+  readonly required: boolean
+  readonly allowReserved: boolean
+  /** Serialized as JSON. */
+  readonly json: boolean
+  /** Slashes in the value separate path segments. */
+  readonly segments: boolean
+}
+
+export interface Body {
+  readonly contentType: string
+  /** The body's fields by argument; undefined if a single argument, `whole`, is the body. */
+  readonly fields?: ReadonlyMap<string, string>
+  readonly whole?: string
+  readonly required: boolean
+  /** How single form fields are serialized. */
+  readonly encoding: Json
+  /** Form fields whose argument is base64. */
+  readonly binary: ReadonlySet<string>
+}
+
+/** How arguments become a request. */
+export interface Plan {
+  readonly parameters: readonly Parameter[]
+  readonly body?: Body
+  readonly accept: string
+  readonly servers: readonly unknown[]
+  /** Alternative sets of security schemes with their scopes; undefined if the document has none. */
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[] | undefined
+}
+
+/** The parts of an operation that are built on first use. */
+export interface Definition {
+  /** Absent if nothing is known about the operation. */
+  readonly description?: string
+  readonly input: JsonSchema
+  readonly output: JsonSchema | undefined
+  readonly examples: readonly Example[]
+  readonly plan: Plan
+  /** The operation cannot be called: its schema is too large, too deep or invalid. */
+  readonly unusable?: boolean
+}
+
+const PLACES: readonly Place[] = ['path', 'query', 'header', 'cookie']
+const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
+
+export function defineOperation(document: Json, record: OperationRecord): Definition {
+  const item = lookUp(document, isRecord(document['paths']) ? document['paths'][record.path] : undefined) ?? {}
+  const operation = lookUp(document, item[record.method]) ?? {}
+  const converter = createConverter(document, 'request')
+  const properties: Record<string, unknown> = {}
+  const required: string[] = []
+  const example: Record<string, unknown> = {}
+  const free = (wanted: string, otherwise: string): string => {
+    const name = argumentName(wanted)
+    if (!Object.hasOwn(properties, name)) return name
+    let other = argumentName(`${otherwise}_${wanted}`)
+    while (Object.hasOwn(properties, other)) other = `${other.slice(0, 62)}_2`
+    return other
+  }
+
+  const parameters = parametersOf(document, item, operation).map((raw) => {
+    const parameter = parameterOf(raw, free)
+    const [schema, given] = schemaOf(document, raw)
+    properties[parameter.argument] = addDescription(converter.convert(schema), raw)
+    if (parameter.required) required.push(parameter.argument)
+    if (given !== undefined) example[parameter.argument] = given
+    return parameter
+  })
+
+  const body = bodyOf(document, operation, converter, { properties, required, example, free })
+  const definitions = converter.definitions()
+  const complete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
+  const security = operation['security'] ?? document['security']
+  const servers = [operation['servers'], item['servers'], document['servers']].find(
+    (list) => Array.isArray(list) && list.length > 0,
+  )
+  const { output, accept } = answerOf(document, operation)
+  return {
+    description: descriptionOf(record.method, record.path, operation),
+    input: {
+      type: 'object',
+      properties,
+      ...(required.length > 0 ? { required: [...new Set(required)] } : {}),
+      additionalProperties: false,
+      ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}),
+    },
+    output,
+    examples: complete ? [{ input: example }] : [],
+    plan: {
+      parameters,
+      ...(body === undefined ? {} : { body }),
+      accept,
+      servers: (servers as unknown[] | undefined) ?? [],
+      security: Array.isArray(security)
+        ? security.filter(isRecord).map((one) => one as Record<string, string[]>)
+        : undefined,
+    },
+  }
+}
+
+/** Parameters of the path, unless the operation overrides them. */
+function parametersOf(document: Json, item: Json, operation: Json): Json[] {
+  const found = new Map<string, Json>()
+  for (const list of [item['parameters'], operation['parameters']])
+    for (const raw of Array.isArray(list) ? list : []) {
+      const one = lookUp(document, raw)
+      if (!one || typeof one['name'] !== 'string' || !PLACES.includes(one['in'] as Place)) continue
+      if (one['in'] === 'header' && OWN_HEADERS.has(one['name'].toLowerCase())) continue
+      found.set(`${one['in']} ${one['name']}`, one)
+    }
+  return [...found.values()].sort((a, b) => PLACES.indexOf(a['in'] as Place) - PLACES.indexOf(b['in'] as Place))
+}
+
+function parameterOf(raw: Json, free: (wanted: string, otherwise: string) => string): Parameter {
+  const place = raw['in'] as Place
+  const name = String(raw['name'])
+  const style =
+    typeof raw['style'] === 'string' ? raw['style'] : place === 'query' || place === 'cookie' ? 'form' : 'simple'
+  return {
+    argument: free(name, place),
+    in: place,
+    name,
+    style,
+    explode: typeof raw['explode'] === 'boolean' ? raw['explode'] : style === 'form',
+    required: place === 'path' || raw['required'] === true,
+    allowReserved: raw['allowReserved'] === true,
+    json: isRecord(raw['content']) && isJson(Object.keys(raw['content'])[0] ?? ''),
+    segments: raw['x-multi-segment'] === true,
+  }
+}
+
+/** The schema of a parameter and, if given, an example. */
+function schemaOf(document: Json, raw: Json): readonly [schema: unknown, example: unknown] {
+  const media = isRecord(raw['content']) ? lookUp(document, Object.values(raw['content'])[0]) : undefined
+  const from = media ?? raw
+  return [from['schema'] ?? {}, exampleIn(document, from)]
+}
+
+function exampleIn(document: Json, from: Json): unknown {
+  if (from['example'] !== undefined) return from['example']
+  const first = isRecord(from['examples']) ? lookUp(document, Object.values(from['examples'])[0]) : undefined
+  if (first && 'value' in first) return first['value']
+  const schema = lookUp(document, from['schema'])
+  return (
+    schema?.['example'] ??
+    (Array.isArray(schema?.['examples']) ? schema['examples'][0] : undefined) ??
+    schema?.['default']
+  )
+}
+
+function addDescription(schema: JsonSchema | boolean, raw: Json): JsonSchema {
+  const whole = typeof schema === 'boolean' ? {} : schema
+  const { description, deprecated } = raw
+  const describeSchema =
+    typeof description === 'string' && description.trim() !== '' ? toPrintable(description).trim() : undefined
+  const noted = deprecated === true ? `Deprecated. ${describeSchema ?? ''}`.trim() : describeSchema
+  return noted === undefined ? whole : { ...whole, description: noted.slice(0, 500) }
+}
+
+const argumentName = (name: string): string =>
+  name
+    .replaceAll(/[^A-Za-z0-9_.-]+/g, '_')
+    .replace(/^_+(?=[^_])|(?<=[^_])_+$/g, '')
+    .slice(0, 64) || 'value'
+
+// --- bodies -------------------------------------------------------------------------------------------------------
+
+interface Arguments {
+  readonly properties: Record<string, unknown>
+  readonly required: string[]
+  readonly example: Record<string, unknown>
+  readonly free: (wanted: string, otherwise: string) => string
+}
+
+export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(type)
+export const FORM = 'application/x-www-form-urlencoded'
+export const MULTIPART = 'multipart/form-data'
+
+// Prefers the media types that Pegboard writes best.
+const preference = (type: string): number =>
+  isJson(type)
+    ? /^application\/json\b/i.test(type)
+      ? 0
+      : 1
+    : type.startsWith(FORM)
+      ? 2
+      : type.startsWith(MULTIPART)
+        ? 3
+        : type.startsWith('text/')
+          ? 4
+          : 5
+
+function bodyOf(
+  document: Json,
+  operation: Json,
+  converter: ReturnType<typeof createConverter>,
+  into: Arguments,
+): Body | undefined {
+  const raw = lookUp(document, operation['requestBody'])
+  const content = isRecord(raw?.['content']) ? raw['content'] : undefined
+  const contentType = Object.keys(content ?? {}).sort((a, b) => preference(a) - preference(b))[0]
+  if (!raw || !content || contentType === undefined) return undefined
+  const media = lookUp(document, content[contentType]) ?? {}
+  const needed = raw['required'] === true
+  const given = exampleIn(document, media)
+  const encoding = isRecord(media['encoding']) ? media['encoding'] : {}
+  const structured = preference(contentType) <= 3
+  const schema = structured ? converter.whole(media['schema'] ?? {}) : {}
+  const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
+  const base = { contentType, required: needed, encoding }
+
+  if (!fields) {
+    const argument = into.free('body', 'request')
+    into.properties[argument] = structured
+      ? addDescription(converter.convert(media['schema'] ?? {}), raw)
+      : addDescription({ type: 'string', ...(preference(contentType) === 4 ? {} : { contentEncoding: 'base64' }) }, raw)
+    if (needed) into.required.push(argument)
+    if (given !== undefined) into.example[argument] = given
+    return { ...base, whole: argument, binary: new Set(preference(contentType) === 5 ? [argument] : []) }
+  }
+
+  const map = new Map<string, string>()
+  const binary = new Set<string>()
+  const must = Array.isArray(schema['required']) ? schema['required'] : []
+  for (const [name, one] of Object.entries(fields)) {
+    const argument = into.free(name, 'body')
+    map.set(argument, name)
+    const isFile = contentType.startsWith(MULTIPART) && isRecord(one) && one['format'] === 'binary'
+    if (isFile) binary.add(argument)
+    into.properties[argument] = isFile ? { type: 'string', contentEncoding: 'base64', description: 'Base64.' } : one
+    if (needed && must.includes(name)) into.required.push(argument)
+    if (isRecord(given) && Object.hasOwn(given, name)) into.example[argument] = given[name]
+  }
+  return { ...base, fields: map, binary }
+}
+
+/** True for an object with named fields only. */
+const isFlat = (schema: JsonSchema): boolean =>
+  (schema['type'] === undefined || schema['type'] === 'object') &&
+  (schema['additionalProperties'] === undefined || schema['additionalProperties'] === false) &&
+  !['anyOf', 'oneOf', 'allOf', 'not', 'if', 'patternProperties'].some((key) => key in schema)
+
+// --- responses ----------------------------------------------------------------------------------------------------
+
+function answerOf(
+  document: Json,
+  operation: Json,
+): { readonly output: JsonSchema | undefined; readonly accept: string } {
+  const responses = isRecord(operation['responses']) ? operation['responses'] : {}
+  const good = Object.keys(responses)
+    .filter((status) => /^2(\d\d|XX)$/i.test(status))
+    .sort()
+  const types = new Set<string>()
+  let output: JsonSchema | undefined
+  for (const status of good) {
+    const content = lookUp(document, responses[status])?.['content']
+    for (const [type, media] of Object.entries(isRecord(content) ? content : {})) {
+      types.add(type)
+      const { schema } = lookUp(document, media) ?? {}
+      if (isJson(type) && schema !== undefined) output ??= outline(document, schema)
+    }
+  }
+  // An API may answer with other types too, for example for errors.
+  const accept = [...types].filter((type) => type !== '*/*').sort((a, b) => preference(a) - preference(b))
+  return { output, accept: [...accept.slice(0, 5), '*/*;q=0.1'].join(', ') }
+}
+
+const MAX_FIELDS = 80
+
+/**
+ * The shape of a response, two levels deep. Types are given in words only: clients reject results that violate a
+ * declared schema, and APIs do violate theirs.
+ */
+function outline(document: Json, schema: unknown): JsonSchema | undefined {
+  const converter = createConverter(document, 'response')
+  const whole = converter.whole(schema)
+  const isList = whole['type'] === 'array'
+  const item = isList ? converter.whole(lookUp(document, schema)?.['items'] ?? {}) : whole
+  const fields = isRecord(item['properties']) ? Object.entries(item['properties']).slice(0, MAX_FIELDS) : []
+  if (fields.length === 0 && !isList) return undefined
+  const properties = Object.fromEntries(fields.map(([name, one]) => [name, told(one)]))
+  if (!isList) return { type: 'object', properties }
+  return {
+    type: 'object',
+    properties: {
+      items: { description: 'Response of the API.', ...(fields.length > 0 && { items: { properties } }) },
+    },
+  }
+}
+
+function told(schema: unknown): JsonSchema {
+  if (!isRecord(schema)) return {}
+  const type = Array.isArray(schema['type']) ? schema['type'].join(' or ') : schema['type']
+  const text =
+    typeof schema['description'] === 'string' ? schema['description'].split('\n')[0]?.slice(0, 120) : undefined
+  const description = [typeof type === 'string' ? `(${type})` : '', text ?? ''].filter(Boolean).join(' ')
+  return description === '' ? {} : { description }
+}

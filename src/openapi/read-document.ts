@@ -1,0 +1,70 @@
+import { readFile, realpath } from 'node:fs/promises'
+import { dirname, sep } from 'node:path'
+import { assertRegularFile } from '../core/regular-file.ts'
+import { createDocumentError } from './api-document.ts'
+import type { Send } from './send-request.ts'
+
+const WRONG = new Map([
+  ['ENOENT', 'does not exist'],
+  ['EISDIR', 'is a folder'],
+  ['ENOTREG', 'is not a regular file'],
+])
+const MAX_BYTES = 64 * 1024 * 1024
+
+/**
+ * Reads a document on disk and files in or below its folder; nothing outside it and nothing from the network.
+ * @throws PegboardError E_CONFIG_OPENAPI
+ */
+export function fileReader(document: string): (location: string) => Promise<string> {
+  return async (location) => {
+    if (/^https?:/i.test(location)) throw createDocumentError('a file may not refer to the network')
+    try {
+      const [root, real] = await Promise.all([realpath(dirname(document)), realpath(location)])
+      if (location !== document && !real.startsWith(root.endsWith(sep) ? root : root + sep))
+        throw createDocumentError('it refers to a file outside its folder')
+      assertRegularFile(real)
+      const text = await readFile(real, 'utf8')
+      if (text.length > MAX_BYTES) throw createDocumentError('it is larger than 64 MiB')
+      return text
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === undefined || code.startsWith('E_')) throw error
+      const what = WRONG.get(code) ?? `cannot be read (${code})`
+      throw createDocumentError(location === document ? `the file ${what}` : `a file it refers to ${what}`, error)
+    }
+  }
+}
+
+/** A downloaded text and its ETag. */
+export interface Fetched {
+  readonly text: string
+  readonly etag?: string
+}
+
+/** @returns undefined if unchanged since the given ETag @throws PegboardError E_CONFIG_OPENAPI */
+export async function fetchText(url: string, send: Send, etag?: string): Promise<Fetched | undefined> {
+  const answer = await send({
+    method: 'GET',
+    url: new URL(url),
+    headers: {
+      accept: 'application/json, application/yaml, text/yaml, */*',
+      ...(etag === undefined ? {} : { 'if-none-match': etag }),
+    },
+    timeoutMs: 30_000,
+    maxBytes: MAX_BYTES,
+  })
+  if (answer.status === 304) return undefined
+  if (answer.status !== 200) throw createDocumentError(`its server answers ${answer.status}`)
+  const mark = answer.headers['etag']
+  return { text: answer.body.toString('utf8'), ...(typeof mark === 'string' ? { etag: mark } : {}) }
+}
+
+/** Reads a document from the network, and documents of the same origin that it refers to. */
+export function urlReader(first: Fetched, document: string, send: Send): (location: string) => Promise<string> {
+  return async (location) => {
+    if (location === document) return first.text
+    if (new URL(location).origin !== new URL(document).origin)
+      throw createDocumentError('it refers to a document of another server')
+    return (await fetchText(location, send))?.text ?? ''
+  }
+}

@@ -1,0 +1,110 @@
+import { STATUS_CODES } from 'node:http'
+import type { Readable } from 'node:stream'
+import { abortAfter } from '../core/abort.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import type { AddressKind } from '../policy/network-rules.ts'
+import { OWN_NETWORK } from '../policy/own-network.ts'
+
+/** An HTTP request. Never logged, because it may contain secrets. */
+export interface Outgoing {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  readonly timeoutMs: number
+  readonly maxBytes: number
+  readonly signal?: AbortSignal
+}
+
+export interface Incoming {
+  readonly status: number
+  /** Status text, such as `Not Found`. */
+  readonly reason: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Buffer
+}
+
+/** @throws PegboardError E_BACKEND_UNAVAILABLE, E_TIMEOUT, E_TOO_LARGE, E_SSRF_BLOCKED; or the signal's reason */
+export type Send = (request: Outgoing) => Promise<Incoming>
+
+export interface Sender {
+  readonly send: Send
+  close(): Promise<void>
+}
+
+/**
+ * Connections to one API. Redirects are returned, not followed. Private addresses and plain http are allowed only
+ * where configured.
+ * @param mayBePrivate true for addresses that may be private or plain http
+ * @param setting that decides this, named in refusals
+ */
+export function createSender(id: string, mayBePrivate: (url: URL) => boolean, setting: string): Sender {
+  const agents = new Map<boolean, ReturnType<typeof createAgent>>()
+  const unavailable = (cause: unknown): PegboardError =>
+    new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
+
+  async function send(request: Outgoing): Promise<Incoming> {
+    const { url, signal, timeoutMs, maxBytes } = request
+    const { assertReachable } = await import('../policy/network-rules.ts')
+    const isFree = mayBePrivate(url)
+    assertReachable(url, rulesFor(isFree, setting))
+    const agent = agents.get(isFree) ?? createAgent(isFree, setting)
+    agents.set(isFree, agent)
+    const limit = abortAfter(signal, timeoutMs)
+    try {
+      const undici = (await import('undici')).default
+      const answer = await undici.request(url, {
+        method: request.method as 'GET',
+        headers: { 'user-agent': 'pegboard', 'accept-encoding': 'identity', ...request.headers },
+        body: request.body ?? null,
+        signal: limit.signal,
+        dispatcher: await agent,
+      })
+      const body = await readAll(answer.body, maxBytes)
+      const { statusCode: status, headers } = answer
+      return { status, reason: STATUS_CODES[status] ?? '', headers, body }
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason
+      if (limit.late) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
+      throw isPegboardError(error) ? error : unavailable(error)
+    } finally {
+      limit.free()
+    }
+  }
+
+  return {
+    send,
+    async close() {
+      await Promise.all([...agents.values()].map(async (agent) => (await agent).destroy()))
+    },
+  }
+}
+
+async function createAgent(allowPrivate: boolean, setting: string) {
+  const { createGuardedAgent } = await import('../policy/network-rules.ts')
+  return createGuardedAgent(rulesFor(allowPrivate, setting), {
+    keepAliveTimeout: 30_000,
+    bodyTimeout: 0,
+    headersTimeout: 0,
+  })
+}
+
+const rulesFor = (allowPrivate: boolean, setting: string) => ({
+  allow: new Set<AddressKind>(['public', ...(allowPrivate ? OWN_NETWORK : [])]),
+  http: allowPrivate,
+  setting,
+})
+
+async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length
+    if (size > maxBytes)
+      throw new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {
+        hint: 'Ask for less: fewer entries a page, a narrower query.',
+      })
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,126 @@
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Json } from './api-document.ts'
+import type { Parameter } from './plan-operation.ts'
+
+const text = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
+
+/** A lone surrogate, which has no UTF-8 encoding, is written as U+FFFD, as in the rest of the request. */
+export const HALF = /\p{Cs}/gu
+
+/**
+ * Percent-encodes everything but letters, digits and `-._~`. With `reserved`, reserved characters stay, except those
+ * that would start another parameter or be read as a space.
+ */
+export function encodeValue(value: unknown, reserved = false): string {
+  const strict = encodeURIComponent(text(value).replaceAll(HALF, '\ufffd')).replaceAll(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return reserved
+    ? strict.replaceAll(/%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) => decodeURIComponent(code))
+    : strict
+}
+
+/** Separators that could turn a value into `.` or `..` segments. Even `%2F` is read as a slash by many servers. */
+const SEPARATOR = /[/\\]|%2f|%5c/i
+const CLIMBS = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
+
+/**
+ * Serializes a path parameter in its style.
+ * @throws PegboardError E_VALIDATION for a value that would change the path itself
+ */
+export function pathValue(parameter: Parameter, value: unknown): string {
+  const { style, explode, name, segments } = parameter
+  const unfit = (): PegboardError =>
+    new PegboardError(
+      'E_VALIDATION',
+      `${parameter.argument}: ${JSON.stringify(text(value).slice(0, 80))} cannot be part of a path.`,
+    )
+  const encode = (one: unknown): string => {
+    const raw = text(one)
+    if (SEPARATOR.test(raw) && CLIMBS.test(raw)) throw unfit()
+    return segments
+      ? raw
+          .split('/')
+          .map((part) => encodeValue(part))
+          .join('/')
+      : encodeValue(raw)
+  }
+  const body = parameter.json
+    ? encode(JSON.stringify(value))
+    : joined(value, explode, style === 'label' ? '.' : style === 'matrix' ? ';' : ',', encode)
+  const whole =
+    style === 'label'
+      ? `.${body}`
+      : style === 'matrix'
+        ? isRecord(value) && explode
+          ? `;${body}`
+          : Array.isArray(value) && explode
+            ? value.map((one) => `;${name}=${encode(one)}`).join('')
+            : `;${name}=${joined(value, false, ',', encode)}`
+        : body
+  const parts = whole.split('/')
+  if (whole === '' || parts.some((part) => /^(\.|%2e){1,2}$/i.test(part)) || (segments && parts[0] === ''))
+    throw unfit()
+  return whole
+}
+
+/** `a,b` for a list; `k,v` or, exploded, `k=v` for an object. */
+function joined(value: unknown, explode: boolean, separator: string, encode: (one: unknown) => string): string {
+  if (Array.isArray(value)) return value.map(encode).join(explode ? separator : separator === ';' ? ',' : separator)
+  if (!isRecord(value)) return encode(value)
+  return Object.entries(value)
+    .map(([key, one]) => (explode ? `${encode(key)}=${encode(one)}` : `${encode(key)},${encode(one)}`))
+    .join(explode ? separator : ',')
+}
+
+type Pair = readonly [name: string, value: string]
+
+/** The encoded name-value pairs of one value, for a query or form. */
+export function encodePairs(
+  name: string,
+  value: unknown,
+  {
+    style,
+    explode,
+    reserved = false,
+  }: { readonly style: string; readonly explode: boolean; readonly reserved?: boolean },
+): Pair[] {
+  const key = encodeValue(name)
+  const encode = (one: unknown): string => encodeValue(one, reserved)
+  if (style === 'deepObject' && typeof value === 'object' && value !== null) return toDeepObject(key, value, encode)
+  if (Array.isArray(value)) {
+    if (value.length === 0) return []
+    if (explode) return value.map((one): Pair => [key, encode(one)])
+    const separator = style === 'spaceDelimited' ? '%20' : style === 'pipeDelimited' ? '%7C' : ','
+    return [[key, value.map(encode).join(separator)]]
+  }
+  if (!isRecord(value)) return [[key, encode(value)]]
+  if (explode) return Object.entries(value).map(([inner, one]): Pair => [encodeValue(inner), encode(one)])
+  return [
+    [
+      key,
+      Object.entries(value)
+        .flatMap(([inner, one]) => [encode(inner), encode(one)])
+        .join(','),
+    ],
+  ]
+}
+
+/** `name[key]=value` for nested objects; lists as `name[]=value`. */
+function toDeepObject(key: string, value: object, encode: (one: unknown) => string): Pair[] {
+  return Object.entries(value).flatMap(([inner, one]): Pair[] => {
+    const below = Array.isArray(value) ? `${key}%5B%5D` : `${key}%5B${encodeValue(inner)}%5D`
+    return typeof one === 'object' && one !== null ? toDeepObject(below, one as Json, encode) : [[below, encode(one)]]
+  })
+}
+
+/** Serializes a header value. @throws PegboardError E_VALIDATION for a value that contains line breaks */
+export function headerValue(parameter: Parameter, value: unknown): string {
+  const plain = parameter.json ? JSON.stringify(value) : joined(value, parameter.explode, ',', text)
+  if (/[^\t\x20-\x7e\x80-\xff]/.test(plain))
+    throw new PegboardError('E_VALIDATION', `${parameter.argument} has characters that a header cannot carry.`)
+  return plain
+}

@@ -1,0 +1,123 @@
+import { isAbsolute, resolve } from 'node:path'
+import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
+import { type LookUp, realForm } from './real-path.ts'
+
+/**
+ * A glob below a root, a folder below a root with everything in it, or an absolute path or glob with everything in
+ * it.
+ */
+export type PathRule =
+  | string
+  | { readonly rule: string /** A glob: paths the rule is not about. */; readonly except: string }
+
+/**
+ * Never read, written or listed: keys, tokens, and files that run automatically. The operator may allow one by its
+ * exact path.
+ */
+export const deniedByDefault: readonly PathRule[] = [
+  '**/.env',
+  { rule: '**/.env.*', except: '**/.env.{example,sample,template}' },
+  '**/.ssh/**',
+  '**/.gnupg/**',
+  '**/.aws/**',
+  '**/.kube/**',
+  '**/.docker/config.json',
+  '**/.netrc',
+  '**/.npmrc',
+  '**/.pypirc',
+  '**/.git-credentials',
+  '**/.git/hooks/**',
+  '**/claude_desktop_config.json',
+  '**/{.cursor,.vscode,.claude,.codex,.gemini}/mcp.json',
+  '**/.mcp.json',
+  '**/id_{rsa,dsa,ecdsa,ed25519}',
+]
+
+/** Read but never written: files that make shells, editors, agents, git and sessions run something. */
+export const protectedByDefault: readonly PathRule[] = [
+  // A folder with hooks and settings, or a file that points to one.
+  '**/.git',
+  '**/.gitconfig',
+  '**/.config/git/**',
+  '**/.{bashrc,bash_profile,bash_login,bash_logout,bash_aliases,profile,zshrc,zshenv,zprofile,zlogin,envrc}',
+  '**/.config/{fish,autostart}/**',
+  '**/.config/systemd/user/**',
+  '**/.mcp.json',
+  '**/.vscode/{tasks,settings,launch,mcp}.json',
+  '**/.{husky,devcontainer}/**',
+  '**/.{vimrc,exrc,inputrc,tmux.conf}',
+  '**/.cursor/**',
+  '**/.claude/**',
+  '**/.codex/**',
+  '**/.gemini/**',
+]
+
+/** Tests a path, given relative to its root and absolute, both normalized. */
+export type PathTest = (below: string, absolute: string) => boolean
+
+/** A literal folder and the glob that follows it. */
+interface AbsoluteRule {
+  readonly start: string
+  readonly rest?: Matcher
+}
+
+/**
+ * Compiles path rules. Case, Unicode normalization and invisible characters make no difference. Absolute rules are
+ * matched both as written and where they really are at that moment, because real paths are compared with them and any
+ * folder may be a link.
+ */
+export function pathRules(rules: readonly PathRule[], look?: LookUp): () => Promise<PathTest> {
+  const globs: string[] = []
+  const limited: PathTest[] = []
+  const absolutes: AbsoluteRule[] = []
+  for (const entry of rules) {
+    const { rule, except } = typeof entry === 'string' ? { rule: entry, except: undefined } : entry
+    if (rule === '') continue
+    if (isAbsolute(rule)) absolutes.push(...absoluteRules(rule))
+    else if (except === undefined) globs.push(andBelow(rule))
+    else {
+      const [fits, excepted] = [compileGlob(andBelow(rule)), compileGlob(foldPath(except))]
+      limited.push((below) => fits(below) && !excepted(below))
+    }
+  }
+  const relative = compileGlobs(globs)
+  return async () => {
+    const forms = await Promise.all(
+      absolutes.map(async ({ start, rest }) =>
+        [...new Set([start, await realForm(start, look)])].map((form) => ({ start: bare(form), rest })),
+      ),
+    )
+    const places = forms.flat()
+    return (below, absolute) =>
+      relative(below) ||
+      limited.some((fits) => fits(below, absolute)) ||
+      places.some(
+        ({ start, rest }) =>
+          absolute.startsWith(start) &&
+          (absolute.length === start.length
+            ? rest === undefined
+            : absolute[start.length] === '/' && (rest === undefined || rest(absolute.slice(start.length + 1)))),
+      )
+  }
+}
+
+/** A rule with glob characters may also be the literal name of a folder, so it counts as both. */
+function absoluteRules(rule: string): AbsoluteRule[] {
+  const names = rule.split(/[\\/]/)
+  const wild = names.findIndex((name) => /[*?[{]/.test(name))
+  const plain = { start: resolve(rule) }
+  if (wild < 0) return [plain]
+  const start = resolve(`${names.slice(0, wild).join('/')}/`)
+  return [plain, { start, rest: compileGlob(andBelow(names.slice(wild).join('/'))) }]
+}
+
+const bare = (path: string): string => foldPath(path).replace(/\/+$/, '')
+/** `x/**` also matches `x`. */
+const andBelow = (rule: string): string => `${bare(rule)}/**`
+
+/** Normalizes a path so that all spellings that any file system treats as equal become equal. */
+export function foldPath(path: string): string {
+  // Fast path: most names are ASCII, and normalizing long lists is slow.
+  const plain = /^[\x20-\x7e]*$/.test(path) ? path : path.normalize('NFKC').replaceAll(/\p{Cf}/gu, '')
+  return (plain.includes('\\') ? plain.replaceAll('\\', '/') : plain).toLowerCase()
+}

@@ -1,0 +1,271 @@
+import { Readable } from 'node:stream'
+import type { Agent, Dispatcher } from 'undici'
+import { abortAfter } from '../core/abort.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import type { Fetch, FetchInit } from '../core/fetch-types.ts'
+import type { NetRules } from './network-rules.ts'
+import { tlsTrouble } from './tls-errors.ts'
+
+export interface FetchOptions {
+  /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
+  readonly allowPrivate?: boolean
+  /** The setting that decides, named in refusals. */
+  readonly setting: string
+  /** The setting for size limits; default `setting`. */
+  readonly sizeSetting?: string
+  /** Throws for a URL that may not be used. Called for every URL of a request, including redirects. */
+  readonly check?: (url: URL) => void
+  /** Default 5. */
+  readonly maxRedirects?: number
+  /** Default 30 s. */
+  readonly timeoutMs?: number
+  /** Default 10 MiB. */
+  readonly maxWireBytes?: number
+  /** Default 20 MiB. */
+  readonly maxBytes?: number
+  /** Default `pegboard`, also for an empty string. */
+  readonly userAgent?: string
+  /** DNS lookup; tests pass their own. */
+  readonly lookup?: NetRules['lookup']
+}
+
+export interface GuardedFetch extends Fetch {
+  /**
+   * Rejects, as a request would, if the URL or any DNS answer for it is not allowed. Sends nothing. For callers that
+   * let another program make the request.
+   */
+  check(url: string | URL): Promise<void>
+  /** Closes all connections. */
+  close(): Promise<void>
+}
+
+const MIB = 1024 * 1024
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+const NO_BODY = new Set([101, 204, 205, 304])
+/** Headers that are sent to another origin after a redirect: none that can contain a secret. */
+const ANYONES = /^(?:accept(?:-language|-encoding)?|user-agent|range|if-(?:range|none-match|modified-since))$/
+
+/**
+ * Creates a guarded `fetch`. It checks literal addresses, every DNS answer and the address of the connected socket,
+ * again for each redirect. Certificates are always verified, and proxy variables are ignored. Loads nothing before
+ * the first request.
+ */
+export function createFetch(options: FetchOptions): GuardedFetch {
+  const rules: NetRules = {
+    allow: new Set(options.allowPrivate ? (['public', 'private', 'loopback'] as const) : (['public'] as const)),
+    http: true,
+    setting: options.setting,
+    ...(options.lookup ? { lookup: options.lookup } : {}),
+  }
+  let agent: Promise<Agent> | undefined
+  const open = async (): Promise<Agent> => {
+    const { createGuardedAgent } = await import('./network-rules.ts')
+    // The whole request has a time limit, so its phases need none.
+    return createGuardedAgent(rules, { connect: { timeout: 5_000 }, headersTimeout: 0, bodyTimeout: 0 })
+  }
+
+  async function assertAllowed(url: URL): Promise<void> {
+    const { assertReachable } = await import('./network-rules.ts')
+    assertReachable(url, rules)
+    options.check?.(url)
+  }
+
+  async function send(url: URL, { method, headers, body }: Request, signal: AbortSignal) {
+    agent ??= open()
+    const undici = (await import('undici')).default
+    return await undici.request(url, {
+      method: method as Dispatcher.HttpMethod,
+      headers,
+      body:
+        body instanceof URLSearchParams ? String(body) : body && isStream(body) ? Readable.from(body) : (body ?? null),
+      signal,
+      dispatcher: await agent,
+    })
+  }
+
+  async function guardedFetch(given: string | URL, init: FetchInit = {}): Promise<Response> {
+    const { timeoutMs = options.timeoutMs ?? 30_000 } = init
+    const limit = abortAfter(init.signal, timeoutMs)
+    const told = (error: unknown): unknown => {
+      if (init.signal?.aborted) return init.signal.reason
+      if (limit.late)
+        return new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`, {
+          hint: 'Ask for less, or allow more time.',
+        })
+      return reachError(error)
+    }
+    const { ENCODINGS, decompress } = await import('./decompress.ts')
+    let url = addressOf(given)
+    let request: Request = {
+      method: (init.method ?? 'GET').toUpperCase(),
+      headers: {
+        'user-agent': options.userAgent || 'pegboard',
+        'accept-encoding': ENCODINGS,
+        ...(init.body instanceof URLSearchParams ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
+        ...lowerHeaders(init.headers),
+      },
+      body: init.body,
+    }
+    await assertAllowed(url)
+    for (let hops = 0; ; hops++) {
+      let answer: Dispatcher.ResponseData | undefined
+      try {
+        init.signal?.throwIfAborted()
+        answer = await send(url, request, limit.signal)
+        const location = REDIRECTS.has(answer.statusCode) ? text(answer.headers['location']) : ''
+        if (location === '' || init.redirect === 'manual') {
+          const caps = {
+            maxWireBytes: init.maxWireBytes ?? options.maxWireBytes ?? 10 * MIB,
+            maxBytes: init.maxBytes ?? options.maxBytes ?? 20 * MIB,
+            setting: options.sizeSetting ?? options.setting,
+          }
+          const empty = NO_BODY.has(answer.statusCode) || request.method === 'HEAD'
+          answer.body.once('close', limit.free)
+          if (empty) await answer.body.dump()
+          const body = empty ? null : decompress(answer.body, text(answer.headers['content-encoding']), caps)
+          return response(answer, url, hops > 0, body && translateErrors(body, told))
+        }
+        await answer.body.dump()
+        if (init.redirect === 'error')
+          throw createRedirectError('it redirects to another address, which is not followed')
+        if (hops >= (options.maxRedirects ?? 5)) throw createRedirectError(`it redirects more than ${hops} times`)
+        const next = nextAddress(location, url)
+        if (init.redirect === 'same-origin' && next.origin !== url.origin)
+          throw createRedirectError('it redirects to another origin, which is not followed')
+        init.checkRedirect?.(next)
+        request = nextRequest(request, answer.statusCode, next.origin !== url.origin)
+        await assertAllowed(next).catch(throwRedirectError)
+        url = next
+      } catch (error) {
+        // Nobody reads the body any more, and it would keep the connection open.
+        answer?.body.on('error', () => undefined).destroy()
+        limit.free()
+        const failure = told(error)
+        throw hops > 0 && isPegboardError(failure) && failure.code === 'E_SSRF_BLOCKED'
+          ? throwRedirectError(failure)
+          : failure
+      }
+    }
+  }
+
+  return Object.assign(guardedFetch, {
+    async check(given: string | URL) {
+      const url = addressOf(given)
+      await assertAllowed(url)
+      const { assertResolves } = await import('./network-rules.ts')
+      try {
+        await assertResolves(url, rules)
+      } catch (error) {
+        throw reachError(error)
+      }
+    },
+    async close() {
+      await (await agent)?.destroy()
+      agent = undefined
+    },
+  })
+}
+
+interface Request {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: FetchInit['body']
+}
+
+const isStream = (body: NonNullable<FetchInit['body']>): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && Symbol.asyncIterator in body
+const text = (value: string | string[] | undefined): string => (Array.isArray(value) ? (value[0] ?? '') : (value ?? ''))
+const lowerHeaders = (headers: FetchInit['headers'] = {}): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+/** @throws PegboardError E_VALIDATION without the address, which may contain a password */
+function addressOf(given: string | URL): URL {
+  const url = URL.canParse(String(given)) ? new URL(String(given)) : undefined
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw new PegboardError(
+    'E_VALIDATION',
+    url ? `Addresses that begin with "${url.protocol}" are not supported.` : 'This is not a valid address.',
+    {
+      hint: 'Give a full address with http:// or https://.',
+    },
+  )
+}
+
+function nextAddress(location: string, from: URL): URL {
+  const next = URL.canParse(location, from.href) ? new URL(location, from.href) : undefined
+  if (!next || (next.protocol !== 'http:' && next.protocol !== 'https:'))
+    throw createRedirectError('it redirects to an address that is not http or https')
+  if (from.protocol === 'https:' && next.protocol === 'http:')
+    throw createRedirectError('it redirects from https to plain http')
+  return next
+}
+
+/** The request after a redirect: a GET, unless the status code demands the same method. */
+function nextRequest({ method, headers, body }: Request, status: number, elsewhere: boolean): Request {
+  const toGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST')
+  if (!toGet && body !== undefined && elsewhere)
+    throw createRedirectError('it redirects the request body to another origin')
+  if (!toGet && body !== undefined && isStream(body)) throw createRedirectError('it asks for the request body again')
+  const kept = Object.entries(headers).filter(
+    ([name]) => (!elsewhere || ANYONES.test(name)) && !(toGet && name.startsWith('content-')),
+  )
+  return { method: toGet ? 'GET' : method, headers: Object.fromEntries(kept), body: toGet ? undefined : body }
+}
+
+const createRedirectError = (why: string, hint?: string): PegboardError =>
+  new PegboardError('E_REDIRECT_BLOCKED', `The address is refused: ${why}.`, hint ? { hint } : {})
+
+/** Turns the refusal of a redirect's address into an error about the redirect. Throws, for use in promises. */
+function throwRedirectError(error: unknown): never {
+  if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED')
+    throw createRedirectError('it redirects to an address that is not allowed', error.hint)
+  throw error
+}
+
+function response(answer: Dispatcher.ResponseData, url: URL, moved: boolean, body: AsyncIterable<Uint8Array> | null) {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(answer.headers))
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
+  const stream = body && (Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>)
+  const made = new Response(stream, { status: answer.statusCode, headers })
+  // The global fetch sets these properties, but the constructor cannot.
+  return Object.defineProperties(made, { url: { value: withoutFragment(url) }, redirected: { value: moved } })
+}
+
+const withoutFragment = ({ href, hash }: URL): string => (hash === '' ? href : href.slice(0, -hash.length))
+
+async function* translateErrors(body: AsyncIterable<Uint8Array>, told: (error: unknown) => unknown) {
+  try {
+    yield* body
+  } catch (error) {
+    throw told(error)
+  }
+}
+
+const NO_NAME = new Set(
+  'ENOTFOUND EAI_AGAIN EAI_FAIL EAI_NODATA ENODATA ETIMEOUT ESERVFAIL EREFUSED EBADNAME'.split(' '),
+)
+
+/** Errors of undici's parser, and of zlib for data that is not compressed as its header says. */
+const NO_HTTP =
+  /^(?:UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$|Z_(?:DATA|BUF|STREAM|NEED_DICT|VERSION)|ERR__?(?:ZLIB|BROTLI))/
+
+/** Converts a network error. Addresses stay in the cause, for the log only. */
+function reachError(error: unknown): unknown {
+  if (isPegboardError(error)) return error
+  const code = String((error as { code?: unknown } | null)?.code ?? '')
+  const tls = tlsTrouble(code)
+  if (tls !== undefined)
+    return new PegboardError('E_TLS', `The secure connection to the address failed: ${tls}.`, { cause: error })
+  if (NO_NAME.has(code)) return new PegboardError('E_DNS', 'The host name in the address is unknown.', { cause: error })
+  if (NO_HTTP.test(code) || (error as Error | null)?.name === 'HTTPParserError')
+    return new PegboardError('E_HTTP_PROTOCOL', 'The answer of the address is not valid HTTP.', { cause: error })
+  if (code === 'UND_ERR_INVALID_ARG')
+    return new PegboardError('E_VALIDATION', 'The request cannot be sent: its method or headers are malformed.', {
+      cause: error,
+    })
+  return new PegboardError('E_BACKEND_UNAVAILABLE', 'The address cannot be reached, or closed the connection.', {
+    hint: 'Check the address, or try again later.',
+    cause: error,
+  })
+}

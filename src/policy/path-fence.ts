@@ -1,0 +1,115 @@
+import { resolve, sep } from 'node:path'
+import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied-paths.ts'
+import { holdsAny } from './glob.ts'
+import { ownFilesIn } from './own-files.ts'
+import { pinFolder } from './pinned-folders.ts'
+import { isInside, type LookUp, pathBelow, realForm, rememberReal } from './real-path.ts'
+
+export interface FenceOptions {
+  readonly roots: readonly string[]
+  readonly allowed?: readonly string[]
+  readonly denied?: readonly string[]
+  readonly denyNames?: readonly string[]
+  readonly protected?: readonly string[]
+  /** Those of `denied` and `denyNames` that come from no setting; only messages depend on it. */
+  readonly fixed?: readonly string[]
+}
+
+/** What denies a path: a fixed rule or one of two settings. */
+export type Denier = 'fixed' | 'denied_paths' | 'deny_names'
+
+export interface Root {
+  readonly given: string
+  /** The real path; undefined while the root does not exist, or if it has moved. */
+  readonly real: string | undefined
+  /** A link leads elsewhere than when Pegboard started. */
+  readonly moved?: true
+}
+
+/** Which paths are inside the roots and which are denied, with links resolved at one moment. */
+export interface Fence {
+  readonly roots: readonly Root[]
+  /** The root that contains a real path; the innermost one if roots are nested. */
+  rootOf(real: string): string | undefined
+  isDenied(path: string, root: string): boolean
+  /** The reason why a path is denied. */
+  deniedBy(path: string, root: string): Promise<Denier>
+  /** True if the path may be read but not written. @param kind of the entry that is to be created */
+  isProtected(path: string, root: string, kind?: 'folder'): boolean
+  /** True if Pegboard runs or trusts this file. */
+  isOwn(path: string, root: string): boolean
+  /** True if such a file is, or will be, below the path. */
+  holdsOwn(path: string): boolean
+  /** The name of a real path in results. */
+  nameOf(real: string): string
+}
+
+/** Rules with absolute paths apply to the path as written and to its real path. */
+export function createFence(options: FenceOptions): () => Promise<Fence> {
+  const { roots } = options
+  const given = (options.allowed ?? []).map((path) => resolve(path))
+  const lookUp = rememberReal()
+  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
+  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
+  const holdsDeniedName = holdsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
+
+  const look = async (): Promise<Fence> => {
+    const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
+      Promise.all(roots.map((root) => rootAt(root, lookUp))),
+      deniedNow(),
+      protectedNow(),
+      Promise.all(given.map((path) => realForm(path, lookUp))),
+    ])
+    const own = await ownFilesIn(all.flatMap(({ real }) => (real === undefined ? [] : [real])))
+    const allowed = new Set([...given, ...really])
+    const first = all[0]?.real
+    const starts = new Map<string, string>()
+    /** A path as rules compare it: relative to its root, and absolute. */
+    const folded = (path: string, root: string): readonly [string, string] => {
+      const whole = foldPath(path)
+      const start = starts.get(root) ?? `${foldPath(root).replace(/\/$/, '')}/`
+      starts.set(root, start)
+      return [whole.startsWith(start) ? whole.slice(start.length) : foldPath(pathBelow(path, root)), whole]
+    }
+    return {
+      roots: all,
+      rootOf: (real) =>
+        all
+          .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
+          .sort((a, b) => b.length - a.length)[0],
+      isDenied(path, root) {
+        if (own.isSecret(path, root)) return true
+        if (allowed.has(path)) return false
+        const [short, whole] = folded(path, root)
+        return isDeniedByRule(short, whole) || holdsDeniedName(short)
+      },
+      async deniedBy(path, root) {
+        if (own.isSecret(path, root)) return 'fixed'
+        const [short, whole] = folded(path, root)
+        // Computed on demand, because only a failed check needs it.
+        const isFixed = await pathRules([...deniedByDefault, ...(options.fixed ?? [])], lookUp)()
+        if (isFixed(short, whole)) return 'fixed'
+        return isDeniedByRule(short, whole) ? 'denied_paths' : 'deny_names'
+      },
+      isProtected: (path, root, kind) =>
+        own.isFixed(path, root, kind) || (!allowed.has(path) && isProtectedByRule(...folded(path, root))),
+      isOwn: own.isFixed,
+      holdsOwn: own.isAbove,
+      nameOf: (real) =>
+        first !== undefined && isInside(real, first) ? pathBelow(real, first) || '.' : real.replaceAll(sep, '/'),
+    }
+  }
+  // Concurrent callers share one lookup.
+  let looking: Promise<Fence> | undefined
+  return () => {
+    looking ??= look().finally(() => {
+      looking = undefined
+    })
+    return looking
+  }
+}
+
+async function rootAt(given: string, lookUp: LookUp): Promise<Root> {
+  const [real, place] = await Promise.all([lookUp(given), pinFolder(given)])
+  return real === undefined || real === place ? { given, real } : { given, real: undefined, moved: true }
+}

@@ -1,0 +1,36 @@
+import { dirname, join, relative, resolve } from 'node:path'
+import { isInside, realForm } from './real-path.ts'
+
+/**
+ * Where the folders of modules were when first used. Someone who can write the parent folder could otherwise replace
+ * one with a link and reach what the module may reach. Each app of this process has its own folders.
+ */
+const pins = new Map<string, Promise<string>>()
+
+/** Pins folders to where they are now, for the life of this process. Folders pinned earlier keep their place. */
+export function pinFolders(paths: Iterable<string>): void {
+  for (const path of paths) {
+    const absolute = resolve(path)
+    if (!pins.has(absolute)) pins.set(absolute, realForm(absolute))
+  }
+}
+
+/** Where a folder must be: where it was when pinned; a folder that was not pinned is pinned now. */
+export function pinFolder(path: string): Promise<string> {
+  const known = pins.get(path)
+  if (known) return known
+  const place = firstPlace(path)
+  pins.set(path, place)
+  return place
+}
+
+/** A folder inside a pinned folder must be in that folder. */
+async function firstPlace(path: string): Promise<string> {
+  const real = await realForm(path)
+  for (let at = dirname(path); at !== dirname(at); at = dirname(at)) {
+    const outer = await pins.get(at)
+    if (outer === undefined) continue
+    return isInside(real, outer) ? real : join(outer, relative(at, path))
+  }
+  return real
+}

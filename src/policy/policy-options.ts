@@ -1,0 +1,123 @@
+import { z } from 'zod'
+import { isRecord } from '../core/is-record.ts'
+
+/** What the operator allows for one module or upstream server. Blocking wins over allowing. */
+export const constraintsOptions = z.strictObject({
+  allowed_actions: z
+    .array(z.string())
+    .optional()
+    .describe('Allow only these tools of the module; `*` matches any characters.'),
+  blocked_actions: z
+    .array(z.string())
+    .optional()
+    .describe('Deny these tools of the module, even if allowed_actions has them.'),
+})
+
+export type Constraints = z.infer<typeof constraintsOptions>
+
+const words = z.array(z.string().min(1)).min(1)
+const patterns = z.union([z.string().min(1), words])
+
+const ruleShape = z
+  .strictObject({
+    tools: patterns.optional(),
+    module: z.string().min(1).optional(),
+    actions: patterns.optional(),
+    effects: z.array(z.enum(['read', 'write', 'destructive'])).optional(),
+    roles: words.optional(),
+    profiles: words.optional(),
+    reason: z.string().optional(),
+  })
+  .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
+
+/** Which tools, for whom; all given conditions must match. */
+const ruleOptions = z.lazy(() =>
+  z.union([z.string().min(1), ruleShape], {
+    error:
+      'must be a pattern such as "*.delete_*", or an object of tools, module, actions, effects, roles, profiles and reason',
+  }),
+)
+
+export type RuleSetting = z.infer<typeof ruleOptions>
+
+const rateOptions = z.lazy(() =>
+  z.strictObject({
+    tools: patterns.describe('Tools to limit, by id or any of their names. All matching tools share one limit.'),
+    perMinute: z.number().positive().max(1_000_000).describe('Calls per minute.'),
+    burst: z.int().min(1).optional().describe('Maximum burst of calls (default perMinute).'),
+    per: z
+      .enum(['principal', 'profile'])
+      .default('principal')
+      .describe('Count calls for each principal, or for all callers of a profile together.'),
+  }),
+)
+
+export type RateSetting = z.infer<typeof rateOptions>
+
+/** Rate limit of one tool. */
+export const rateLimitOptions = z.strictObject({
+  per_minute: z.number().positive().max(1_000_000).describe('Calls per minute for each principal.'),
+})
+
+export const tripwireOptions = z.enum(['off', 'warn', 'redact', 'throw'])
+
+const shape = z.strictObject({
+  default: z
+    .enum(['auto', 'ask', 'block'])
+    .default('auto')
+    .describe(
+      'What to do with tools that no list names: run them (auto), ask a person first (ask), or deny them (block).',
+    ),
+  maxEffect: z
+    .enum(['read', 'write', 'destructive'])
+    .default('destructive')
+    .describe('Maximum effect of a tool. Tools with a worse effect are denied, even if `allow` names them.'),
+  deny: z.array(ruleOptions).default([]).describe('Tools to deny, by id or any of their names, such as "*.delete_*".'),
+  ask: z.array(ruleOptions).default([]).describe('Tools that need the approval of a person for each call.'),
+  allow: z.array(ruleOptions).default([]).describe('Tools that run without approval, by id or client name.'),
+  hidden: z.array(ruleOptions).default([]).describe('Tools to deny unless `allow` names them.'),
+  approvalTimeoutMs: z
+    .int()
+    .min(30_000)
+    .max(3_600_000)
+    .default(300_000)
+    .describe('Maximum time to wait for an approval.'),
+  rateLimits: z.array(rateOptions).default([]).describe('How often tools may be called.'),
+  tripwire: tripwireOptions.optional().describe('Minimum tripwire level for all modules and servers.'),
+})
+
+/**
+ * What clients may run. Also accepts the keys of other tool servers: `default_policy`, `grant`, `approve` and so on.
+ */
+export const policyOptions = z.preprocess((given) => (isRecord(given) ? ownKeys(given) : given), shape)
+
+type Json = Readonly<Record<string, unknown>>
+
+const DEFAULTS: Json = { auto: 'auto', approve: 'ask', block: 'block' }
+const EFFECTS: Json = { low: 'read', medium: 'write', high: 'destructive' }
+
+/** Lists given under both names are joined; for other values Pegboard's own key wins. */
+function ownKeys(given: Json): Json {
+  const { default_policy, max_risk_level, grant, approve, hidden_modules, hidden_actions, approval_timeout, ...own } =
+    given
+  const made: Record<string, unknown> = { ...own }
+  const put = (key: string, value: unknown): void => {
+    if (value !== undefined && made[key] === undefined) made[key] = value
+  }
+  const join = (key: string, more: unknown): void => {
+    if (more === undefined) return
+    made[key] = Array.isArray(made[key]) && Array.isArray(more) ? [...made[key], ...more] : (made[key] ?? more)
+  }
+  put('default', translateWord(default_policy, DEFAULTS))
+  put('maxEffect', translateWord(max_risk_level, EFFECTS))
+  join('allow', grant)
+  join('ask', approve)
+  join('hidden', Array.isArray(hidden_modules) ? hidden_modules.map((module) => ({ module })) : hidden_modules)
+  join('hidden', hidden_actions)
+  put('approvalTimeoutMs', typeof approval_timeout === 'number' ? approval_timeout * 1_000 : approval_timeout)
+  return made
+}
+
+/** An unknown word is left for validation to reject. */
+const translateWord = (word: unknown, known: Json): unknown =>
+  typeof word === 'string' && Object.hasOwn(known, word) ? known[word] : word

@@ -1,0 +1,137 @@
+import type { Caller } from '../core/caller.ts'
+import { createCoverMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
+import type { Tool } from '../core/tool.ts'
+import type { RuleSetting } from './policy-options.ts'
+
+/** Who a rule may apply to. */
+export type Actor = Pick<Caller, 'profile' | 'roles'>
+
+/** One entry of a policy list. */
+export interface Rule {
+  readonly reason: string | undefined
+  /** True if it may apply to tools of this module or server. */
+  concerns(owner: string): boolean
+  /**
+   * True if it applies to everything of this module or server.
+   * @param by the caller; absent: true only if it applies to every caller
+   */
+  covers(owner: string, by?: Actor): boolean
+  /** @param names of the tool: `listSpellings`, or `ownNames` for a rule that permits */
+  fits(tool: Tool, names: () => Spellings, by: Actor): boolean
+}
+
+/** A character that no tool name contains; a pattern that matches it matches everything. */
+const ANY = '\u0000'
+
+/**
+ * @param permits true for a rule that allows something. Such a rule ignores a server's own claim that a tool only
+ * reads, and matches only the exact name. Other rules match every spelling.
+ */
+export function createRule(given: RuleSetting, permits = false): Rule {
+  const { tools, module, actions, effects, roles, profiles, reason } =
+    typeof given === 'string' ? ({ tools: given } as Exclude<RuleSetting, string>) : given
+  const named = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
+  const acts = actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
+  const owned = module === undefined ? undefined : compilePatterns([lower(module)])
+  const inProfile = profiles && compilePatterns(profiles)
+  const concerns = (owner: string): boolean =>
+    !owned || owned(lower(owner)) || (!(permits && isSecond(owner)) && owned(lower(shortOf(owner))))
+  const isAbout = ({ profile, roles: held }: Actor): boolean =>
+    (!roles || roles.some((role) => held.includes(role))) && (!inProfile || inProfile(profile))
+  return {
+    reason,
+    concerns,
+    covers(owner, by) {
+      if (effects || !concerns(owner) || !(by ? isAbout(by) : !roles && !inProfile)) return false
+      const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
+      return (!named || names.some(named.written)) && (!acts || acts.written(ANY))
+    },
+    fits(tool, names, by) {
+      if (!concerns(tool.module) || !isAbout(by)) return false
+      if (effects && !effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect)) return false
+      if (named && !named.fits(names(), tool)) return false
+      return !acts || acts.fits(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
+    },
+  }
+}
+
+interface Naming {
+  /** True if the name matches exactly as written. */
+  written(name: string): boolean
+  fits(spelled: Spellings, tool: Tool): boolean
+}
+
+function createNameMatcher(patterns: readonly string[], permits: boolean, exactly: (name: string) => string): Naming {
+  const written = compilePatterns(patterns.map(lower))
+  if (!permits) return { written, fits: createCoverer(patterns) }
+  const exact = compilePatterns(patterns.map(exactly))
+  return {
+    written,
+    // Names of a server's tools can differ in case only, so case matters; module names do not.
+    fits: ({ names }, { origin }) =>
+      origin === 'module' ? names.map(lower).some(written) : names.map(exactly).some(exact),
+  }
+}
+
+/** True if one of these patterns matches a tool by any of its names, in any spelling. */
+export function createCoverer(patterns: readonly string[]): (spelled: Spellings) => boolean {
+  const written = compilePatterns(patterns.map(lower))
+  const covers = createCoverMatcher(patterns)
+  return (spelled) => spelled.names.some(written) || covers(spelled)
+}
+
+/** Lowercases only the part before the tool's own name: two tools of a server may differ in case. */
+const ownerInLowerCase = (pattern: string): string =>
+  pattern.replace(/^[^.]*?(?=\.|__)/, (owner) => owner.toLowerCase())
+
+/** A tool's names for rules that deny or limit: its names in every spelling, and its aliases as written. */
+export function listSpellings(tool: Tool): Spellings {
+  const own = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
+  const owners = [...new Set([tool.module, shortOf(tool.module)])]
+  const whole = (actions: readonly string[]): string[] =>
+    owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
+  const named = spellingsOf([tool.id, tool.name, ...own, ...whole(own)])
+  return {
+    names: [...named.names, ...tool.aliases, ...whole(tool.aliases)].map(lower),
+    get folded() {
+      return named.folded
+    },
+    get alike() {
+      return named.alike
+    },
+    get words() {
+      return named.words
+    },
+  }
+}
+
+/** A tool's names for rules that permit. No aliases, because anybody may claim an alias. */
+export const ownNames = (tool: Tool): Spellings =>
+  spellingsOf([
+    tool.id,
+    tool.name,
+    `${isSecond(tool.module) ? 'pegboard.' : ''}${shortOf(tool.module)}.${actionOf(tool)}`,
+  ])
+
+export const lower = (name: string): string => name.toLowerCase()
+export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
+export const listOf = (patterns: string | readonly string[]): readonly string[] =>
+  typeof patterns === 'string' ? [patterns] : patterns
+/** `github` for `mcp_github`: the name the operator uses. */
+export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
+
+/**
+ * True for a bundled module whose name also belongs to a configured server; a rule that permits by that name means
+ * the server.
+ */
+export const isSecond = (owner: string): boolean => owner.startsWith('pegboard_')
+
+/**
+ * Compiles patterns such as `filesystem.*`, `*.delete_*` and `read`: `*` matches any run of characters. Linear time
+ * for any pattern.
+ */
+export function compilePatterns(patterns: readonly string[]): (name: string) => boolean {
+  const exact = new Set(patterns.filter((pattern) => !pattern.includes('*')))
+  const globs = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split('*'))
+  return (name) => exact.has(name) || globs.some((parts) => matchesGlob(parts, name))
+}

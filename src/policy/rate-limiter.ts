@@ -1,0 +1,97 @@
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Tool } from '../core/tool.ts'
+import type { RateSetting } from './policy-options.ts'
+import { createCoverer, listOf, listSpellings } from './policy-rules.ts'
+
+/** How often some tools may be called. */
+export interface Rate {
+  /** Identifies the limit, also after a configuration reload. */
+  readonly key: string
+  /** The setting, named in refusals. */
+  readonly setting: string
+  readonly perMinute: number
+  readonly burst: number
+  readonly per: 'principal' | 'profile'
+  fits(tool: Tool): boolean
+}
+
+export function createRate(settings: RateSetting, setting: string): Rate {
+  const { perMinute, per, tools } = settings
+  const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
+  const named = createCoverer(listOf(tools))
+  const fits = (tool: Tool): boolean => named(listSpellings(tool))
+  return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, fits }
+}
+
+/** Rate limiter with a token bucket for each limit and group of calls. */
+export interface Limiter {
+  /**
+   * Takes a token from every bucket, or from none.
+   * @returns the limit that is exhausted, and when a token is available again
+   */
+  take(
+    rates: readonly Rate[],
+    tool: Tool,
+    caller: Pick<Caller, 'principal' | 'profile'>,
+  ): { readonly rate: Rate; readonly retryAfterMs: number } | undefined
+  /** Number of buckets that are not full. */
+  readonly size: number
+}
+
+interface Bucket {
+  /** Tokens in units of 1/60,000, because thirds cannot be represented exactly. */
+  credit: number
+  at: number
+  readonly rate: Rate
+}
+
+const MAX_BUCKETS = 10_000
+const MINUTE_MS = 60_000
+
+export function createLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): Limiter {
+  const buckets = new Map<string, Bucket>()
+
+  const refill = (bucket: Bucket, now: number): void => {
+    const { burst, perMinute } = bucket.rate
+    // Setting the clock back removes no tokens.
+    bucket.credit = Math.min(burst * MINUTE_MS, bucket.credit + Math.max(0, now - bucket.at) * perMinute)
+    bucket.at = now
+  }
+
+  /** Removes full buckets, which carry no information; if there is none, the least recently used. */
+  function makeRoom(now: number): void {
+    for (const [key, bucket] of buckets) {
+      refill(bucket, now)
+      if (bucket.credit >= bucket.rate.burst * MINUTE_MS) buckets.delete(key)
+    }
+    const [oldest] = buckets.keys()
+    if (buckets.size >= maxBuckets && oldest !== undefined) buckets.delete(oldest)
+  }
+
+  return {
+    take(rates, tool, { principal, profile }) {
+      const now = clock.now()
+      const wanted: Array<readonly [string, Bucket]> = []
+      for (const rate of rates) {
+        if (!rate.fits(tool)) continue
+        const key = `${rate.key}\n${rate.per === 'principal' ? principal : profile}`
+        const bucket = buckets.get(key) ?? { credit: rate.burst * MINUTE_MS, at: now, rate }
+        refill(bucket, now)
+        if (bucket.credit < MINUTE_MS)
+          return { rate, retryAfterMs: Math.ceil((MINUTE_MS - bucket.credit) / rate.perMinute) }
+        wanted.push([key, bucket])
+      }
+      for (const [key, bucket] of wanted) {
+        bucket.credit -= MINUTE_MS
+        // Reinserted at the end, so that the map is ordered by last use.
+        if (!buckets.delete(key) && buckets.size >= maxBuckets) makeRoom(now)
+        buckets.set(key, bucket)
+      }
+      return undefined
+    },
+    get size() {
+      return buckets.size
+    },
+  }
+}

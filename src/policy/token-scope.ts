@@ -1,0 +1,79 @@
+import type { Grant } from '../core/caller.ts'
+import type { Effect, Tool } from '../core/tool.ts'
+import { combinePolicies, type Policy } from './policy.ts'
+import { createRule, lower, ownNames, shortOf } from './policy-rules.ts'
+
+const EFFECTS: readonly Effect[] = ['read', 'write', 'destructive']
+const NO_CALLER = { profile: '', roles: [] }
+
+/** A policy limited by a token's grants: both must allow a tool. */
+export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy {
+  // Grants permit, so they ignore a server's claims about its tools and match exact names only.
+  const rules = grants.map(({ tools, effect }) =>
+    createRule(
+      {
+        ...(tools === undefined ? {} : { tools: [...tools] }),
+        effects: EFFECTS.slice(0, EFFECTS.indexOf(effect ?? 'destructive') + 1),
+      },
+      true,
+    ),
+  )
+  const patterns = grants.flatMap(({ tools }) => tools ?? ['*']).map(lower)
+  const sees = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
+  return combinePolicies(policy, {
+    decide(given) {
+      const tool = given.itself ?? given
+      return sees(tool.module) && rules.some((rule) => rule.fits(tool, () => ownNames(tool), NO_CALLER))
+        ? { allow: true }
+        : { allow: false, kind: 'denied', reason: 'its token is for other tools' }
+    },
+    sees,
+    offers: (owner) => patterns.some((pattern) => namesAll(pattern, lower(owner))),
+    allowsAll: () => false,
+    guarded: false,
+    rates: [],
+    tripwire: () => 'off',
+    unknownActions: () => [],
+  })
+}
+
+/** True if a token with this pattern could never match. Servers that were never seen may have any tool. */
+export function grantFitsNone(pattern: string, owners: Iterable<Known>): boolean {
+  const rule = createRule({ tools: [pattern] }, true)
+  for (const { id, tools, withheld } of owners) {
+    const all = [...tools, ...withheld.map(({ tool }) => tool)]
+    if (
+      all.length === 0
+        ? mayName(lower(pattern), lower(id))
+        : all.some((tool) => rule.fits(tool, () => ownNames(tool), NO_CALLER))
+    )
+      return false
+  }
+  return true
+}
+
+interface Known {
+  readonly id: string
+  readonly tools: readonly Tool[]
+  readonly withheld: readonly { readonly tool: Tool }[]
+}
+
+/** Prefixes of the names of an owner's tools. */
+const startsOf = (owner: string): readonly string[] =>
+  [owner, shortOf(owner)].flatMap((name) => [`${name}.`, `${name}__`])
+
+/**
+ * True if the pattern may match tools of an owner. Otherwise an owner with resources only would be visible to
+ * everyone.
+ */
+function mayName(pattern: string, owner: string): boolean {
+  const star = pattern.indexOf('*')
+  const head = star === -1 ? pattern : pattern.slice(0, star)
+  return startsOf(owner).some((start) => head.startsWith(start) || (star !== -1 && start.startsWith(head)))
+}
+
+/** True if the pattern matches all tools of an owner. */
+function namesAll(pattern: string, owner: string): boolean {
+  const head = pattern.slice(0, -1)
+  return pattern.endsWith('*') && !head.includes('*') && startsOf(owner).some((start) => start.startsWith(head))
+}

@@ -1,0 +1,46 @@
+import { type Descendants, findMarked, findMarkedInTurns, type Marked } from './descendants.ts'
+
+/**
+ * Finds processes that outlive the program that started them. Requests at about the same time share one scan of all
+ * processes.
+ */
+export interface OrphanProcesses {
+  /** The processes with this mark. */
+  of(mark: string): Promise<Descendants>
+  /** The same, synchronously; blocks for long. */
+  now(mark: string): Descendants
+}
+
+/** Minimum time between scans, because failing programs may end many times a second. */
+const PAUSE_MS = 100
+const NOBODY: Descendants = new Map()
+
+export function createOrphanProcesses(platform: string): OrphanProcesses {
+  let next: Promise<Marked> | undefined
+  let rest: Promise<void> = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+
+  /** A scan that begins after the request. */
+  function look(): Promise<Marked> {
+    // A caller is waiting for the end of the pause.
+    timer?.ref()
+    next ??= rest.then(() => {
+      next = undefined
+      const found = findMarkedInTurns(platform)
+      rest = found.then(pause, pause)
+      return found
+    })
+    return next
+  }
+
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      timer = setTimeout(resolve, PAUSE_MS)
+      if (!next) timer.unref()
+    })
+
+  return {
+    of: async (mark) => (await look()).get(mark) ?? NOBODY,
+    now: (mark) => findMarked(platform).get(mark) ?? NOBODY,
+  }
+}

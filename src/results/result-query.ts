@@ -1,0 +1,324 @@
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { cutText, measureText } from '../core/text-tokens.ts'
+import { selectPath } from './json-path.ts'
+import { shapeOf } from './result-shape.ts'
+
+/** What to read of a result. Everything is optional; without any, the first page. */
+export interface ResultQuery {
+  /** Part of a JSON result. */
+  readonly path?: string
+  /** Conditions that rows must meet: a value, or operators such as `{">": 5}`. */
+  readonly where?: Readonly<Record<string, unknown>>
+  /** Keys of the rows to show. */
+  readonly select?: readonly string[]
+  /** Lines to show, from 1: `10`, `10-20`, `10-`. Rows of a list are lines. */
+  readonly lines?: string
+  /** Regular expression that lines must match. */
+  readonly grep?: string
+  readonly ignoreCase?: boolean
+  /** Lines around each match. */
+  readonly context?: number
+  readonly head?: number
+  readonly tail?: number
+  /** That many lines, spread evenly. */
+  readonly sample?: number
+  /** Only the number of lines, rows or matches. */
+  readonly count?: boolean
+  /** From 1. */
+  readonly page?: number
+}
+
+export interface ResultAnswer {
+  /** What is shown, and how to read on. */
+  readonly note: string
+  readonly text: string
+}
+
+/** What is told about a result when it is kept. */
+export interface ResultSummary {
+  /** True if its text is JSON. */
+  readonly isJson: boolean
+  /** Shape of JSON. */
+  readonly shape?: string
+  /** Lines of a text, or rows of a JSON list. */
+  readonly lines: number
+  /** Its beginning. */
+  readonly preview: string
+  /** Estimated tokens of the whole. */
+  readonly tokens: number
+}
+
+/** A result as lines: those of a text, the rows of a list, or those of indented JSON. */
+interface Lines {
+  readonly text: string
+  readonly unit: 'line' | 'row'
+}
+
+/** Estimates of long texts use their beginning. */
+const MEASURED = 200_000
+/** More rows never fit into a preview. */
+const PREVIEW_ROWS = 1_000
+const MAX_INDENT = 3
+
+/** @param tokens maximum of the preview */
+export function summarizeResult(text: string, tokens: number): ResultSummary {
+  const value = parseJson(text)
+  const { lines, rows } = describeLines(value, text)
+  const known = Math.min(text.length, MEASURED)
+  const measured = measureText(known < text.length ? text.slice(0, known) : text).tokens
+  const shown = rows ? rowsOf(rows.slice(0, PREVIEW_ROWS)).join('\n') : text
+  return {
+    isJson: value !== undefined,
+    ...(value === undefined ? {} : { shape: shapeOf(value) }),
+    lines,
+    preview: shown.slice(0, cutText(shown, tokens)).trimEnd(),
+    tokens: Math.ceil((measured * text.length) / Math.max(1, known)),
+  }
+}
+
+/** The number of lines, and the rows if it is a list. */
+function describeLines(value: unknown, text: string): { readonly lines: number; readonly rows?: readonly unknown[] } {
+  return Array.isArray(value) ? { lines: value.length, rows: value } : { lines: countLines(text, 0, text.length) + 1 }
+}
+
+/** @param tokens maximum of the answer's text @throws PegboardError E_VALIDATION, E_NOT_FOUND */
+export function queryResult(text: string, query: ResultQuery, tokens: number): ResultAnswer {
+  const { path, where, select, count } = query
+  let value: unknown
+  if (path !== undefined || where !== undefined || select !== undefined) {
+    value = parseJson(text)
+    if (value === undefined)
+      throw new PegboardError('E_VALIDATION', 'The result is text, not JSON.', {
+        hint: 'Use lines, grep, head, tail or page.',
+      })
+    if (path !== undefined) value = selectPath(value, path)
+    if (where !== undefined || select !== undefined) value = projectRows(tableOf(value), where, select)
+  } else value = parseJson(text) ?? text
+  const all = linesOf(value)
+  if (!isSelective(query)) return pageOf(all, undefined, '', query, tokens)
+  const { found, total, what } = pickLines(all, query)
+  if (count) return { note: `${formatCount(found.length, all.unit)}${what}.`, text: '' }
+  return pageOf(
+    { ...all, text: found.map(({ shown }) => shown).join('\n') },
+    found,
+    `${formatCount(total, all.unit)}${what}`,
+    query,
+    tokens,
+  )
+}
+
+const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): boolean =>
+  [lines, grep, head, tail, sample, count].some((one) => one !== undefined)
+
+/** The value of a JSON text; undefined for other texts, and for a JSON number or string, which is read as text. */
+function parseJson(text: string): unknown {
+  if (!/^\s*[[{]/.test(text.slice(0, 100))) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function linesOf(value: unknown): Lines {
+  if (Array.isArray(value)) return { text: rowsOf(value).join('\n'), unit: 'row' }
+  if (typeof value === 'string') return { text: value, unit: 'line' }
+  const plain = JSON.stringify(value) ?? 'null'
+  const indented = JSON.stringify(value, null, 1) ?? 'null'
+  // Deep values are mostly indent.
+  return { text: indented.length > MAX_INDENT * plain.length ? plain : indented, unit: 'line' }
+}
+
+const rowsOf = (rows: readonly unknown[]): readonly string[] => rows.map((one) => JSON.stringify(one) ?? 'null')
+
+/** The list itself, or the only list of records in an object. @throws PegboardError E_VALIDATION */
+function tableOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  const lists = isRecord(value)
+    ? Object.entries(value).filter(([, one]) => Array.isArray(one) && one.some(isRecord))
+    : []
+  if (lists.length === 1) return lists[0]?.[1] as readonly unknown[]
+  throw new PegboardError('E_VALIDATION', 'where and select need a list of objects.', {
+    hint:
+      lists.length > 1
+        ? `Name it with path: ${lists.map(([key]) => `$.${key}`).join(', ')}.`
+        : `Name it with path. The shape is ${shapeOf(value, 300)}.`,
+  })
+}
+
+function projectRows(
+  rows: readonly unknown[],
+  where: ResultQuery['where'],
+  select: ResultQuery['select'],
+): readonly unknown[] {
+  const conditions = Object.entries(where ?? {}).map(([key, wanted]) => {
+    const fits = conditionOf(key, wanted)
+    return (row: unknown): boolean => fits(valueAt(row, key))
+  })
+  const kept = conditions.length === 0 ? rows : rows.filter((row) => conditions.every((fits) => fits(row)))
+  return select === undefined
+    ? kept
+    : kept.map((row) => Object.fromEntries(select.map((key) => [key, valueAt(row, key) ?? null])))
+}
+
+/** A key of a row, or a path of keys with dots. */
+function valueAt(row: unknown, key: string): unknown {
+  if (!isRecord(row)) return undefined
+  if (Object.hasOwn(row, key)) return row[key]
+  return key
+    .split('.')
+    .reduce<unknown>((one, part) => (isRecord(one) && Object.hasOwn(one, part) ? one[part] : undefined), row)
+}
+
+type Test = (value: unknown) => boolean
+
+const OPERATORS: Readonly<Record<string, (wanted: unknown) => Test>> = {
+  '=': (wanted) => (value) => isSame(value, wanted),
+  '!=': (wanted) => (value) => !isSame(value, wanted),
+  '>': (wanted) => (value) => compare(value, wanted) > 0,
+  '>=': (wanted) => (value) => compare(value, wanted) >= 0,
+  '<': (wanted) => (value) => compare(value, wanted) < 0,
+  '<=': (wanted) => (value) => compare(value, wanted) <= 0,
+  contains: (wanted) => (value) =>
+    Array.isArray(value)
+      ? value.some((one) => isSame(one, wanted))
+      : String(value ?? '')
+          .toLowerCase()
+          .includes(String(wanted).toLowerCase()),
+  in: (wanted) => (value) => Array.isArray(wanted) && wanted.some((one) => isSame(value, one)),
+}
+
+function conditionOf(key: string, wanted: unknown): Test {
+  if (!isRecord(wanted)) return (OPERATORS['='] as (typeof OPERATORS)[string])(wanted)
+  const tests = Object.entries(wanted).map(([name, operand]) => {
+    const operator = Object.hasOwn(OPERATORS, name) ? OPERATORS[name] : undefined
+    if (!operator)
+      throw new PegboardError('E_VALIDATION', `where.${key.slice(0, 80)}: unknown operator "${name.slice(0, 20)}".`, {
+        hint: `Use ${Object.keys(OPERATORS).join(', ')}.`,
+      })
+    return operator(operand)
+  })
+  return (value) => tests.every((fits) => fits(value))
+}
+
+const isSame = (value: unknown, wanted: unknown): boolean =>
+  value === wanted ||
+  (typeof value === 'object' && value !== null
+    ? JSON.stringify(value) === JSON.stringify(wanted)
+    : value !== undefined && String(value) === String(wanted))
+
+/** NaN for values that have no order, so that every comparison is false. */
+function compare(value: unknown, wanted: unknown): number {
+  if (value === undefined || value === null) return Number.NaN
+  const [a, b] = [Number(value), Number(wanted)]
+  if (!Number.isNaN(a) && !Number.isNaN(b)) return a - b
+  return String(value) < String(wanted) ? -1 : String(value) > String(wanted) ? 1 : 0
+}
+
+/** A line to show. */
+interface Shown {
+  readonly at: number
+  readonly shown: string
+}
+
+function pickLines(
+  { text }: Lines,
+  query: ResultQuery,
+): { readonly found: readonly Shown[]; readonly total: number; readonly what: string } {
+  const { lines: range, grep, head, tail, sample, context = 0, ignoreCase } = query
+  let found: readonly Shown[] = text.split(/\r?\n/).map((shown, at) => ({ at, shown }))
+  const total = found.length
+  const said: string[] = []
+  if (range !== undefined) {
+    const [from, to] = readRange(range)
+    found = found.slice(from - 1, to)
+    said.push(`in ${range}`)
+  }
+  if (grep !== undefined) {
+    const pattern = patternOf(grep, ignoreCase === true)
+    const isLiteral = typeof pattern === 'string'
+    const hits = found.filter(({ shown }) => (isLiteral ? shown.includes(pattern) : pattern.test(shown)))
+    said.push(`with ${isLiteral ? 'the text ' : ''}${JSON.stringify(grep)}`)
+    found = query.count ? hits : withContext(found, hits, context)
+  }
+  if (head !== undefined) found = found.slice(0, head)
+  if (tail !== undefined) found = tail === 0 ? [] : found.slice(-tail)
+  if (sample !== undefined && found.length > sample) {
+    const step = found.length / sample
+    found = Array.from({ length: sample }, (_, at) => found[Math.floor(at * step)] as Shown)
+    said.push('spread evenly')
+  }
+  return { found, total, what: said.length === 0 ? '' : ` ${said.join(', ')}` }
+}
+
+/** @returns a text if the pattern is no regular expression */
+function patternOf(grep: string, ignoreCase: boolean): RegExp | string {
+  try {
+    return new RegExp(grep, ignoreCase ? 'i' : '')
+  } catch {
+    return grep
+  }
+}
+
+/** Matches with their numbers, as grep writes them: `12:` for a match, `13-` for a line beside one. */
+function withContext(all: readonly Shown[], hits: readonly Shown[], context: number): readonly Shown[] {
+  const first = all[0]?.at ?? 0
+  const matched = new Set(hits.map(({ at }) => at))
+  const wanted = new Set<number>()
+  for (const { at } of hits)
+    for (let near = Math.max(first, at - context); near <= at + context && near - first < all.length; near++)
+      wanted.add(near)
+  return [...wanted]
+    .sort((a, b) => a - b)
+    .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${all[at - first]?.shown ?? ''}` }))
+}
+
+function readRange(range: string): readonly [from: number, to: number] {
+  const [, from, dash, to] = /^\s*(\d+)\s*(-|\.\.|:)?\s*(\d*)\s*$/.exec(range) ?? []
+  if (from === undefined || Number(from) === 0)
+    throw new PegboardError('E_VALIDATION', `Invalid lines "${range.slice(0, 40)}".`, {
+      hint: 'Write 10, 10-20 or 10-.',
+    })
+  return [Number(from), to ? Number(to) : dash === undefined ? Number(from) : Number.POSITIVE_INFINITY]
+}
+
+const formatCount = (count: number, unit: string): string =>
+  `${count.toLocaleString('en')} ${unit}${count === 1 ? '' : 's'}`
+
+/**
+ * @param found the lines that the text was made of; default all
+ * @param what of which they were selected
+ */
+function pageOf(
+  { text, unit }: Lines,
+  found: readonly Shown[] | undefined,
+  what: string,
+  { page = 1 }: ResultQuery,
+  tokens: number,
+): ResultAnswer {
+  if (found?.length === 0) return { note: `None of ${what}.`, text: '' }
+  let [from, to, number] = [0, cutText(text, tokens), 1]
+  while (number < page && to < text.length) [from, to, number] = [to, cutText(text, tokens, to), number + 1]
+  const before = countLines(text, 0, from)
+  const last = before + countLines(text, from, to - 1)
+  const numberOf = (at: number): number => (found ? (found[at]?.at ?? at) : at) + 1
+  const span = last === before ? `${unit} ${numberOf(before)}` : `${unit}s ${numberOf(before)}–${numberOf(last)}`
+  const total = found
+    ? `, ${found.length.toLocaleString('en')} of ${what}`
+    : ` of ${formatCount(countLines(text, 0, text.length) + 1, unit)}`
+  const pages = Math.max(number + 1, Math.round((text.length / to) * number))
+  const rest =
+    to < text.length
+      ? `Page ${number} of about ${pages}; go on with page ${number + 1}.`
+      : number > 1
+        ? `Page ${number}, the last.`
+        : 'All of it.'
+  return { note: `${span}${total}. ${rest}`, text: text.slice(from, to).replace(/\n$/, '') }
+}
+
+function countLines(text: string, from: number, to: number): number {
+  let count = 0
+  for (let at = text.indexOf('\n', from); at !== -1 && at < to; at = text.indexOf('\n', at + 1)) count++
+  return count
+}

@@ -1,0 +1,75 @@
+import SearchableMap from 'minisearch/SearchableMap'
+
+/** A known word that an unknown one may stand for. `closeness` is 0 to 1. */
+export interface Correction {
+  readonly word: string
+  readonly closeness: number
+}
+
+/** Finds known words for a word that no document contains. */
+export interface Corrector {
+  /** The nearest known words, best first. Only words with the same first letter, which is rarely wrong. */
+  nearest(word: string, limit: number): Correction[]
+}
+
+const SHORTEST_PREFIX = 3
+const LONGEST_WORD = 48
+/** Maximum closeness of a guess; MiniSearch's own weights for prefix and fuzzy matches. */
+const CLOSENESS = { prefix: 0.375, fuzzy: 0.45 } as const
+
+/**
+ * A corrector over a vocabulary. Words are indexed by first letter, on the first question for that letter, until
+ * `version` changes.
+ */
+export function createCorrector(vocabulary: {
+  /** Changes when words are added or removed. */
+  version(): number
+  /** The known words with the first letter of `word`. */
+  withInitialOf(word: string): Iterable<string>
+}): Corrector {
+  const trees = new Map<string, SearchableMap<true>>()
+  let version = -1
+
+  function treeFor(word: string): SearchableMap<true> {
+    if (vocabulary.version() !== version) {
+      trees.clear()
+      version = vocabulary.version()
+    }
+    const [initial = ''] = word
+    const known = trees.get(initial)
+    if (known) return known
+    const tree = new SearchableMap<true>()
+    for (const text of vocabulary.withInitialOf(word)) tree.set(text, true)
+    trees.set(initial, tree)
+    return tree
+  }
+
+  return {
+    nearest(word, limit) {
+      if (word.length < SHORTEST_PREFIX || word.length > LONGEST_WORD) return []
+      const tree = treeFor(word)
+      const found = new Map<string, number>()
+      const keep = (text: string, closeness: number): void => {
+        if (text !== word && closeness > (found.get(text) ?? 0)) found.set(text, closeness)
+      }
+      for (const text of tree.atPrefix(word).keys()) {
+        keep(text, CLOSENESS.prefix * (text.length / (text.length + 0.3 * (text.length - word.length))))
+      }
+      const typos = typosIn(word)
+      if (typos) {
+        for (const [text, [, distance]] of tree.fuzzyGet(word, typos))
+          keep(text, CLOSENESS.fuzzy * (text.length / (text.length + distance)))
+      }
+      return [...found]
+        .map(([text, closeness]) => ({ word: text, closeness }))
+        .sort((a, b) => b.closeness - a.closeness || (a.word < b.word ? -1 : 1))
+        .slice(0, limit)
+    },
+  }
+}
+
+/** Maximum number of wrong letters. None in short words, where most guesses would be other words. */
+function typosIn(word: string): number | false {
+  if (word.length < 5) return false
+  return word.length < 9 ? 1 : 2
+}

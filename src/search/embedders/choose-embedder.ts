@@ -1,0 +1,32 @@
+import { join } from 'node:path'
+import type { EmbedderSource } from '../embedder.ts'
+import type { SearchSettings } from '../search-options.ts'
+import { type EncoderFiles, includedEncoder } from './included-encoder.ts'
+import { openaiEmbedder } from './openai-embedder.ts'
+import { transformersEmbedder } from './transformers-embedder.ts'
+
+export interface EmbedderPlaces {
+  /** Folder for downloads. */
+  readonly cacheDir: string
+  /** Folder of the configuration file; relative model folders start here. */
+  readonly baseDir: string
+  /** The included encoder; without it `embedded` is the embedding table alone. */
+  readonly encoder?: EncoderFiles
+}
+
+/**
+ * The embedder that `search.embedder` names; undefined if none is configured.
+ * @throws PegboardError E_CONFIG_INVALID when a required option is missing
+ */
+export function embedderFor(settings: SearchSettings, places: EmbedderPlaces): EmbedderSource | undefined {
+  const { embedder, embedderOptions } = settings
+  if (embedder === 'embedded') return places.encoder && includedEncoder(places.encoder)
+  const kind = embedder.slice(0, embedder.indexOf(':'))
+  const what = embedder.slice(kind.length + 1).trim()
+  if (kind === 'openai') return openaiEmbedder(what, embedderOptions)
+  if (kind !== 'transformers') return undefined
+  return transformersEmbedder(what, embedderOptions, {
+    baseDir: places.baseDir,
+    cacheDir: embedderOptions.cacheDir ?? join(places.cacheDir, 'models'),
+  })
+}

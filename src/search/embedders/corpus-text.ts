@@ -1,0 +1,71 @@
+import type { SearchSource } from '../search-document.ts'
+
+/** The parts of a tool that its embedded text is made of, with its module's own synonyms if it has some. */
+export type CorpusSource = SearchSource & {
+  /** Groups of words that mean the same in this module. */
+  readonly synonyms?: readonly (readonly string[])[] | undefined
+  readonly moduleDescription?: string | undefined
+}
+
+/** In characters. Models read a few hundred words at most, so a long description must not displace the rest. */
+const CAPS = { name: 200, module: 160, description: 800, words: 240, parameters: 300 } as const
+const DEPTH_CAP = 3
+
+/**
+ * The text of a tool for an embedding model: dotted name, title, description, aliases, tags, parameter names, side
+ * effects, and the module's synonym groups that contain one of these words. One sentence each, the most telling
+ * first.
+ */
+export function corpusText(source: CorpusSource): string {
+  const { id, name, title, description, aliases, tags, sideEffects, inputJson, module, moduleDescription } = source
+  const said = spaced([wordsOf(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
+  const related = (source.synonyms ?? []).filter((group) => group.some((word) => said.includes(spaced(word))))
+  const others = [...new Set(related.flat())].filter((word) => !said.includes(spaced(word)))
+  const parameters = new Set<string>()
+  collectNames(inputJson, 0, parameters)
+  return [
+    cut(`${id || name} (${wordsOf(id || name)})`, CAPS.name),
+    title && wordsOf(title).toLowerCase() !== wordsOf(name).toLowerCase() ? cut(title, CAPS.name) : '',
+    cut(description, CAPS.description),
+    labelled('Also', aliases, CAPS.words),
+    labelled('Like', others, CAPS.words),
+    labelled('About', tags, CAPS.words),
+    labelled('Takes', [...parameters].map(wordsOf), CAPS.parameters),
+    labelled('Effects', sideEffects.map(wordsOf), CAPS.words),
+    moduleDescription ? cut(`${wordsOf(module)}: ${moduleDescription}`, CAPS.module) : '',
+  ]
+    .filter(Boolean)
+    .map((part) => (/[.!?。！？]$/.test(part) ? part : `${part}.`))
+    .join(' ')
+}
+
+/** `github__listIssues` as separate words, which is what models know: `github list Issues`. */
+function wordsOf(name: string): string {
+  return name
+    .replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
+    .replace(/[_.:/-]+/g, ' ')
+    .trim()
+}
+
+const labelled = (label: string, words: readonly string[], cap: number): string =>
+  words.length > 0 ? `${label}: ${cut(words.join(', '), cap)}` : ''
+
+function cut(text: string, cap: number): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  // Never cuts a surrogate pair in half.
+  return line.length > cap ? line.slice(0, cap).replace(/[\uD800-\uDBFF]$/, '') : line
+}
+
+/** The words between single spaces, so that only whole words are found. */
+const spaced = (text: string): string => ` ${(text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(' ')} `
+
+function collectNames(schema: unknown, depth: number, names: Set<string>): void {
+  if (depth > DEPTH_CAP || names.size > 60 || typeof schema !== 'object' || schema === null) return
+  const { properties, items } = schema as { properties?: unknown; items?: unknown }
+  if (typeof properties === 'object' && properties !== null)
+    for (const [name, property] of Object.entries(properties)) {
+      names.add(name)
+      collectNames(property, depth + 1, names)
+    }
+  collectNames(items, depth + 1, names)
+}

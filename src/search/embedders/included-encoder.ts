@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import type { Atlas } from '../atlas.ts'
+import type { Embedder, EmbedderSource } from '../embedder.ts'
+import { toolTextOf } from '../encoder/encoder-text.ts'
+import type { EncoderAnswer, EncoderOrder, EncoderRequest } from '../encoder/encoder-thread.ts'
+import type { FusionWeights } from '../fuse-rankings.ts'
+
+/** Files of the included encoder. */
+export interface EncoderFiles {
+  /** The compiled program of its thread. */
+  readonly thread: string
+  readonly model: string
+  /** Has the vectors of known tools. */
+  readonly atlas?: () => Atlas | undefined
+}
+
+interface Waiting {
+  resolve(vectors: Float32Array): void
+  reject(error: Error): void
+}
+
+/** The included encoder, in a thread, because a tool takes several milliseconds. */
+export function includedEncoder({ thread, model, atlas }: EncoderFiles): EmbedderSource {
+  return {
+    label: 'embedded',
+    vectorOf: (source, id) => atlas?.()?.vectorOf(source, id),
+    textOf: (source) => JSON.stringify(toolTextOf(source)),
+    async load(signal) {
+      const worker = new Worker(thread, { workerData: { model } satisfies EncoderOrder, env: {}, execArgv: [] })
+      worker.unref()
+      const waiting = new Map<number, Waiting>()
+      let lastId = 0
+      let gone: Error | undefined
+      const end = (error: Error): void => {
+        gone ??= error
+        for (const { reject } of waiting.values()) reject(gone)
+        waiting.clear()
+      }
+      worker.on('error', end)
+      worker.on('exit', () => end(new Error('the thread of the search encoder ended')))
+      const [ready] = (await once(worker, 'message', { signal }).catch((error: unknown) => {
+        void worker.terminate()
+        throw error
+      })) as [{ readonly id: string; readonly dims: number; readonly fusion?: FusionWeights }]
+      worker.on('message', ({ id, vectors }: EncoderAnswer) => {
+        waiting.get(id)?.resolve(vectors)
+        waiting.delete(id)
+        if (waiting.size === 0) worker.unref()
+      })
+      return {
+        ...ready,
+        async embed(texts, kind) {
+          if (gone) throw gone
+          const id = ++lastId
+          const vectors = await new Promise<Float32Array>((resolve, reject) => {
+            waiting.set(id, { resolve, reject })
+            // The process stays alive while a request waits.
+            worker.ref()
+            worker.postMessage({ id, kind, texts } satisfies EncoderRequest)
+          })
+          return texts.map((_, at) => vectors.subarray(at * ready.dims, (at + 1) * ready.dims))
+        },
+        async close() {
+          end(new Error('the search encoder was closed'))
+          await worker.terminate()
+        },
+      } satisfies Embedder
+    },
+  }
+}

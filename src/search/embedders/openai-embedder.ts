@@ -1,0 +1,188 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
+import { isRecord } from '../../core/is-record.ts'
+import { postJson } from '../../core/post-json.ts'
+import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
+import type { EmbedderSettings } from '../search-options.ts'
+
+const BATCH_SIZE = 64
+const ATTEMPTS = 4
+const LONGEST_WAIT_MS = 60_000
+const MAX_ANSWER = 64 * 1024 * 1024
+const MAX_QUOTED = 300
+
+/** The error of a response; `wait` if the same request may succeed later. */
+interface Refusal {
+  readonly error: Error
+  readonly wait: number | undefined
+}
+
+/**
+ * An embedder for servers with OpenAI's `POST /v1/embeddings` (Ollama, llama.cpp, vLLM, LM Studio and others). A
+ * batch that fails with 429, 5xx or a broken connection is sent again up to three times, after the server's
+ * Retry-After or 0.5, 1 and 2 s. A query is sent once, because a caller waits for it. Redirects are not followed.
+ * @param address base URL (`http://127.0.0.1:11434/v1`) or full URL; `/v1/embeddings` is appended to a bare host
+ * @throws PegboardError E_CONFIG_INVALID if the address cannot be used or no model is named
+ */
+export function openaiEmbedder(
+  address: string,
+  settings: EmbedderSettings,
+  { firstWaitMs = 500 }: { readonly firstWaitMs?: number } = {},
+): EmbedderSource {
+  const url = endpointOf(address)
+  const { model, apiKey } = settings
+  if (model === undefined)
+    throw new PegboardError('E_CONFIG_INVALID', 'search.embedder "openai:…" needs search.embedderOptions.model.')
+  const label = `openai:${url.host}`
+  const size = settings.batchSize ?? BATCH_SIZE
+  const quote = (text: string): string => {
+    const safe = apiKey === undefined ? text : text.replaceAll(apiKey, '<key>')
+    return safe.length > MAX_QUOTED ? `${safe.slice(0, MAX_QUOTED)}…` : safe
+  }
+
+  return {
+    label,
+    async load(signal) {
+      // The default export, because bundlers leave the named exports of a CommonJS package undefined.
+      const { Agent, fetch } = (await import('undici')).default
+      const agent = new Agent({ keepAliveTimeout: 30_000, connect: { timeout: 10_000 } })
+
+      async function post(texts: readonly string[], outer: AbortSignal): Promise<Float32Array[] | Refusal> {
+        try {
+          const { status, text, retryAfter } = await postJson({
+            url,
+            body: { model, input: texts, ...(settings.dims === undefined ? {} : { dimensions: settings.dims }) },
+            apiKey,
+            timeoutMs: settings.requestTimeoutMs,
+            signal: outer,
+            maxBytes: MAX_ANSWER,
+            redirect: 'manual',
+            fetch: (to, init) => fetch(to, { ...init, dispatcher: agent }),
+          })
+          if (status === 200) return vectorsOf(text, texts.length, label)
+          return refusalOf(status, quote(errorOf(text)), retryAfter, url)
+        } catch (error) {
+          outer.throwIfAborted()
+          const late = isPegboardError(error) && error.code === 'E_TIMEOUT'
+          if (isPegboardError(error) && !late) throw error
+          const what = late ? `did not answer within ${settings.requestTimeoutMs} ms` : quote(messageOf(error))
+          return { error: new Error(`${label}: ${what}`, { cause: error }), wait: 0 }
+        }
+      }
+
+      async function postAgain(
+        texts: readonly string[],
+        attempts: number,
+        outer: AbortSignal,
+      ): Promise<Float32Array[]> {
+        for (let attempt = 1; ; attempt++) {
+          const answer = await post(texts, outer)
+          if (Array.isArray(answer)) return answer
+          const { error, wait } = answer
+          if (wait === undefined || wait > LONGEST_WAIT_MS || attempt >= attempts) throw error
+          await sleep(wait || firstWaitMs * 2 ** (attempt - 1), undefined, { signal: outer })
+        }
+      }
+
+      try {
+        const [probe] = await postAgain(['tool'], ATTEMPTS, signal)
+        const dims = probe!.length
+        checkDims(`${label} (${model})`, dims, settings.dims)
+        return {
+          id: JSON.stringify(['openai', url.href, model, dims, settings.documentPrefix]),
+          dims,
+          async embed(texts, kind, outer) {
+            const query = kind === 'query'
+            const prefix = query ? settings.queryPrefix : settings.documentPrefix
+            const vectors: Float32Array[] = []
+            for (const batch of batchesOf(texts, size))
+              vectors.push(
+                ...(await postAgain(
+                  batch.map((text) => prefix + text),
+                  query ? 1 : ATTEMPTS,
+                  outer,
+                )),
+              )
+            return vectors
+          },
+          close: () => agent.destroy(),
+        } satisfies Embedder
+      } catch (error) {
+        await agent.destroy()
+        throw error
+      }
+    },
+  }
+}
+
+function endpointOf(address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  if (!url || !['http:', 'https:'].includes(url.protocol))
+    throw new PegboardError('E_CONFIG_INVALID', 'search.embedder: the text after "openai:" is not an http address.')
+  if (url.username || url.password)
+    throw new PegboardError('E_CONFIG_INVALID', 'search.embedder: the address holds a password.', {
+      hint: 'Put the key into search.embedderOptions.apiKey, as "${NAME}".',
+    })
+  const path = url.pathname.replace(/\/+$/, '')
+  url.pathname = path === '' ? '/v1/embeddings' : path.endsWith('/embeddings') ? path : `${path}/embeddings`
+  return url
+}
+
+/** The server's error message, from `{error: {message}}`, `{error}`, `{message}` or plain text. */
+function errorOf(body: string): string {
+  const answer = parse(body)
+  if (!isRecord(answer)) return body.trim().replaceAll(/\s+/g, ' ')
+  const { error = answer } = answer
+  const message = isRecord(error) ? (error['message'] ?? error['detail']) : error
+  return typeof message === 'string' ? message : JSON.stringify(message ?? answer)
+}
+
+function refusalOf(status: number, said: string, retryAfter: string | undefined, url: URL): Refusal {
+  const answer = `${url.host} answered ${status}${said ? `: ${said}` : ''}`
+  const mend = (what: string): Refusal => ({
+    error: new PegboardError('E_CONFIG_INVALID', `${what} ${answer}`),
+    wait: undefined,
+  })
+  if (status === 401 || status === 403) return mend('search.embedderOptions.apiKey is missing or was refused.')
+  if (status === 404)
+    return mend(`search.embedder: nothing at ${url.pathname}, or no such search.embedderOptions.model.`)
+  if (status === 413) return mend('search.embedderOptions.batchSize is too large for the server.')
+  if (status === 429 || status >= 500) return { error: new Error(answer), wait: waitOf(retryAfter) }
+  if (status >= 300 && status < 400) return mend('search.embedder: the address redirects, which is not followed.')
+  return mend('search.embedder: the server refuses the request; see search.embedderOptions.model and dims.')
+}
+
+/** Milliseconds from a Retry-After header in seconds or as a date; 0 if it cannot be parsed. */
+function waitOf(text: string | undefined): number {
+  if (!text) return 0
+  const ms = /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) * 1000 : Date.parse(text) - Date.now()
+  return Number.isFinite(ms) ? Math.max(0, ms) : 0
+}
+
+/** @throws PegboardError E_UPSTREAM_PROTOCOL if there is not exactly one vector per text, all of the same length */
+function vectorsOf(body: string, count: number, label: string): Float32Array[] {
+  const wrong = (what: string): PegboardError =>
+    new PegboardError('E_UPSTREAM_PROTOCOL', `${label} does not answer in the format of /v1/embeddings: ${what}.`)
+  const answer = parse(body)
+  const data = isRecord(answer) ? answer['data'] : undefined
+  if (!Array.isArray(data)) throw wrong('no "data"')
+  if (data.length !== count) throw wrong(`${data.length} vectors for ${count} texts`)
+  const vectors = new Array<Float32Array | undefined>(count).fill(undefined)
+  data.forEach((item: unknown, position) => {
+    const { index = position, embedding } = isRecord(item) ? item : {}
+    if (!Array.isArray(embedding) || embedding.length === 0) throw wrong('a vector is not a list of numbers')
+    if (typeof index !== 'number' || !(index in vectors) || vectors[index]) throw wrong('two vectors with one index')
+    vectors[index] = Float32Array.from(embedding as number[])
+  })
+  const [first] = vectors
+  if (vectors.some((vector) => vector!.length !== first!.length)) throw wrong('vectors of several lengths')
+  return vectors as Float32Array[]
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

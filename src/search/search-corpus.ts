@@ -1,0 +1,329 @@
+import { messageOf } from '../core/errors.ts'
+import { type Log, silentLog } from '../core/log.ts'
+import type { Atlas } from './atlas.ts'
+import type { EmbeddingTable } from './embedding-table.ts'
+import { createLexicalIndex, type LexicalIndex, loadLexicalIndex } from './lexical-index.ts'
+import { packSections, unpackSections } from './packed-sections.ts'
+import { documentOf, type SearchDocument, type SearchSource } from './search-document.ts'
+import type { SemanticDocument } from './semantic-lane.ts'
+import type { BytesStore } from './tool-search.ts'
+import { createVectorIndex, loadVectorIndex, type VectorIndex } from './vector-index.ts'
+import { hashOf } from './word-pieces.ts'
+
+/** `none`: no model configured. `loading`: some tools have no vector yet. */
+export type ModelState = 'none' | 'loading' | 'ready' | 'unavailable'
+
+export interface CorpusOptions {
+  readonly log?: Log
+  readonly store?: BytesStore
+  readonly table?: () => EmbeddingTable | undefined
+  readonly atlas?: () => Atlas | undefined
+  /** Called with the tool of each slot after its words are indexed. */
+  readonly onIndexed?: (documents: readonly SemanticDocument[]) => void
+}
+
+/** All tools in slots, with their keyword index and vectors. A tool is indexed again only when its own text changes. */
+export interface Corpus {
+  readonly lexical: LexicalIndex
+  /** Empty until the table is loaded. */
+  readonly vectors: VectorIndex
+  /** The embedded model once every tool has its vector. Until then only keywords are searched. */
+  table(): EmbeddingTable | undefined
+  readonly model: ModelState
+  idOf(slot: number): string
+  /** True if the tool is in the atlas. */
+  isKnown(slot: number): boolean
+  /** True if there is an index to answer from, even if it is slightly out of date. */
+  usable(): boolean
+  /** True if it contains the words of all current tools. */
+  current(): boolean
+  /**
+   * Follows a catalog, one tool per step: first the words of all tools, then the vectors. May be abandoned for a
+   * newer catalog. A source that is the same object as before, or has the same stamp, is not read again.
+   */
+  follow(sources: readonly SearchSource[]): Generator<void>
+  /** Saves the index if it has changed and is complete. @returns whether it was saved */
+  save(): boolean
+}
+
+/** Increased when a tool's text or the file layout changes. */
+const VERSION = 3
+const NAME = 'search-index'
+/** "PGSI" on little-endian machines. */
+const MAGIC = 0x49534750
+const FORMAT = 1
+const SIZES_BYTES = 3 * Uint32Array.BYTES_PER_ELEMENT
+/** With fewer tools, building the index is as fast as reading it. */
+const WORTH_KEEPING = 200
+
+interface KeptMeta {
+  readonly version: number
+  readonly models: string
+  /** Per slot; empty for a free slot. */
+  readonly ids: string[]
+  /** Slots of tools in the atlas. */
+  readonly known: readonly number[]
+}
+
+export function createCorpus({
+  log = silentLog,
+  store,
+  table: openTable,
+  atlas: openAtlas,
+  onIndexed,
+}: CorpusOptions): Corpus {
+  // Created on first use, because a client waits for its list until this constructor returns.
+  let words: LexicalIndex | undefined
+  let meanings: VectorIndex | undefined
+  let table: EmbeddingTable | undefined
+  let atlas: Atlas | undefined
+  let opened = false
+  let broken = false
+  let started = false
+  /** Per slot; an empty id marks a free slot. */
+  let ids: string[] = []
+  let hashes: number[] = []
+  /** The source of each slot's last indexing in this run. */
+  const seen: (SearchSource | undefined)[] = []
+  let slots = new Map<string, number>()
+  /** Slots of tools in the atlas. */
+  let known = new Set<number>()
+  const free: number[] = []
+  let wordsReady = false
+  let wordsBehind = false
+  let vectorsReady = false
+  let dirty = false
+  /** True while a catalog is being followed. */
+  let behind = false
+
+  function open(): void {
+    if (opened) return
+    opened = true
+    try {
+      table = openTable?.()
+    } catch (error) {
+      broken = true
+      log.warn('the search model is unavailable; search uses keywords only', { reason: messageOf(error) })
+    }
+    try {
+      atlas = openAtlas?.()
+    } catch (error) {
+      log.warn('the atlas of known tools cannot be read', { reason: messageOf(error) })
+    }
+    meanings = createVectorIndex(table?.dims ?? 16)
+  }
+
+  /** What a saved index depends on besides the tools. */
+  const models = (): string => [table?.id, atlas?.id].join(' ')
+
+  function lexical(): LexicalIndex {
+    words ??= createLexicalIndex()
+    return words
+  }
+
+  function vectors(): VectorIndex {
+    meanings ??= createVectorIndex(16)
+    return meanings
+  }
+
+  /** Loads the saved index, if its version and model match. */
+  function load(): void {
+    open()
+    started = true
+    try {
+      const kept = readKept(store?.get(NAME), table, models())
+      if (!kept) return
+      words = kept.lexical
+      meanings = kept.vectors
+      ids = kept.ids
+      hashes = kept.hashes
+      slots = kept.slots
+      known = new Set(kept.known)
+      ids.forEach((id, slot) => {
+        if (!id) free.push(slot)
+      })
+      wordsReady = true
+      vectorsReady = table !== undefined && vectors().size === slots.size
+    } catch (error) {
+      log.warn('the stored search index cannot be used; Pegboard builds a new one', { reason: messageOf(error) })
+    }
+  }
+
+  function release(id: string, slot: number): void {
+    slots.delete(id)
+    ids[slot] = ''
+    hashes[slot] = 0
+    seen[slot] = undefined
+    known.delete(slot)
+    free.push(slot)
+    lexical().clear(slot)
+    vectors().clear(slot)
+    dirty = true
+  }
+
+  function follow(sources: readonly SearchSource[]): Generator<void> {
+    wordsBehind = true
+    return steps(sources)
+  }
+
+  function* steps(sources: readonly SearchSource[]): Generator<void> {
+    if (!started) {
+      load()
+      yield
+    }
+    behind = true
+    const present = new Set<string>()
+    for (const { id } of sources) present.add(id)
+    let removed = 0
+    for (const [id, slot] of slots)
+      if (!present.has(id)) {
+        release(id, slot)
+        removed++
+      }
+    const bare: { readonly slot: number; readonly source: SearchSource; readonly document?: SearchDocument }[] = []
+    let indexed = 0
+    for (const source of sources) {
+      const given = slots.get(source.id)
+      if (given !== undefined && (seen[given] === source || hashes[given] === source.stamp)) {
+        if (table && !vectors().has(given)) bare.push({ slot: given, source })
+        continue
+      }
+      const document = read(source)
+      const hash = source.stamp ?? contentHash(document)
+      const slot = given ?? free.pop() ?? ids.length
+      if (given === undefined || hashes[slot] !== hash) {
+        lexical().set(slot, document)
+        vectors().clear(slot)
+        if (document.fields.some(({ name }) => name === 'requests')) known.add(slot)
+        else known.delete(slot)
+        ids[slot] = source.id
+        hashes[slot] = hash
+        slots.set(source.id, slot)
+        dirty = true
+        indexed++
+      }
+      if (source.stamp === undefined) seen[slot] = source
+      if (table && !vectors().has(slot)) bare.push({ slot, source, document })
+      yield
+    }
+    wordsReady = true
+    wordsBehind = false
+    onIndexed?.(sources.map(semanticDocument))
+    if (table)
+      for (const { slot, source, document } of bare) {
+        vectors().set(slot, table.document(document ?? read(source)))
+        dirty = true
+        yield
+      }
+    vectorsReady = table !== undefined
+    behind = false
+    log.debug('updated the search index', { tools: slots.size, indexed, removed, embedded: bare.length })
+  }
+
+  /** A definition that cannot be read costs the tool its parameters, not its place in the index. */
+  function read(source: SearchSource): SearchDocument {
+    try {
+      return documentOf(source, atlas?.requestsOf(source))
+    } catch (error) {
+      log.warn('parameters of a tool cannot be searched', { tool: source.id, reason: messageOf(error) })
+      return documentOf(Object.create(source, { inputJson: { value: {} } }) as SearchSource)
+    }
+  }
+
+  function semanticDocument(source: SearchSource): SemanticDocument {
+    const slot = slots.get(source.id) as number
+    return { slot, id: source.id, hash: (hashes[slot] as number).toString(36), source }
+  }
+
+  return {
+    get lexical() {
+      return lexical()
+    },
+    get vectors() {
+      return vectors()
+    },
+    table: () => (vectorsReady ? table : undefined),
+    get model() {
+      if (!openTable) return 'none'
+      return broken ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
+    },
+    idOf: (slot) => ids[slot] ?? '',
+    isKnown: (slot) => known.has(slot),
+    usable: () => wordsReady,
+    current: () => !wordsBehind,
+    follow,
+    save() {
+      if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false
+      dirty = false
+      const meta: KeptMeta = { version: VERSION, models: models(), ids, known: [...known] }
+      const head = packSections(MAGIC, FORMAT, [
+        Buffer.from(JSON.stringify(meta)),
+        new Uint8Array(Float64Array.from(hashes).buffer),
+      ])
+      const parts = [head, lexical().save(), vectors().save()]
+      const sizes = Uint32Array.from(parts, ({ length }) => length)
+      store.set(NAME, Buffer.concat([new Uint8Array(sizes.buffer), ...parts]))
+      return true
+    },
+  }
+}
+
+interface Kept {
+  readonly ids: string[]
+  readonly known: readonly number[]
+  readonly hashes: number[]
+  readonly slots: Map<string, number>
+  readonly lexical: LexicalIndex
+  readonly vectors: VectorIndex
+}
+
+/**
+ * Undefined if there is none, or none of this version and model. Each part has its own checksum.
+ * @throws Error for damaged bytes
+ */
+function readKept(given: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string): Kept | undefined {
+  if (!given) return undefined
+  // A plain array aligned to four bytes; `slice` of a Buffer would not copy.
+  const whole = new Uint8Array(given.buffer, given.byteOffset, given.length)
+  const bytes = whole.byteOffset % 4 === 0 ? whole : whole.slice()
+  if (bytes.length < SIZES_BYTES) throw new Error('cut short')
+  const sizes = [...new Uint32Array(bytes.buffer, bytes.byteOffset, SIZES_BYTES / 4)]
+  if (sizes.reduce((sum, size) => sum + size, SIZES_BYTES) !== bytes.length) throw new Error('cut short')
+  const [headBytes = 0, wordBytes = 0] = sizes
+  const head = bytes.subarray(SIZES_BYTES, SIZES_BYTES + headBytes)
+  const words = bytes.subarray(SIZES_BYTES + headBytes, SIZES_BYTES + headBytes + wordBytes)
+  const rows = bytes.subarray(SIZES_BYTES + headBytes + wordBytes)
+  const [json, numbers] = unpackSections(MAGIC, FORMAT, head, 2) as [Uint8Array, Uint8Array]
+  const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as KeptMeta
+  if (meta.version !== VERSION || meta.models !== models) return undefined
+  const { ids, known } = meta
+  const kept = new Float64Array(numbers.slice().buffer)
+  const hashes: number[] = []
+  for (let slot = 0; slot < kept.length; slot++) hashes.push(kept[slot] as number)
+  const slots = new Map<string, number>()
+  let used = 0
+  for (let slot = 0; slot < ids.length; slot++) {
+    const id = ids[slot]
+    if (!id) continue
+    used++
+    slots.set(id, slot)
+  }
+  // A copy, because the index keeps using it and would keep the whole file in memory.
+  const lexical = loadLexicalIndex(words.slice())
+  const vectors = loadVectorIndex(rows)
+  if (slots.size !== used || lexical.size !== used || hashes.length !== ids.length)
+    throw new Error('its parts do not belong together')
+  if (table && vectors.dims !== table.dims) throw new Error(`its vectors have ${vectors.dims} dimensions`)
+  return { ids, known, hashes, slots, lexical, vectors }
+}
+
+/** A 53-bit hash of the text that a document's index entry depends on. */
+function contentHash({ fields, names, synonyms }: SearchDocument): number {
+  let low = hashOf(names.join('\n'))
+  let high = hashOf(JSON.stringify(synonyms ?? ''))
+  for (const { name, text } of fields) {
+    low = Math.imul(low ^ hashOf(text), 0x01000193)
+    high = (Math.imul(high, 31) + hashOf(`${text.length}${name}${text.slice(-64)}`) + low) >>> 0
+  }
+  return (high & 0x1fffff) * 0x100000000 + (low >>> 0)
+}

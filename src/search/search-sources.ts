@@ -1,0 +1,77 @@
+import type { Snapshot } from '../catalog/catalog.ts'
+import type { Owner } from '../catalog/owner.ts'
+import type { Tool } from '../core/tool.ts'
+import type { SearchSource } from './search-document.ts'
+import { hashOf } from './word-pieces.ts'
+
+/** All tools of a catalog as search sources. */
+export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
+  const stamps = new Map<string, number>()
+  const stampOf = (module: string, owner: Owner | undefined): number => {
+    const known = stamps.get(module)
+    if (known !== undefined) return known
+    const made = hashOf(JSON.stringify([module, owner?.about, owner?.synonyms]))
+    stamps.set(module, made)
+    return made
+  }
+  return tools.map((tool) => {
+    const owner = owners.get(tool.module)
+    if (tool.stamp === undefined) return getCachedSource(tool, owner)
+    // A sum of 48 bits is exact in a double.
+    const stamp = tool.stamp + (hashOf(tool.name) ^ stampOf(tool.module, owner)) * 0x10000
+    return Object.assign(Object.create(through), { id: tool.id, stamp, tool, owner })
+  })
+}
+
+/** Cached per tool and owner description, so that search does not read the same source twice. */
+const sources = new WeakMap<Tool, { readonly owner: Owner | undefined; readonly source: SearchSource }>()
+
+function getCachedSource(tool: Tool, owner: Owner | undefined): SearchSource {
+  const known = sources.get(tool)
+  if (known && known.owner?.about === owner?.about && known.owner?.synonyms === owner?.synonyms) return known.source
+  const source: SearchSource = Object.assign(Object.create(through), { id: tool.id, tool, owner })
+  sources.set(tool, { owner, source })
+  return source
+}
+
+interface Behind {
+  readonly tool: Tool
+  readonly owner: Owner | undefined
+}
+
+// Getters instead of copies: a definition may still be unparsed bytes, and search reads it once.
+const through: Omit<SearchSource, 'id' | 'stamp'> & ThisType<Behind> = {
+  get name() {
+    return this.tool.name
+  },
+  get module() {
+    return this.tool.module
+  },
+  get title() {
+    return this.tool.title
+  },
+  get description() {
+    return this.tool.description
+  },
+  get aliases() {
+    return this.tool.aliases
+  },
+  get tags() {
+    return this.tool.tags
+  },
+  get sideEffects() {
+    return this.tool.sideEffects
+  },
+  get inputJson() {
+    return this.tool.input.json as Record<string, unknown>
+  },
+  get origin() {
+    return this.tool.origin
+  },
+  get moduleDescription() {
+    return this.owner?.about
+  },
+  get synonyms() {
+    return this.owner?.synonyms
+  },
+}

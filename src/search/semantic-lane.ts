@@ -1,0 +1,418 @@
+import { setImmediate } from 'node:timers/promises'
+import { type Clock, systemClock } from '../core/clock.ts'
+import { isPegboardError, joinSentences, messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { batchesOf, type Embedder, type EmbedderSource, type LoadProgress } from './embedder.ts'
+import { corpusText } from './embedders/corpus-text.ts'
+import { hashOfText, type KeptVectors, keptName, keptVectors, type VectorStore } from './embedders/kept-vectors.ts'
+import type { FusionWeights } from './fuse-rankings.ts'
+import type { SearchSource } from './search-document.ts'
+import { unitVector } from './unit-vector.ts'
+import { createVectorIndex, type VectorIndex } from './vector-index.ts'
+
+/** A tool as the lane needs it. */
+export interface SemanticDocument {
+  readonly slot: number
+  /** Id of the tool in this slot. */
+  readonly id: string
+  /** Changes when the text of `source` changes. */
+  readonly hash: string
+  /** Read only if there is no vector for this hash. */
+  readonly source: SearchSource
+}
+
+/** `unavailable` can become `ready` again, unless only the operator can fix the cause. */
+export type SemanticState = 'loading' | 'ready' | 'unavailable'
+
+export interface SemanticStatus {
+  readonly state: SemanticState
+  /** As written in the configuration. */
+  readonly embedder: string
+  /** Why it is unavailable, for the operator. */
+  readonly reason?: string
+  readonly dims?: number
+  /** Number of tools, and number of tools with a vector. */
+  readonly documents: number
+  readonly indexed: number
+}
+
+/**
+ * The search lane of an optional model. All work happens in the background; no method throws or delays an answer for
+ * long.
+ */
+export interface SemanticLane {
+  readonly status: SemanticStatus
+  /** Vectors by slot; undefined unless ready. Slots of recently added tools may still be empty. */
+  readonly index: VectorIndex | undefined
+  /** See `Embedder.fusion`; undefined until the model is loaded. */
+  readonly fusion: FusionWeights | undefined
+  /**
+   * Sets the current tools. Reassigned slots are emptied at once; vectors follow in the background. The latest call
+   * wins.
+   */
+  sync(documents: readonly SemanticDocument[]): void
+  /** Resolves when the current work is finished or abandoned. */
+  settled(): Promise<void>
+  /** The vector of a query; undefined if the lane is not ready, fails or misses the deadline. */
+  embedQuery(query: string): Promise<Float32Array | undefined>
+  close(): Promise<void>
+}
+
+export interface SemanticOptions {
+  readonly source: EmbedderSource
+  /** `search.embedderOptions.queryTimeoutMs`. */
+  readonly queryTimeoutMs: number
+  readonly log: Log
+  readonly store?: VectorStore
+  readonly clock?: Clock
+  readonly onProgress?: (progress: LoadProgress) => void
+  /** Called when the state changes. */
+  readonly onChange?: (status: SemanticStatus) => void
+}
+
+/** Part of each hash: if the text is built differently, the vectors differ too. */
+const CORPUS_VERSION = '1'
+const STEP = 128
+const FIRST_SAVE = 2_048
+const SLICE_MS = 4
+const QUERY_CHARACTERS = 2_048
+const QUERIES_KEPT = 256
+const QUERIES_AT_ONCE = 8
+const MISSES_BEFORE_PAUSE = 3
+const FIRST_RETRY_MS = 30_000
+const LAST_RETRY_MS = 600_000
+const PROGRESS_LOG_MS = 5_000
+
+/** The vectors of one embedder, with the tool of each slot. */
+interface Served {
+  readonly embedderId: string
+  readonly index: VectorIndex
+  readonly owners: Map<number, { readonly id: string; readonly hash: string }>
+}
+
+export function createSemanticLane(options: SemanticOptions): SemanticLane {
+  const { source, log, store, queryTimeoutMs } = options
+  const { textOf = corpusText } = source
+  const clock = options.clock ?? systemClock
+  const stopped = new AbortController()
+  const queries = new Map<string, Float32Array>()
+  const asking = new Map<string, Promise<Float32Array>>()
+
+  let state: SemanticState = 'loading'
+  let reason: string | undefined
+  let embedder: Embedder | undefined
+  let served: Served | undefined
+  let documents: readonly SemanticDocument[] = []
+  let stale = false
+  let running: Promise<void> | undefined
+  let cancelRetry: (() => void) | undefined
+  let hopeless = false
+  let warned = false
+  let failures = 0
+  let misses = 0
+
+  const statusNow = (): SemanticStatus => ({
+    state,
+    embedder: source.label,
+    ...(reason === undefined ? {} : { reason }),
+    ...(served === undefined ? {} : { dims: served.index.dims }),
+    documents: documents.length,
+    indexed: served?.index.size ?? 0,
+  })
+
+  function become(next: SemanticState, why?: string): void {
+    const changed = next !== state
+    state = next
+    reason = why
+    if (changed) options.onChange?.(statusNow())
+  }
+
+  function start(): void {
+    if (running || cancelRetry || hopeless || stopped.signal.aborted) return
+    running = run().finally(() => {
+      running = undefined
+      if (stale) start()
+    })
+  }
+
+  async function run(): Promise<void> {
+    // Several triggers within one turn of the event loop cause one run.
+    await setImmediate()
+    try {
+      while (stale && !stopped.signal.aborted) {
+        stale = false
+        await follow(documents)
+      }
+    } catch (error) {
+      await giveUp(error)
+    }
+  }
+
+  /** Updates the vectors to `wanted`; returns early if there is a newer list. */
+  async function follow(wanted: readonly SemanticDocument[]): Promise<void> {
+    embedder ??= await load()
+    if (served?.embedderId !== embedder.id) served = emptyIndex(embedder)
+    const { index, owners } = served
+    const todo = wanted.filter(({ slot, hash }) => owners.get(slot)?.hash !== hash)
+    if (todo.length > 0) {
+      const kept = await readKept(embedder)
+      const keys = new Map<SemanticDocument, string>()
+      const { id: embedderId } = embedder
+      await inSlices(todo, (document) => {
+        const { slot, id, hash } = document
+        const known = source.vectorOf?.(document.source, embedderId)
+        if (!known) return keys.set(document, keyOf(document))
+        index.set(slot, unitVector(known))
+        owners.set(slot, { id, hash })
+      })
+      await embedMissing(embedder, kept, keys)
+      await inSlices([...keys], ([{ slot, id, hash }, key]) => {
+        index.set(slot, kept.get(key)!)
+        owners.set(slot, { id, hash })
+      })
+    }
+    if (stale) return
+    if (index.size !== wanted.length) throw new Error(`${index.size} vectors for ${wanted.length} tools`)
+    if (state !== 'ready') log.info('the search model is ready', { embedder: source.label, tools: index.size })
+    become('ready')
+  }
+
+  async function load(): Promise<Embedder> {
+    let lastLine = Number.NEGATIVE_INFINITY
+    const loaded = await source.load(stopped.signal, (progress) => {
+      options.onProgress?.(progress)
+      if (clock.now() - lastLine < PROGRESS_LOG_MS) return
+      lastLine = clock.now()
+      log.info('loading the search model', { embedder: source.label, ...progress })
+    })
+    if (!stopped.signal.aborted) return loaded
+    await loaded.close()
+    throw new Error('closed')
+  }
+
+  /** Yields every few milliseconds; stops early if there is a newer list. */
+  async function inSlices<T>(items: readonly T[], work: (item: T) => unknown): Promise<void> {
+    let started = performance.now()
+    for (const item of items) {
+      if (performance.now() - started > SLICE_MS) {
+        await setImmediate()
+        started = performance.now()
+      }
+      if (stale) return
+      work(item)
+    }
+  }
+
+  /** Stops early if a newer list makes the rest useless; finished vectors are kept. */
+  async function embedMissing(
+    model: Embedder,
+    kept: KeptVectors,
+    keys: ReadonlyMap<SemanticDocument, string>,
+  ): Promise<void> {
+    const texts = new Map<string, string>()
+    await inSlices([...keys], ([document, key]) => {
+      if (!kept.has(key)) texts.set(key, textOf(document.source))
+    })
+    // Texts of similar length go together, because a batch costs as much as its longest text.
+    const missing = [...texts].sort(([, a], [, b]) => a.length - b.length)
+    let unsaved = 0
+    // Each save writes everything, so saves become rarer.
+    let saveAt = FIRST_SAVE
+    const save = async (): Promise<void> => {
+      unsaved = 0
+      await writeKept(model, kept, new Set(documents.map(keyOf)))
+    }
+    try {
+      for (const batch of batchesOf(missing, STEP)) {
+        const vectors = await model.embed(
+          batch.map(([, text]) => text),
+          'document',
+          stopped.signal,
+        )
+        checkVectors(vectors, batch.length, model.dims)
+        vectors.forEach((vector, at) => {
+          kept.add(batch[at]![0], unitVector(vector))
+        })
+        unsaved += batch.length
+        // Some embedders return without yielding.
+        await setImmediate()
+        if (unsaved >= saveAt) {
+          saveAt *= 2
+          await save()
+        }
+        if (stale) return
+      }
+    } finally {
+      // Also after a failure, so that nothing is embedded twice.
+      if (unsaved > 0) await save()
+    }
+  }
+
+  async function readKept(model: Embedder): Promise<KeptVectors> {
+    try {
+      return keptVectors(model.dims, await store?.load(keptName(model.id)))
+    } catch (error) {
+      log.debug('stored vectors cannot be used', { error: messageOf(error) })
+      return keptVectors(model.dims, undefined)
+    }
+  }
+
+  async function writeKept(model: Embedder, kept: KeptVectors, used: ReadonlySet<string>): Promise<void> {
+    try {
+      await store?.save(keptName(model.id), kept.pack(used))
+    } catch (error) {
+      log.debug('cannot store vectors', { error: messageOf(error) })
+    }
+  }
+
+  /**
+   * Reports the failure once, and retries later unless only the operator can fix it. The other lanes continue alone.
+   */
+  async function giveUp(error: unknown): Promise<void> {
+    if (stopped.signal.aborted) return
+    const why = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
+    hopeless = isPegboardError(error) && error.code === 'E_CONFIG_INVALID'
+    stale = true
+    misses = 0
+    become('unavailable', why)
+    const told = { embedder: source.label, reason: why }
+    if (warned) log.info('the search model is unavailable again', told)
+    else log.warn('the search model is unavailable; search continues without it', told)
+    warned = true
+    const broken = embedder
+    embedder = undefined
+    cancelRetry?.()
+    cancelRetry = undefined
+    if (!hopeless) {
+      const wait = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS)
+      cancelRetry = clock.after(wait, () => {
+        cancelRetry = undefined
+        start()
+      })
+    }
+    await broken?.close().catch(() => undefined)
+  }
+
+  function missed(error: Error): void {
+    if (++misses >= MISSES_BEFORE_PAUSE && embedder) void giveUp(error)
+  }
+
+  async function ask(model: Embedder, query: string): Promise<Float32Array> {
+    const vectors = await model.embed([query], 'query', stopped.signal)
+    checkVectors(vectors, 1, model.dims)
+    const vector = unitVector(vectors[0]!)
+    if (model === embedder) {
+      queries.set(query, vector)
+      if (queries.size > QUERIES_KEPT) queries.delete(queries.keys().next().value!)
+    }
+    return vector
+  }
+
+  return {
+    get status() {
+      return statusNow()
+    },
+    get index() {
+      return state === 'ready' ? served?.index : undefined
+    },
+
+    get fusion() {
+      return embedder?.fusion
+    },
+
+    sync(next) {
+      documents = next
+      stale = true
+      if (served) {
+        const ids = new Map(next.map(({ slot, id }) => [slot, id]))
+        for (const [slot, { id }] of served.owners) {
+          if (ids.get(slot) === id) continue
+          served.index.clear(slot)
+          served.owners.delete(slot)
+        }
+        // An index with less than half of the tools would hide the others.
+        if (state === 'ready' && served.index.size * 2 < next.length) become('loading')
+      }
+      start()
+    },
+
+    async settled() {
+      while (running) await running
+    },
+
+    async embedQuery(query) {
+      const text = query.trim().slice(0, QUERY_CHARACTERS)
+      const model = embedder
+      if (state !== 'ready' || !model || !text) return undefined
+      const known = queries.get(text)
+      if (known) {
+        queries.delete(text)
+        queries.set(text, known)
+        return known
+      }
+      let answer = asking.get(text)
+      if (!answer) {
+        if (asking.size >= QUERIES_AT_ONCE) return undefined
+        answer = ask(model, text).finally(() => asking.delete(text))
+        asking.set(text, answer)
+      }
+      // A late vector still serves the next identical query.
+      let cancel: (() => void) | undefined
+      const late = new Promise<undefined>((resolve) => {
+        cancel = clock.after(queryTimeoutMs, () => resolve(undefined))
+      })
+      try {
+        const vector = await Promise.race([answer, late])
+        if (vector) misses = failures = 0
+        else
+          missed(
+            new Error(
+              `vectors of queries take longer than search.embedderOptions.queryTimeoutMs, ${queryTimeoutMs} ms`,
+            ),
+          )
+        if (!vector) answer.catch(() => undefined)
+        return vector
+      } catch (error) {
+        missed(error instanceof Error ? error : new Error(String(error)))
+        return undefined
+      } finally {
+        cancel?.()
+      }
+    },
+
+    async close() {
+      stopped.abort()
+      cancelRetry?.()
+      const last = embedder
+      embedder = undefined
+      await last?.close().catch(() => undefined)
+      await running
+      if (state === 'ready') become('unavailable', 'closed')
+    },
+  }
+
+  function emptyIndex(model: Embedder): Served {
+    queries.clear()
+    try {
+      return { embedderId: model.id, index: createVectorIndex(model.dims), owners: new Map() }
+    } catch (error) {
+      throw new PegboardError('E_CONFIG_INVALID', `${source.label}: ${messageOf(error)} cannot be searched.`, {
+        hint: 'Choose a smaller model, or ask for fewer with search.embedderOptions.dims.',
+      })
+    }
+  }
+}
+
+const keyOf = ({ hash }: SemanticDocument): string => hashOfText(`${CORPUS_VERSION} ${hash}`)
+
+/** @throws Error if there is not exactly one finite vector of `dims` numbers per text */
+function checkVectors(vectors: readonly Float32Array[], count: number, dims: number): void {
+  if (vectors.length !== count) throw new Error(`the model gave ${vectors.length} vectors for ${count} texts`)
+  for (const vector of vectors) {
+    if (vector.length !== dims)
+      throw new Error(`the model gave a vector of ${vector.length} numbers instead of ${dims}`)
+    let sum = 0
+    for (const value of vector) sum += value
+    if (!Number.isFinite(sum)) throw new Error('the model gave a vector with numbers that are not finite')
+  }
+}

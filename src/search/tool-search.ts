@@ -1,0 +1,559 @@
+import { setImmediate } from 'node:timers/promises'
+import { monotonicMs } from '../core/clock.ts'
+import { type Log, silentLog } from '../core/log.ts'
+import type { Atlas } from './atlas.ts'
+import { clausesOf } from './clauses.ts'
+import type { EmbeddingTable } from './embedding-table.ts'
+import {
+  type Features,
+  type Fusion,
+  type FusionWeights,
+  rankScore,
+  reciprocalRank,
+  relevanceOf,
+  shownRelevanceOf,
+  sourceScore,
+  usageLift,
+} from './fuse-rankings.ts'
+import { createLateInteraction } from './late-interaction.ts'
+import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
+import { withSafeSiblings } from './safe-siblings.ts'
+import { createCorpus, type ModelState } from './search-corpus.ts'
+import type { SearchSource } from './search-document.ts'
+import type { SemanticLane, SemanticStatus } from './semantic-lane.ts'
+import { isForeign, stemOf } from './tokenize.ts'
+import type { UsedWith } from './used-with.ts'
+import { piecesOf } from './word-pieces.ts'
+
+export type { SearchSource } from './search-document.ts'
+
+/** The lanes that a ranking came from. */
+export type Ranking = 'keyword' | 'hybrid' | 'semantic'
+
+/** One search result. */
+export interface SearchHit {
+  readonly id: string
+  /**
+   * 0 to 1: probability that the tool answers the query; 1 only for a tool that the query names. Never above the
+   * score of a better hit of the same query.
+   */
+  readonly score: number
+  /** Index of the query that it answers, if there were several. */
+  readonly query?: number
+  /** The query words that matched. */
+  readonly matched: readonly string[]
+  /** The features of each lane; only with `explain`. */
+  readonly why?: Features & {
+    readonly calls: number
+    readonly exactName: boolean
+    readonly external?: number
+    /** The ranking score; comparable within one query only. */
+    readonly fused: number
+  }
+}
+
+export interface ToolQueryOptions {
+  readonly limit: number
+  /** True for ids that the caller sees. Other tools do not influence the answer. */
+  readonly visible: (id: string) => boolean
+  /** Number of calls of a tool; decides near ties. */
+  readonly usage?: (id: string) => number
+  /** Tools that change what this destructive tool deletes; see `withSafeSiblings`. */
+  readonly safeSiblings?: (id: string) => readonly string[]
+  /** Search one lane only; default: all available lanes. */
+  readonly lanes?: 'hybrid' | 'lexical' | 'vector'
+  /** Adds `why` to every hit. */
+  readonly explain?: boolean
+}
+
+export interface ToolAnswer {
+  readonly hits: readonly SearchHit[]
+  readonly ranking: Ranking
+  /** The queries for which no tool is likely to be right. The hits are then the nearest ones. */
+  readonly unanswered?: readonly string[]
+  /** True if tools that were just added are not searchable yet. */
+  readonly behind?: true
+  /** Tools that the query names but that did not fit into the answer. */
+  readonly more?: readonly string[]
+  /** Tools that are often called before and after the best one, and are not among the hits. */
+  readonly usedWith?: UsedWith
+}
+
+/** What search can do at the moment. */
+export interface SearchStatus {
+  readonly ranking: Ranking
+  /** State of the embedded model. */
+  readonly embedded: ModelState
+  /** State of the optional model, if one is configured. */
+  readonly semantic?: SemanticStatus
+}
+
+/** Storage for byte arrays, each written whole or not at all. */
+export interface BytesStore {
+  get(name: string): Uint8Array | undefined
+  set(name: string, bytes: Uint8Array): void
+}
+
+export interface ToolSearchOptions {
+  readonly log?: Log
+  /** The embedded model, opened on first use; undefined for keyword search only. */
+  readonly table?: () => EmbeddingTable | undefined
+  /** Known tools of public servers, opened on first use. */
+  readonly atlas?: () => Atlas | undefined
+  /** Storage for the index between runs. */
+  readonly store?: BytesStore
+  /** A second model beside the embedded one. */
+  readonly semantic?: SemanticLane
+  readonly fusion?: Fusion
+}
+
+/** Finds the tools that match a query. Follows the catalog and answers from memory. */
+export interface ToolSearch {
+  /**
+   * Sets the current tools. Cheap: the next query does the work, and only for tools whose text changed.
+   * @param version of the catalog; a repeated version is ignored
+   */
+  sync(sources: Iterable<SearchSource>, version: number): void
+  /** Indexes before the first query, a few milliseconds at a time, and saves the index. */
+  warm(): Promise<void>
+  /**
+   * The best matches, best first; see `unanswered` for weak ones. Several queries, one per line, get up to three
+   * tools each. Accepts any query without throwing.
+   */
+  query(query: string, options: ToolQueryOptions): Promise<ToolAnswer>
+  readonly status: SearchStatus
+  /** Saves the index and stops the optional model. */
+  close(): Promise<void>
+}
+
+/** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
+const CANDIDATES = 16
+const WARM_SLICE_MS = 4
+/** Maximum time a query spends on updating when there is an older index to answer from. */
+const QUERY_SLICE_MS = 2
+/** The same for the first query: vectors of a small catalog are ready within this time. */
+const FIRST_SLICE_MS = 10
+/**
+ * The same when tools were just added, or when keywords find nothing: the right tool may only be found by its vector.
+ */
+const LONGEST_WAIT_MS = 2_000
+/** Minimum time between saves, because each save writes the whole index. */
+const SAVE_EVERY_MS = 60_000
+/** In a smaller catalog the first query is fast enough without practice queries. */
+const PRACTICE_TOOLS = 500
+const PRACTICE = [
+  'read the content of a file',
+  'list open issues and pull requests',
+  'send a message to somebody',
+  'search the web for news about a company',
+  'create an event in the calendar',
+  'query rows of a table by name',
+] as const
+const QUERIES_CAP = 20
+/** Maximum number of results of each of several queries, and of all together. */
+const RESULTS_PER_QUERY = 3
+const RESULTS_CAP = 20
+/** Maximum number of named tools returned, whatever the limit. */
+const NAMED_CAP = 20
+const TEXT_CAP = 1 << 16
+const HIGHEST = 0.99
+/** The best tool of a clause counts from this relevance on. */
+const SURE = 0.5
+
+/** The candidates of a query, and what is needed to order them. */
+interface Found {
+  readonly candidates: readonly Candidate[]
+  readonly table: EmbeddingTable | undefined
+  readonly matches: LexicalMatches
+  /** Undefined if only keywords are searched. */
+  readonly weights: FusionWeights | undefined
+  /** True if a model without learned weights ranked them too. */
+  readonly foreign: boolean
+}
+
+interface Candidate {
+  readonly slot: number
+  readonly features: Features
+  readonly exactName: boolean
+  readonly calls: number
+  readonly external: number | undefined
+}
+
+export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
+  const { log = silentLog, fusion = 'learned', semantic } = options
+  const corpus = createCorpus({
+    log,
+    ...pick(options, 'store', 'table', 'atlas'),
+    ...(semantic && { onIndexed: (documents) => semantic.sync(documents) }),
+  })
+  let late:
+    | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
+    | undefined
+  let syncedVersion: number | undefined
+  let work: Iterator<void> | undefined
+  let behind = false
+  let practised = false
+  let savedAt = Number.NEGATIVE_INFINITY
+
+  /** Works until finished or until the time slice is used up. @returns whether it is finished */
+  function catchUp(sliceMs: number): boolean {
+    const current = work
+    if (!current) return true
+    const started = monotonicMs()
+    while (!current.next().done) if (monotonicMs() - started >= sliceMs) return false
+    work = undefined
+    return true
+  }
+
+  async function warm(): Promise<void> {
+    // The saved index is loaded after the first step. Practise on it before the rest, because a client may query
+    // meanwhile.
+    if (!corpus.usable()) catchUp(0)
+    await practise()
+    while (!catchUp(WARM_SLICE_MS)) await setImmediate()
+    await practise()
+    if (monotonicMs() - savedAt < SAVE_EVERY_MS || !corpus.save()) return
+    savedAt = monotonicMs()
+  }
+
+  /**
+   * Runs practice queries while no client waits, because the first queries of a process take ten times as long as
+   * later ones.
+   */
+  async function practise(): Promise<void> {
+    if (practised || corpus.lexical.size < PRACTICE_TOOLS) return
+    practised = true
+    for (const query of [...PRACTICE, ...PRACTICE, ...PRACTICE]) {
+      await setImmediate()
+      candidatesOf(query, { limit: 5, visible: () => true }, undefined)
+    }
+  }
+
+  /**
+   * If there is an older index to answer from, updating continues in the background. Otherwise keywords come first
+   * and vectors when they are ready.
+   */
+  async function prepare(): Promise<void> {
+    const first = !corpus.usable()
+    while (!corpus.usable()) {
+      if (catchUp(WARM_SLICE_MS)) return
+      await setImmediate()
+    }
+    if (catchUp(first ? FIRST_SLICE_MS : QUERY_SLICE_MS)) return
+    // A client that adds a server searches for its tools at once; their vectors may come later.
+    await workUntil(() => corpus.current())
+    if (!work || behind) return
+    behind = true
+    warm()
+      .catch((error: unknown) => log.error('indexing failed', { error }))
+      .finally(() => {
+        behind = false
+      })
+  }
+
+  function coverOf(table: EmbeddingTable, query: string, slots: readonly number[], accept: (slot: number) => boolean) {
+    const index = corpus.lexical
+    if (late?.table !== table || late.index !== index) late = { table, index, ...createLateInteraction(table, index) }
+    return late.cover(query, slots, accept)
+  }
+
+  function candidatesOf(query: string, asked: ToolQueryOptions, external: Float32Array | undefined): Found {
+    const accept = (slot: number): boolean => asked.visible(corpus.idOf(slot))
+    const count = Math.max(CANDIDATES, asked.limit)
+    const matches = corpus.lexical.search(query, { limit: count, accept })
+    const table = asked.lanes === 'lexical' ? undefined : corpus.table()
+    const meant = table ? asMeant(query, matches.corrections, table) : query
+    const vector = table?.query(meant)
+    const slots = new Set<number>()
+    const exact = new Set<number>()
+    for (const { slot, exactName } of matches.hits) {
+      if (asked.lanes !== 'vector' || exactName) slots.add(slot)
+      if (exactName) exact.add(slot)
+    }
+    if (vector) for (const { slot } of corpus.vectors.search(vector, count, accept)) slots.add(slot)
+    const vectors = external && semantic?.index
+    for (const { slot } of vectors ? vectors.search(external, count, accept) : []) slots.add(slot)
+    const list = [...slots]
+    // Tools that were just added may have no vector yet; then none is compared by it.
+    const externals = vectors && list.every((slot) => vectors.has(slot)) ? vectors.cosines(list, external) : undefined
+    const encoder = externals && semantic?.fusion
+    const cosines = vector ? corpus.vectors.cosines(list, vector) : undefined
+    const cover = table && asked.lanes !== 'vector' ? coverOf(table, meant, list, accept) : undefined
+    const words = new Set(piecesOf(meant).map(stemOf))
+    const rarest = corpus.lexical.rarityOf('', accept)
+    const ownerNamed = (id: string): number =>
+      Math.max(
+        0,
+        ...ownerStemsOf(id).map((stem) => (words.has(stem) ? corpus.lexical.rarityOf(stem, accept) / rarest : 0)),
+      )
+    let best = 0
+    for (const slot of list) if (!exact.has(slot)) best = Math.max(best, matches.scoreOf(slot))
+    const candidates = list.map((slot, at): Candidate => {
+      const lexical = asked.lanes === 'vector' ? 0 : matches.scoreOf(slot)
+      return {
+        slot,
+        features: {
+          lexical,
+          lexicalShare: best > 0 ? Math.min(1, lexical / best) : 0,
+          cosine: cosines?.[at] ?? 0,
+          covered: cover?.query[at] ?? 0,
+          nameCovered: cover?.name[at] ?? 0,
+          encoded: (encoder && externals?.[at]) ?? 0,
+          known: corpus.isKnown(slot) ? 1 : 0,
+          ownerNamed: ownerNamed(corpus.idOf(slot)),
+        },
+        exactName: exact.has(slot),
+        calls: asked.usage?.(corpus.idOf(slot)) ?? 0,
+        external: encoder ? undefined : externals?.[at],
+      }
+    })
+    return {
+      candidates,
+      table,
+      matches,
+      weights: encoder ?? table?.settings.fusion,
+      foreign: externals !== undefined && !encoder,
+    }
+  }
+
+  async function one(query: string, asked: ToolQueryOptions): Promise<ToolAnswer> {
+    const external =
+      semantic && asked.lanes !== 'lexical' && semantic.status.state === 'ready'
+        ? await semantic.embedQuery(query)
+        : undefined
+    const found = candidatesOf(query, asked, external)
+    const { candidates, table, matches, weights, foreign } = found
+    const scores = orderScores(found, asked, fusion)
+    const ordered = candidates
+      .map((candidate, at) => ({ candidate, score: scores[at] as number }))
+      .filter(({ candidate, score }) => candidate.exactName || (score > Number.NEGATIVE_INFINITY && isMatch(candidate)))
+      .sort(
+        (a, b) =>
+          Number(b.candidate.exactName) - Number(a.candidate.exactName) ||
+          b.score - a.score ||
+          a.candidate.slot - b.candidate.slot,
+      )
+    const ranking: Ranking = foreign ? 'semantic' : weights ? 'hybrid' : 'keyword'
+    const relevances = ordered.map(({ candidate }) => relevance(candidate, weights, asked))
+    const named = ordered.filter(({ candidate }) => candidate.exactName)
+    const room = Math.max(asked.limit, Math.min(NAMED_CAP, named.length))
+    const best = Math.max(0, ...relevances.slice(0, asked.limit))
+    // The original formula has its own threshold, and this model cannot judge what another model finds.
+    const judged = weights && asked.lanes !== 'vector' && fusion !== 'source' && !foreign
+    const unlikely = ordered.length === 0 || (judged && best < leastFor(query, matches, table, weights))
+    let ceiling = 1
+    const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
+    const hits = ordered.slice(0, room).map(({ candidate, score: fused }, at): SearchHit => {
+      const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
+      const shown = judged && !candidate.exactName && asked.lanes !== 'lexical' ? weights : undefined
+      const margin = fused === first ? fused - second : fused - first
+      ceiling = Math.min(
+        ceiling,
+        shown ? Math.min(HIGHEST, shownRelevanceOf(candidate.features, margin, shown)) : (relevances[at] as number),
+      )
+      const { slot } = candidate
+      const matched = matches.termsOf(slot)
+      return {
+        id: corpus.idOf(slot),
+        score: ceiling,
+        matched,
+        ...(asked.explain ? { why: whyOf(candidate, fused) } : {}),
+      }
+    })
+    const more = named.slice(room).map(({ candidate }) => corpus.idOf(candidate.slot))
+    return {
+      hits,
+      ranking,
+      ...(unlikely && { unanswered: [query] }),
+      ...(more.length > 0 && { more }),
+      ...(!corpus.current() && { behind: true }),
+    }
+  }
+
+  /**
+   * Also searches for each clause of a long prompt. The best tool of a clause comes before those of the whole if it is
+   * likely right.
+   */
+  async function prompt(query: string, asked: ToolQueryOptions): Promise<ToolAnswer> {
+    const whole = await one(query, asked)
+    const clauses = namedIn(whole).length > 0 ? [] : clausesOf(query)
+    const others = await Promise.all(clauses.map((clause) => one(clause, asked)))
+    const sure = others
+      .flatMap(({ hits: [best], unanswered }) => (best && best.score >= SURE && !unanswered ? [best] : []))
+      .sort((a, b) => b.score - a.score)
+    if (sure.length === 0) return whole
+    const byId = new Map<string, SearchHit>()
+    for (const hit of [...sure, ...whole.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
+    let ceiling = 1
+    const hits = [...byId.values()].slice(0, asked.limit).map((hit) => {
+      ceiling = Math.min(ceiling, hit.score)
+      return { ...hit, score: ceiling }
+    })
+    const { unanswered: _, ...rest } = whole
+    return { ...rest, hits }
+  }
+
+  async function workUntil(done: () => boolean): Promise<void> {
+    for (const until = monotonicMs() + LONGEST_WAIT_MS; !done() && monotonicMs() < until; await setImmediate())
+      catchUp(WARM_SLICE_MS)
+  }
+
+  async function all(queries: readonly string[], asked: ToolQueryOptions): Promise<ToolAnswer> {
+    if (queries.length <= 1) return prompt(queries[0] ?? '', asked)
+    const each = Math.min(asked.limit, RESULTS_PER_QUERY)
+    const least = Math.min(each * queries.length, RESULTS_CAP)
+    const found = await Promise.all(queries.map((query) => one(query, { ...asked, limit: each })))
+    const answers = found.map((answer, query) => {
+      // A query that is a name needs no other tools.
+      const isName = namedIn(answer).length > 0
+      const hits = answer.hits.filter(({ score }) => !isName || score === 1)
+      return { ...answer, hits: hits.map((hit) => ({ ...hit, query })) }
+    })
+    const named = new Set(answers.flatMap((answer) => [...namedIn(answer), ...(answer.more ?? [])]))
+    const others = answers.filter((answer) => namedIn(answer).length === 0)
+    const limit = Math.max(least, Math.min(NAMED_CAP, named.size + others.length))
+    const hits = inTurn(answers, limit)
+    const more = [...named].filter((id) => !hits.some((hit) => hit.id === id))
+    const unanswered = answers.flatMap((answer) => answer.unanswered ?? [])
+    return {
+      hits,
+      ranking: answers[0]?.ranking ?? 'keyword',
+      ...(unanswered.length > 0 && { unanswered }),
+      ...(more.length > 0 && { more }),
+      ...(answers[0]?.behind && { behind: true }),
+    }
+  }
+
+  return {
+    sync(sources, version) {
+      if (version === syncedVersion) return
+      syncedVersion = version
+      work = corpus.follow([...sources])
+    },
+    warm,
+    async query(query, asked) {
+      if (asked.limit < 1) return { hits: [], ranking: 'keyword' }
+      await prepare()
+      const lines = query.slice(0, TEXT_CAP).split(/\r?\n/)
+      const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
+      const answer = await all(queries, asked)
+      const isFinal = !answer.unanswered || !work
+      if (!isFinal) await workUntil(() => work === undefined)
+      const { hits, ...rest } = isFinal ? answer : await all(queries, asked)
+      const { safeSiblings } = asked
+      if (!safeSiblings) return { hits, ...rest }
+      return { hits: withSafeSiblings(hits, ({ query: line = 0 }) => queries[line] ?? '', safeSiblings), ...rest }
+    },
+    get status() {
+      const foreign = semantic?.status.state === 'ready' && !semantic.fusion
+      const isModelReady = corpus.table() !== undefined || semantic?.status.state === 'ready'
+      const ranking: Ranking = foreign ? 'semantic' : isModelReady ? 'hybrid' : 'keyword'
+      return { ranking, embedded: corpus.model, ...(semantic && { semantic: semantic.status }) }
+    },
+    async close() {
+      corpus.save()
+      await semantic?.close()
+    },
+  }
+}
+
+/** The stems of the name of a tool's server or module, which begins its id. */
+function ownerStemsOf(id: string): string[] {
+  const [, owner = ''] = /^(?:mcp_)?(.+?)(?:\.|::|\/)/.exec(id) ?? []
+  return piecesOf(owner).map(stemOf)
+}
+
+/** The query with corrections for words that neither the catalog nor the model knows. */
+function asMeant(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
+  let meant = query
+  for (const [word, other] of corrections) if (!table.knows(word)) meant = meant.toLowerCase().replaceAll(word, other)
+  return meant
+}
+
+/**
+ * The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to
+ * everything; a query of unknown words is similar to something by chance.
+ */
+function leastFor(
+  query: string,
+  { hits }: LexicalMatches,
+  table: EmbeddingTable | undefined,
+  weights: FusionWeights,
+): number {
+  if (hits.length === 0 && table && !table.knows(query)) return Number.POSITIVE_INFINITY
+  const { least = 0, leastForeign = 0 } = weights.relevance
+  return isForeign(query) ? leastForeign : least
+}
+
+function relevance(candidate: Candidate, weights: FusionWeights | undefined, { lanes }: ToolQueryOptions): number {
+  const { features, exactName, external } = candidate
+  if (exactName) return 1
+  if (lanes === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
+  return Math.min(HIGHEST, weights ? relevanceOf(features, weights) : features.lexical)
+}
+
+const isMatch = ({ features: { lexical, cosine, covered, encoded }, external = 0 }: Candidate): boolean =>
+  lexical > 0 || cosine > 0 || covered > 0 || encoded > 0 || external > 0
+
+/** Ranking scores, higher first; minus infinity for a tool that does not match. */
+function orderScores({ candidates, weights, foreign }: Found, { lanes }: ToolQueryOptions, fusion: Fusion): number[] {
+  if (!weights && !foreign)
+    return candidates.map(({ features: { lexical }, calls }) => lexical * (1 + usageLift(calls) / 3))
+  if (lanes === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
+  if (fusion === 'source')
+    return candidates.map(({ features, external: other, calls }) => {
+      const score = sourceScore(other === undefined ? features : { ...features, cosine: other }, calls, true)
+      return score > 0 ? score : Number.NEGATIVE_INFINITY
+    })
+  const learned = candidates.map(({ features }) => (weights ? rankScore(features, weights) : features.lexical))
+  if (fusion === 'learned' && !foreign)
+    return candidates.map(({ calls }, at) => (learned[at] as number) + usageLift(calls))
+  const words = candidates.map(({ features: { lexical } }) => (lexical > 0 ? lexical : undefined))
+  const near = weights && candidates.map(({ features }) => features.cosine)
+  const others = foreign ? candidates.map((one) => one.external) : undefined
+  const rankings = fusion === 'learned' ? [learned, others] : [words, near, others]
+  const ranks = rankings.flatMap((ranking) => (ranking ? [ranksOf(ranking)] : []))
+  return candidates.map(({ calls }, at) => reciprocalRank(ranks.map((lane) => lane[at])) * (1 + usageLift(calls) / 3))
+}
+
+/** The rank of each value, from 0 for the highest; equal values share a rank, missing values have none. */
+function ranksOf(values: readonly (number | undefined)[]): (number | undefined)[] {
+  const order = values
+    .flatMap((value, at) => (value === undefined ? [] : [{ value, at }]))
+    .sort((a, b) => b.value - a.value)
+  const ranks = new Array<number | undefined>(values.length)
+  order.forEach(({ value, at }, place) => {
+    const before = order[place - 1]
+    ranks[at] = before?.value === value ? ranks[before.at] : place
+  })
+  return ranks
+}
+
+function whyOf({ features, exactName, calls, external }: Candidate, score: number): NonNullable<SearchHit['why']> {
+  // A tool that the query names comes first, whatever its score.
+  const fused = Number.isFinite(score) ? score : 0
+  return { ...features, exactName, calls, ...(external === undefined ? {} : { external }), fused }
+}
+
+/** A score of 1 means that the query names the tool. */
+const namedIn = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => score === 1).map(({ id }) => id)
+
+/**
+ * The best of each answer, then the second of each, and so on, with room for all named tools. An unlikely answer
+ * contributes only its best tool.
+ */
+function inTurn(answers: readonly ToolAnswer[], limit: number): SearchHit[] {
+  const lists = answers.map(({ hits, unanswered }) => (unanswered ? hits.slice(0, 1) : hits))
+  const named = lists.flatMap((hits) => hits.filter(({ score }) => score === 1))
+  const ranks = Math.max(...lists.map((hits) => hits.length))
+  const inOrder = Array.from({ length: ranks }, (_, rank) => lists.flatMap((hits) => hits[rank] ?? [])).flat()
+  const kept = new Set<string>()
+  for (const { id } of [...named, ...inOrder]) if (kept.size < limit) kept.add(id)
+  return inOrder.filter(({ id }) => kept.delete(id))
+}
+
+function pick<T extends object, K extends keyof T>(from: T, ...keys: K[]): Pick<T, K> {
+  const picked = {} as Pick<T, K>
+  for (const key of keys) if (from[key] !== undefined) picked[key] = from[key]
+  return picked
+}

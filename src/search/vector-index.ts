@@ -1,0 +1,256 @@
+import { createHash } from 'node:crypto'
+import { createNearest, type Nearest, type VectorHit } from './nearest-vectors.ts'
+import {
+  blockBytesOf,
+  createKernel,
+  FOUND_AT,
+  type Kernel,
+  LANES,
+  MAX_SCORES,
+  MAX_WIDTH,
+  ROWS_AT,
+  ROWS_PER_BLOCK,
+  SCORES_AT,
+} from './simd-kernel.ts'
+
+export type { VectorHit }
+
+/**
+ * Vectors by slot, one byte per dimension, compared with a query by brute force. Keep slots dense: gaps cost memory.
+ */
+export interface VectorIndex {
+  readonly dims: number
+  /** Number of slots that hold a vector. */
+  readonly size: number
+  /**
+   * Replaces the vector of a slot. Results are cosines only if vectors have length 1; a zero vector has cosine 0 with
+   * everything.
+   * @throws RangeError if the slot is not a natural number, the number of dimensions differs, or a number is not
+   * finite
+   */
+  set(slot: number, vector: Float32Array): void
+  /** Empties the slot. */
+  clear(slot: number): void
+  has(slot: number): boolean
+  /**
+   * The `limit` nearest accepted slots, best first, ties by slot. `accept` is called only for slots that would be in
+   * the answer so far, and must not use this index.
+   * @throws RangeError as `set`
+   */
+  search(query: Float32Array, limit: number, accept: (slot: number) => boolean): VectorHit[]
+  /** The cosines that `search` would give for these slots; 0 for an empty slot. @throws RangeError as `set` */
+  cosines(slots: Iterable<number>, query: Float32Array): number[]
+  /** The cosine of one slot. Rounds the query on each call. */
+  cosine(slot: number, query: Float32Array): number
+  /** A copy for `loadVectorIndex`. */
+  save(): Uint8Array
+}
+
+const HEADER = { magic: 0, version: 1, dims: 2, blocks: 3, size: 4, checksum: 5, words: 8 } as const
+const HEADER_BYTES = HEADER.words * Int32Array.BYTES_PER_ELEMENT
+/** "PGVX" on little-endian machines. Data is saved in the byte order of the machine, so the other order is rejected. */
+const MAGIC = 0x58564750
+const VERSION = 1
+
+const ROW_PEAK = 127
+const INT16_MAX = 32_767
+const INT32_MAX = 2_147_483_647
+/** Scale of an empty slot: its score is NaN, which never enters the result. */
+const EMPTY = Number.NaN
+/** Memory grows by a quarter, a compromise between copying and waste. */
+const GROWTH = 1.25
+/** Blocks per kernel call at the start of a search. */
+const FIRST_PASS = 32
+const LONGEST_PASS = MAX_SCORES / ROWS_PER_BLOCK
+
+/** @param dims 1 to MAX_WIDTH; rows are padded to a multiple of LANES */
+export function createVectorIndex(dims: number, kernel: Kernel = createKernel()): VectorIndex {
+  return openIndex(dims, kernel, 0, 0)
+}
+
+/** Copies once and parses nothing. @throws RangeError for bytes that `save` did not write */
+export function loadVectorIndex(bytes: Uint8Array, kernel: Kernel = createKernel()): VectorIndex {
+  if (bytes.length < HEADER_BYTES) throw new RangeError('not a vector index: too short')
+  const header = new Int32Array(Uint8Array.from(bytes.subarray(0, HEADER_BYTES)).buffer)
+  if (header[HEADER.magic] !== MAGIC) throw new RangeError('not a vector index')
+  if (header[HEADER.version] !== VERSION) throw new RangeError('a vector index of another version')
+  const dims = header[HEADER.dims]!
+  const blocks = header[HEADER.blocks]!
+  const length = blocks * blockBytesOf(widthOf(dims))
+  if (blocks < 0 || bytes.length !== HEADER_BYTES + length) throw new RangeError('a vector index cut short or too long')
+  kernel.reserve(ROWS_AT + length)
+  new Uint8Array(kernel.buffer, ROWS_AT).set(bytes.subarray(HEADER_BYTES))
+  const size = header[HEADER.size]!
+  if (header[HEADER.checksum] !== checksum(kernel, dims, blocks, size)) throw new RangeError('a damaged vector index')
+  return openIndex(dims, kernel, blocks, size)
+}
+
+function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize: number): VectorIndex {
+  const width = widthOf(dims)
+  const blockBytes = blockBytesOf(width)
+  // Keeps sums of products within int32.
+  const queryPeak = Math.min(INT16_MAX, Math.floor(INT32_MAX / (ROW_PEAK * width)))
+  const rounded = new Int16Array(width)
+  let blocks = savedBlocks
+  let size = savedSize
+  let views = viewsOf(kernel)
+
+  const blockAt = (slot: number): number => ROWS_AT + Math.floor(slot / ROWS_PER_BLOCK) * blockBytes
+  const rowAt = (slot: number): number => blockAt(slot) + (slot % ROWS_PER_BLOCK) * LANES
+  const scaleIndex = (slot: number): number => (blockAt(slot) + ROWS_PER_BLOCK * width) / 4 + (slot % ROWS_PER_BLOCK)
+  const inRange = (slot: number): boolean => Number.isInteger(slot) && slot >= 0 && slot < blocks * ROWS_PER_BLOCK
+  const has = (slot: number): boolean => inRange(slot) && !Number.isNaN(views.floats[scaleIndex(slot)])
+
+  function checkVector(vector: Float32Array): void {
+    if (vector.length !== dims) throw new RangeError(`a vector of ${vector.length} dimensions among those of ${dims}`)
+  }
+
+  function grow(slot: number): void {
+    const wanted = Math.floor(slot / ROWS_PER_BLOCK) + 1
+    if (wanted <= blocks) return
+    const needed = ROWS_AT + wanted * blockBytes
+    if (needed > kernel.buffer.byteLength) {
+      kernel.reserve(Math.max(needed, Math.ceil((kernel.buffer.byteLength * GROWTH) / 4) * 4))
+      views = viewsOf(kernel)
+    }
+    for (let empty = blocks * ROWS_PER_BLOCK; empty < wanted * ROWS_PER_BLOCK; empty++)
+      views.floats[scaleIndex(empty)] = EMPTY
+    blocks = wanted
+  }
+
+  function addFound(nearest: Nearest, count: number, firstSlot: number, accept: (slot: number) => boolean): void {
+    const { found, scores } = views
+    let { bar } = nearest
+    for (let index = 0; index < count; index++) {
+      const first = found[index]! / Float32Array.BYTES_PER_ELEMENT
+      for (let at = first; at < first + ROWS_PER_BLOCK; at++) {
+        const score = scores[at]!
+        if (score > bar && accept(firstSlot + at)) bar = nearest.add(score, firstSlot + at)
+      }
+    }
+  }
+
+  function cosines(slots: Iterable<number>, query: Float32Array): number[] {
+    checkVector(query)
+    const scale = quantise(query, queryPeak, views.query)
+    return Array.from(slots, (slot) => {
+      if (!has(slot)) return 0
+      kernel.score(blockAt(slot), 1, width, Number.POSITIVE_INFINITY)
+      return views.scores[slot % ROWS_PER_BLOCK]! * scale
+    })
+  }
+
+  return {
+    dims,
+    get size() {
+      return size
+    },
+    has,
+
+    set(slot, vector) {
+      if (!Number.isInteger(slot) || slot < 0) throw new RangeError(`no slot: ${slot}`)
+      checkVector(vector)
+      const scale = quantise(vector, ROW_PEAK, rounded)
+      grow(slot)
+      if (!has(slot)) size++
+      views.floats[scaleIndex(slot)] = scale
+      const { bytes } = views
+      for (let start = 0, at = rowAt(slot); start < width; start += LANES, at += LANES * ROWS_PER_BLOCK)
+        for (let lane = 0; lane < LANES; lane++) bytes[at + lane] = rounded[start + lane]!
+    },
+
+    clear(slot) {
+      if (!has(slot)) return
+      views.floats[scaleIndex(slot)] = EMPTY
+      size--
+    },
+
+    search(query, limit, accept) {
+      checkVector(query)
+      const scale = quantise(query, queryPeak, views.query)
+      const nearest = createNearest(Math.min(Math.max(limit, 0), size))
+      // Starts with short passes, so that a bar soon filters most scores before they reach JavaScript.
+      for (let done = 0, pass = FIRST_PASS; done < blocks; done += pass, pass = Math.min(pass * 4, LONGEST_PASS)) {
+        const count = kernel.score(ROWS_AT + done * blockBytes, Math.min(pass, blocks - done), width, nearest.bar)
+        addFound(nearest, count, done * ROWS_PER_BLOCK, accept)
+      }
+      return nearest.take(scale)
+    },
+
+    cosines,
+    cosine: (slot, query) => cosines([slot], query)[0]!,
+
+    save() {
+      const length = blocks * blockBytes
+      const saved = new Uint8Array(HEADER_BYTES + length)
+      saved.set(new Uint8Array(kernel.buffer, ROWS_AT, length), HEADER_BYTES)
+      const header = new Int32Array(saved.buffer, 0, HEADER.words)
+      header[HEADER.magic] = MAGIC
+      header[HEADER.version] = VERSION
+      header[HEADER.dims] = dims
+      header[HEADER.blocks] = blocks
+      header[HEADER.size] = size
+      header[HEADER.checksum] = checksum(kernel, dims, blocks, size)
+      return saved
+    },
+  }
+}
+
+function viewsOf({ buffer }: Kernel) {
+  return {
+    bytes: new Int8Array(buffer),
+    floats: new Float32Array(buffer),
+    query: new Int16Array(buffer, 0, MAX_WIDTH),
+    scores: new Float32Array(buffer, SCORES_AT, MAX_SCORES),
+    found: new Int32Array(buffer, FOUND_AT, LONGEST_PASS),
+  }
+}
+
+function widthOf(dims: number): number {
+  if (!Number.isInteger(dims) || dims < 1 || dims > MAX_WIDTH) throw new RangeError(`vectors of ${dims} dimensions`)
+  return Math.ceil(dims / LANES) * LANES
+}
+
+/**
+ * Rounds to integers between -peak and peak.
+ * @returns the factor that restores the vector's length, so that a cosine exceeds 1 by no more than float rounding
+ */
+function quantise(vector: Float32Array, peak: number, into: Int16Array): number {
+  let largest = 0
+  let squares = 0
+  for (let index = 0; index < vector.length; index++) {
+    const value = vector[index]!
+    const size = value < 0 ? -value : value
+    if (size > largest) largest = size
+    squares += value * value
+  }
+  if (!Number.isFinite(squares)) throw new RangeError('a vector with numbers that are not finite')
+  const factor = largest > 0 ? peak / largest : 0
+  let roundedSquares = 0
+  for (let index = 0; index < vector.length; index++) {
+    const value = Math.round(vector[index]! * factor)
+    into[index] = value
+    roundedSquares += value * value
+  }
+  return roundedSquares > 0 ? Math.sqrt(squares / roundedSquares) : 0
+}
+
+/**
+ * A fast checksum: a hash of the scores of a fixed query, which changes with every byte that matters. Sums of
+ * products stay below 2^24, where float32 is exact. Does not protect against manipulation.
+ */
+function checksum(kernel: Kernel, dims: number, blocks: number, size: number): number {
+  const width = widthOf(dims)
+  const blockBytes = blockBytesOf(width)
+  const { query, scores } = viewsOf(kernel)
+  const spread = Math.min(101, Math.floor(2 ** 24 / (ROW_PEAK * width)) - 2)
+  for (let index = 0; index < width; index++) query[index] = 2 + ((index * 103) % spread)
+  const hash = createHash('sha256').update(Int32Array.of(dims, blocks, size))
+  for (let done = 0; done < blocks; done += LONGEST_PASS) {
+    const count = Math.min(LONGEST_PASS, blocks - done)
+    kernel.score(ROWS_AT + done * blockBytes, count, width, Number.POSITIVE_INFINITY)
+    hash.update(scores.subarray(0, count * ROWS_PER_BLOCK))
+  }
+  query.fill(0)
+  return hash.digest().readInt32LE()
+}

@@ -1,0 +1,214 @@
+import type { CryptoKey, FetchImplementation, JWTPayload, JWTVerifyGetKey } from 'jose'
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Fetch } from '../core/fetch-types.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { createFetch } from '../policy/guarded-fetch.ts'
+import type { Bearer } from './bearer-tokens.ts'
+import { rightsOfScopes } from './scope-rights.ts'
+import type { OAuthSettings } from './server-options.ts'
+
+/** Why an access token is rejected, as in RFC 6750; `unavailable`: it cannot be checked now. */
+export type Rejection = 'invalid_token' | 'insufficient_scope' | 'unavailable'
+
+/** Access tokens of an OAuth issuer, for this server as the resource. */
+export interface AccessTokens {
+  check(token: string): Promise<Bearer | Rejection>
+  /** Protected resource metadata (RFC 9728): where a client logs in. */
+  metadata(): object
+  /** The scopes that the configuration gives rights. */
+  readonly scopes: readonly string[]
+}
+
+export interface AccessTokensOptions {
+  readonly settings: OAuthSettings
+  /** The address of this server: the default `aud` of tokens. */
+  readonly resource: () => string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Limits for answers of an issuer, which are short. */
+const LIMITS = { timeoutMs: 5_000, maxWireBytes: 256 * 1024, maxBytes: 512 * 1024, maxRedirects: 0 } as const
+/** Tolerated clock difference, in seconds. */
+const TOLERANCE_S = 5
+/** Values of `typ` for access tokens. Issuers sign other tokens with the same keys. */
+const TYPES = new Set([undefined, 'jwt', 'at+jwt', 'application/at+jwt'])
+const PRINCIPAL = /^[\x21-\x7e]{1,128}$/
+/** Errors of jose that do not depend on the token. */
+const ABSENT = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'])
+
+export function createAccessTokens({ settings, resource, clock, log }: AccessTokensOptions): AccessTokens {
+  const { issuer, audience, algorithms, principalClaim, scopes, keysCooldownMs } = settings
+  const fetch = createFetch({ ...LIMITS, allowPrivate: true, setting: 'server.http.oauth', check: assertSafe })
+  const ask = limitRequests(fetch, clock, keysCooldownMs)
+  let keys: Promise<JWTVerifyGetKey> | undefined
+  let isUnavailable = false
+
+  async function open(): Promise<JWTVerifyGetKey> {
+    const { createRemoteJWKSet, customFetch } = await import('jose')
+    const uri = settings.jwksUri ?? (await discoverKeys(issuer, ask))
+    const fetchKeys: FetchImplementation = (url, { signal }) => ask(url, signal)
+    return createRemoteJWKSet(new URL(uri), {
+      cooldownDuration: keysCooldownMs,
+      timeoutDuration: LIMITS.timeoutMs,
+      [customFetch]: fetchKeys,
+    })
+  }
+
+  async function verified(token: string): Promise<JWTPayload> {
+    const { decodeJwt, decodeProtectedHeader, jwtVerify } = await import('jose')
+    // A token of another issuer must not cause a request to this one.
+    let alg: string | undefined
+    try {
+      alg = decodeProtectedHeader(token).alg
+    } catch (error) {
+      throw createTokenError(messageOf(error))
+    }
+    if (decodeJwt(token).iss !== issuer || !algorithms.some((one) => one === alg))
+      throw createTokenError('it is from another issuer')
+    // After a failure, the next token tries again.
+    keys ??= open().catch((error: unknown) => {
+      keys = undefined
+      throw error
+    })
+    const wanted = {
+      issuer,
+      audience: audience ?? resource(),
+      algorithms,
+      requiredClaims: ['exp'],
+      clockTolerance: TOLERANCE_S,
+      currentDate: new Date(clock.now()),
+    }
+    const getKey = await keys
+    try {
+      const { payload, protectedHeader } = await jwtVerify(token, getKey, wanted)
+      return requireBearerToken(payload, protectedHeader.typ)
+    } catch (error) {
+      // The token names no key, and the issuer has several.
+      if (codeOf(error) !== 'ERR_JWKS_MULTIPLE_MATCHING_KEYS') throw error
+      for await (const key of error as AsyncIterable<CryptoKey>) {
+        const found = await jwtVerify(token, key, wanted).catch((why: unknown) => {
+          if (codeOf(why) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') throw why
+        })
+        if (found) return requireBearerToken(found.payload, found.protectedHeader.typ)
+      }
+      throw error
+    }
+  }
+
+  return {
+    scopes: Object.keys(scopes),
+    metadata: () => ({
+      resource: resource(),
+      authorization_servers: [issuer],
+      bearer_methods_supported: ['header'],
+      ...(Object.keys(scopes).length > 0 ? { scopes_supported: Object.keys(scopes) } : {}),
+    }),
+    async check(token) {
+      let payload: JWTPayload
+      try {
+        payload = await verified(token)
+      } catch (error) {
+        const code = codeOf(error)
+        if (code?.startsWith('ERR_J') && !ABSENT.has(code)) {
+          log.debug('an access token was refused', { reason: messageOf(error) })
+          return 'invalid_token'
+        }
+        log[isUnavailable ? 'debug' : 'warn']('access tokens cannot be checked', { issuer, error: messageOf(error) })
+        isUnavailable = true
+        return 'unavailable'
+      }
+      isUnavailable = false
+      const name = payload[principalClaim]
+      if (typeof name !== 'string' || !PRINCIPAL.test(name)) {
+        log.warn('an access token names no principal', { claim: principalClaim })
+        return 'invalid_token'
+      }
+      const held = scopesOf(payload)
+      const rights = rightsOfScopes(settings, held)
+      if (!rights) return 'insufficient_scope'
+      const until = (payload.exp as number) * 1_000
+      return {
+        ...rights,
+        principal: `oauth:${name}`,
+        credential: { oauth: held, until },
+        expiresAt: until,
+      }
+    },
+  }
+}
+
+/** @throws Error as `jose` does, for a signed token that is not a bearer access token */
+function requireBearerToken(payload: JWTPayload, type: string | undefined): JWTPayload {
+  if (!TYPES.has(type?.toLowerCase())) throw createTokenError('it is not an access token')
+  // The token is bound to a key, which the client would have to prove.
+  if (payload['cnf'] !== undefined) throw createTokenError('it is bound to a key')
+  return payload
+}
+
+const createTokenError = (why: string): Error => Object.assign(new Error(why), { code: 'ERR_JWT_INVALID' })
+const codeOf = (error: unknown): string | undefined =>
+  isRecord(error) && typeof error.code === 'string' ? error.code : undefined
+
+/** Sorted, because they are part of the identity of a session. */
+function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
+  const said = scope ?? scp
+  const list = typeof said === 'string' ? said.split(' ') : Array.isArray(said) ? said : []
+  return [...new Set(list.filter((one): one is string => typeof one === 'string' && one !== ''))].sort()
+}
+
+function assertSafe(url: URL): void {
+  const loopback = url.hostname === 'localhost' || url.hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(url.hostname)
+  if (url.protocol === 'https:' || loopback) return
+  throw new PegboardError('E_SSRF_BLOCKED', 'Keys of an issuer are read over https only.')
+}
+
+type Ask = (url: string, signal?: AbortSignal) => Promise<Response>
+
+/** Remembers failures for a while, so that invalid tokens cannot cause a flood of requests to the issuer. */
+function limitRequests(fetch: Fetch, clock: Clock, cooldownMs: number): Ask {
+  const failed = new Map<string, { readonly at: number; readonly error: unknown }>()
+  return async (url, signal) => {
+    const last = failed.get(url)
+    if (last && clock.now() - last.at < cooldownMs) throw last.error
+    failed.delete(url)
+    try {
+      const response = await fetch(url, {
+        headers: { accept: 'application/json' },
+        redirect: 'error',
+        ...(signal ? { signal } : {}),
+      })
+      if (response.status === 200) return response
+      throw new Error(`${url} answered ${response.status}`)
+    } catch (error) {
+      failed.set(url, { at: clock.now(), error })
+      throw error
+    }
+  }
+}
+
+/** Finds the address of the issuer's keys (RFC 8414, then OpenID Connect Discovery). */
+async function discoverKeys(issuer: string, ask: Ask): Promise<string> {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname === '/' ? '' : pathname.replace(/\/$/, '')
+  const places = [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ]
+  let why: unknown
+  for (const place of places) {
+    try {
+      const metadata = (await (await ask(place)).json()) as unknown
+      if (!isRecord(metadata) || metadata.issuer !== issuer)
+        throw new Error(`${place} is the metadata of another issuer`)
+      if (typeof metadata.jwks_uri !== 'string') throw new Error(`${place} names no jwks_uri`)
+      assertSafe(new URL(metadata.jwks_uri))
+      return metadata.jwks_uri
+    } catch (error) {
+      why = error
+    }
+  }
+  throw why
+}

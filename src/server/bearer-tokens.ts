@@ -1,0 +1,147 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chmod, lstat, mkdir, open, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Credential, Grant } from '../core/caller.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Effect } from '../core/tool.ts'
+import { writtenByOthers } from '../core/written-by-others.ts'
+import type { TokenSettings } from './server-options.ts'
+import type { KeptToken } from './token-store.ts'
+
+/** The bearer of a token, and its rights. */
+export interface Bearer {
+  readonly principal: string
+  readonly roles: readonly string[]
+  /** The only profile that the token is valid for. */
+  readonly profile?: string
+  readonly grants?: readonly Grant[]
+  readonly credential?: Credential
+  /** Milliseconds since the epoch. Its connections end then. */
+  readonly expiresAt?: number
+}
+
+/** A valid token. Only its digest is kept in memory. */
+export interface BearerToken extends Bearer {
+  readonly digest: Buffer
+}
+
+type Said = Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'tools' | 'effect'>>
+
+export const bearerToken = (
+  token: string,
+  { principal = 'local', roles = [], profile, tools, effect }: Said = {},
+): BearerToken => ({
+  digest: digestOf(token),
+  principal,
+  roles,
+  ...(profile === undefined ? {} : { profile }),
+  ...grantsOf({ tools, effect }),
+})
+
+/** A token of `pegboard token`. */
+export const keptBearer = ({ id, digest, principal, roles, profile, grants }: KeptToken): BearerToken => ({
+  digest: Buffer.from(digest, 'hex'),
+  principal,
+  roles,
+  ...(profile === undefined ? {} : { profile }),
+  ...(grants === undefined ? {} : { grants }),
+  credential: { token: id },
+})
+
+/** The grant for settings of tools; none if they are not set. */
+export const grantsOf = ({
+  tools,
+  effect,
+}: {
+  readonly tools?: readonly string[] | undefined
+  readonly effect?: Effect | undefined
+}): { readonly grants?: readonly Grant[] } =>
+  tools === undefined && effect === undefined
+    ? {}
+    : { grants: [{ ...(tools === undefined ? {} : { tools }), ...(effect === undefined ? {} : { effect }) }] }
+
+/**
+ * Finds the token of an `Authorization` header; undefined for an unknown one. Takes the same time for every wrong token,
+ * because it compares all digests.
+ */
+export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
+  const given = givenIn(header)
+  if (given === undefined) return undefined
+  const digest = digestOf(given)
+  let found: BearerToken | undefined
+  for (const token of tokens) if (timingSafeEqual(token.digest, digest)) found ??= token
+  return found
+}
+
+/** The token in an `Authorization` header. */
+export const givenIn = (header: string | undefined): string | undefined =>
+  header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
+
+export const digestOf = (token: string): Buffer => hash('sha256', token, 'buffer')
+
+const TOKEN_BYTES = 32
+const MIN_TOKEN_CHARS = 16
+const READ_ATTEMPTS = 20
+
+/**
+ * Reads the token file, or creates one: 32 random bytes as base64url, readable only by its owner (mode 0600). Removes the
+ * rights of others from an existing file. Processes that start together get the same token.
+ * @throws PegboardError E_CONFIG_AUTH if the file cannot be created or protected, or has no token
+ */
+export async function loadOrCreateToken(file: string): Promise<string> {
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    const token = randomBytes(TOKEN_BYTES).toString('base64url')
+    await writeFile(file, `${token}\n`, { flag: 'wx', mode: 0o600 })
+    return token
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw createTokenFileError(file, messageOf(error), error)
+  }
+  try {
+    await closeToOthers(file)
+    return await readToken(file)
+  } catch (error) {
+    throw error instanceof PegboardError ? error : createTokenFileError(file, messageOf(error), error)
+  }
+}
+
+async function closeToOthers(file: string): Promise<void> {
+  const stats = await lstat(file)
+  // A link could point to any file, whose mode must not change.
+  if (!stats.isFile()) throw createTokenFileError(file, 'it is not a regular file')
+  const others = writtenByOthers(file)
+  if (others !== undefined) throw createTokenFileError(file, others)
+  if (process.platform === 'win32' || (stats.mode & 0o077) === 0) return
+  await chmod(file, 0o600)
+  if (((await lstat(file)).mode & 0o077) !== 0)
+    throw createTokenFileError(file, 'others may read it, and its mode cannot be changed')
+}
+
+/** Does not follow a link that replaced the file. */
+async function readOwnFile(file: string): Promise<string> {
+  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
+  try {
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
+  }
+}
+
+async function readToken(file: string): Promise<string> {
+  for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+    const token = (await readOwnFile(file)).trim()
+    if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
+    if (token !== '') break
+    // Another process has created the file and not written it yet.
+    await sleep(10)
+  }
+  throw createTokenFileError(file, 'it holds no token')
+}
+
+const createTokenFileError = (file: string, why: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_CONFIG_AUTH', `The token file ${file} cannot be used: ${why}.`, {
+    hint: 'Delete it, so that Pegboard creates a new one, or set server.http.token.',
+    ...(cause === undefined ? {} : { cause }),
+  })

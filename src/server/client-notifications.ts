@@ -1,0 +1,46 @@
+import type { Caller } from '../core/caller.ts'
+import { taskStatus } from './legacy-2025/task-status.ts'
+import type { ListNotifier } from './list-notifier.ts'
+import type { RequestBuilder } from './request-builder.ts'
+import type { ServerHost } from './server-host.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/**
+ * Sends the client of a connection what belongs to none of its requests: changed lists, and messages of upstream servers.
+ * @returns how to stop
+ */
+export function notifyClient(
+  host: ServerHost,
+  lists: ListNotifier,
+  requests: RequestBuilder,
+  notify: (method: string, params?: Json) => void,
+): () => void {
+  const { connection, callers } = requests
+  const isLegacy = connection.era === 'legacy'
+  const stops = [
+    lists.add({ callers, notify, listChanged: (kind) => notify(`notifications/${kind}/list_changed`) }),
+    host.onUpstream({
+      log(params, owner, who) {
+        const message = requests.isFor(who) ? requests.logMessage(params, owner) : undefined
+        if (message) notify('notifications/message', message)
+      },
+      resourceUpdated(uri, isKnown, who) {
+        if (requests.isFor(who) && subscribers(uri).some((caller) => isKnown(host.view(caller))))
+          notify('notifications/resources/updated', { uri })
+      },
+      task(owner, task) {
+        const params = isLegacy ? taskStatus(host, connection.session, callers(), owner, task) : undefined
+        if (params) notify('notifications/tasks/status', params)
+      },
+    }),
+  ]
+  // The SDK knows which URIs a 2026 client is subscribed to, and drops the others.
+  function subscribers(uri: string): readonly Caller[] {
+    const caller = requests.subscribed.get(uri)
+    return caller ? [caller] : isLegacy ? [] : callers()
+  }
+  return () => {
+    for (const stop of stops) stop()
+  }
+}

@@ -1,0 +1,119 @@
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../core/clock.ts'
+import { isPassing } from './backpressure.ts'
+import { type Pieces, piecesOf } from './json-pieces.ts'
+import { createRefusal, type Refusal } from './origin-check.ts'
+
+/** Interval of comments, in milliseconds, so that no proxy closes a quiet stream. */
+export const KEEP_ALIVE_MS = 15_000
+/** Unread bytes at which the connection is closed. */
+const MAX_WAITING_BYTES = 16 * 1024 * 1024
+/** Unread bytes at which log messages and progress are dropped. */
+const MAX_PASSING_BYTES = 4 * 1024 * 1024
+
+/** A stream of server-sent events. After it closes, calls have no effect. */
+export interface EventStream {
+  send(message: object): void
+  /** Sends a serialized message with an id. @param passing it can be dropped */
+  put(data: Pieces, id: string, passing: boolean): void
+  /** Sends an id and no message. */
+  prime(id: string): void
+  event(name: string, data: string): void
+  comment(): void
+  end(): void
+  /** Closes the connection without sending the rest. */
+  drop(): void
+  readonly closed: boolean
+}
+
+/** Starts the stream and sends its headers. */
+export function openEventStream(res: ServerResponse, headers: Readonly<Record<string, string>> = {}): EventStream {
+  res.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+    ...headers,
+  })
+  res.flushHeaders()
+  const write = (...pieces: readonly (string | Buffer)[]): void => {
+    if (res.writableEnded || res.destroyed) return
+    res.cork()
+    for (const piece of pieces) res.write(piece)
+    res.uncork()
+    if (res.writableLength > MAX_WAITING_BYTES) res.destroy()
+  }
+  return {
+    send: (message) => {
+      if (isPassing(message) && res.writableLength >= MAX_PASSING_BYTES) return
+      write('event: message\ndata: ', ...piecesOf(message), '\n\n')
+    },
+    put: (data, id, passing) => {
+      if (passing && res.writableLength >= MAX_PASSING_BYTES) return
+      write(`event: message\nid: ${id}\ndata: `, ...data, '\n\n')
+    },
+    prime: (id) => write(`id: ${id}\ndata: \n\n`),
+    event: (name, data) => write(`event: ${name}\ndata: ${data}\n\n`),
+    comment: () => write(': keepalive\n\n'),
+    end: () => void res.end(),
+    drop: () => void res.destroy(),
+    get closed() {
+      return res.writableEnded || res.destroyed
+    },
+  }
+}
+
+/** Calls listeners at an interval, with one timer for all and none without listeners. */
+export interface Pulse {
+  add(fn: () => void): () => void
+}
+
+export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
+  const listeners = new Set<() => void>()
+  let armed = false
+  const arm = (): void => {
+    armed = true
+    clock.after(everyMs, () => {
+      for (const listener of [...listeners]) listener()
+      armed = false
+      if (listeners.size > 0) arm()
+    })
+  }
+  return {
+    add(fn) {
+      listeners.add(fn)
+      if (!armed) arm()
+      return () => listeners.delete(fn)
+    },
+  }
+}
+
+export const tooManyStreams: Refusal = createRefusal(429, 'Too many open streams', { headers: { 'retry-after': '30' } })
+
+/** Limits the open streams of each principal. */
+export interface StreamSlots {
+  /** Takes a slot, and returns how to free it; undefined at the limit. */
+  take(principal: string): (() => void) | undefined
+  readonly size: number
+}
+
+export function createStreamSlots(max: number): StreamSlots {
+  const taken = new Map<string, number>()
+  return {
+    get size() {
+      return [...taken.values()].reduce((sum, one) => sum + one, 0)
+    },
+    take(principal) {
+      const count = taken.get(principal) ?? 0
+      if (count >= max) return undefined
+      taken.set(principal, count + 1)
+      let free = false
+      return () => {
+        if (free) return
+        free = true
+        const left = (taken.get(principal) ?? 1) - 1
+        if (left === 0) taken.delete(principal)
+        else taken.set(principal, left)
+      }
+    },
+  }
+}

@@ -1,0 +1,162 @@
+import { MAX_DEPTH, MAX_KEYS } from '../core/argument-limits.ts'
+import { isRecord } from '../core/is-record.ts'
+import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
+import type { Message } from '../core/jsonrpc.ts'
+
+export type Read =
+  | { readonly ok: true; readonly message: Message }
+  | { readonly ok: false; readonly id: string | number | null; readonly code: number; readonly message: string }
+
+const MAX_BATCH = 100
+const MAX_ID_CHARS = 1_024
+const REVISION_CLAIM = 'io.modelcontextprotocol/protocolVersion'
+
+/** Whether a request names its protocol revision, as all requests of 2026 do. */
+export const claimsRevision = (params: unknown): boolean =>
+  isRecord(params) && isRecord(params['_meta']) && REVISION_CLAIM in params['_meta']
+
+const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
+/** Limit for `initialize`, which is kept for the session. */
+const MAX_OPENING_CHARS = 64 * 1024
+/** Limit for a message: arguments, and as much around them. */
+const MAX_MESSAGE_KEYS = 2 * MAX_KEYS
+/** Levels above the arguments: the message and its params. */
+const AROUND_ARGUMENTS = 2
+const TOO_MANY = { too_many: new Array(MAX_KEYS + 1).fill(0) }
+const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_DEPTH) + ']'.repeat(MAX_DEPTH)) as unknown }
+
+/** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
+export function readMessage(line: string): Read {
+  if (!exceedsJsonItems(line, MAX_MESSAGE_KEYS)) return readWhole(line)
+  const left = withoutLargeMembers(line)
+  if (left === undefined) return notJson
+  if (exceedsJsonItems(left.text, MAX_MESSAGE_KEYS)) return tooMany(null)
+  const read = readWhole(left.text)
+  if (!read.ok) return read
+  const { message } = read
+  if (message.method !== 'tools/call') return tooMany(message.id ?? null)
+  // These arguments are refused later, with a result that the model can read.
+  const args = left.depth - AROUND_ARGUMENTS > MAX_DEPTH ? TOO_DEEP : TOO_MANY
+  return { ok: true, message: { ...message, params: { ...message.params, arguments: args } } }
+}
+
+function readWhole(line: string): Read {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    return notJson
+  }
+  return isRecord(value) && repeatsMember(line, [value], 1) ? repeated : checkMessage(value, line.length)
+}
+
+/** Whether this is a JSON-RPC batch: several messages as a list. */
+export const isBatch = (text: string): boolean => /^\s*\[/.test(text)
+
+/** The same for a batch of 1 to 100 messages. Returns the first error. */
+export function readBatch(text: string): readonly Message[] | (Read & { readonly ok: false }) {
+  if (exceedsJsonItems(text, MAX_MESSAGE_KEYS)) return tooMany(null)
+  let items: unknown[]
+  try {
+    items = JSON.parse(text) as unknown[]
+  } catch {
+    return refuse(null, -32700, 'Parse error: the batch is not JSON')
+  }
+  if (items.length === 0 || items.length > MAX_BATCH)
+    return refuse(null, -32600, `Invalid request: a batch holds 1 to ${MAX_BATCH} messages`)
+  const messages: Message[] = []
+  for (const item of items) {
+    const read = checkMessage(item, text.length)
+    if (!read.ok) return read
+    // Required by 2025-03-26, the only revision with batches.
+    if (read.message.method === 'initialize')
+      return refuse(null, -32600, 'Invalid request: initialize must be sent alone')
+    messages.push(read.message)
+  }
+  return repeatsMember(text, items, 2) ? repeated : messages
+}
+
+/** @param chars length of the text */
+function checkMessage(value: unknown, chars: number): Read {
+  if (Array.isArray(value)) return refuse(null, -32600, 'Invalid request: batch not supported, send one message a line')
+  if (typeof value !== 'object' || value === null) return refuse(null, -32600, 'Invalid request: an object is required')
+  const message = value as Record<string, unknown>
+  const id = message.id
+  const legalId =
+    (typeof id === 'string' && id.length <= MAX_ID_CHARS) || (typeof id === 'number' && Number.isSafeInteger(id))
+  const isCall = typeof message.method === 'string'
+  if ('id' in message && !legalId && isCall)
+    return refuse(null, -32600, 'Invalid request: id must be a string or an integer')
+  const known = legalId ? id : null
+  if (message.jsonrpc !== '2.0') return refuse(known, -32600, 'Invalid request: jsonrpc must be "2.0"')
+  if (!isCall && !('result' in message) && !('error' in message))
+    return refuse(known, -32600, 'Invalid request: method is required')
+  const foreign = Object.keys(message).find((key) => !MEMBERS.has(key))
+  if (foreign !== undefined)
+    return refuse(known, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
+  if (isCall && ('result' in message || 'error' in message))
+    return refuse(known, -32600, 'Invalid request: both a request and a response')
+  if (message.method === 'initialize' && chars > MAX_OPENING_CHARS)
+    return refuse(known, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
+  const params = message.params
+  if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
+    return refuse(known, -32600, 'Invalid request: params must be an object')
+  const opening = message.method === 'initialize' && legalId ? openingFault(params) : undefined
+  if (opening !== undefined) return refuse(known, -32602, `Invalid params: ${opening}`)
+  // The SDK would drop such a message without an answer.
+  const meta = isRecord(params) ? params['_meta'] : undefined
+  if (meta !== undefined && !isRecord(meta)) return refuse(known, -32602, 'Invalid params: _meta must be an object')
+  return { ok: true, message: message as unknown as Message }
+}
+
+/** What `initialize` lacks; undefined if complete. A 2026 request is refused later, as an unknown method. */
+function openingFault(params: unknown): string | undefined {
+  if (!isRecord(params)) return 'initialize needs params'
+  if (claimsRevision(params)) return undefined
+  const { protocolVersion, capabilities, clientInfo } = params
+  if (typeof protocolVersion !== 'string') return 'protocolVersion must be a string'
+  if (!isRecord(capabilities)) return 'capabilities must be an object'
+  if (!isRecord(clientInfo)) return 'clientInfo must be an object'
+  return typeof clientInfo['name'] === 'string' && typeof clientInfo['version'] === 'string'
+    ? undefined
+    : 'clientInfo needs a name and a version'
+}
+
+const refuse = (id: string | number | null, code: number, message: string): Read & { readonly ok: false } => ({
+  ok: false,
+  id,
+  code,
+  message,
+})
+const notJson = refuse(null, -32700, 'Parse error: the line is not JSON')
+const tooMany = (id: string | number | null) =>
+  refuse(id, -32600, `Invalid request: the message has more than ${MAX_MESSAGE_KEYS} keys and items`)
+// Its id is null, because a proxy may have read another one.
+const repeated = refuse(null, -32600, 'Invalid request: duplicate member')
+
+const QUOTE = 0x22
+const COLON = 0x3a
+
+/**
+ * Whether a message, or its `params`, `result` or `error`, has a member twice: a proxy may have read the first one. In that
+ * case the text has more colons at these depths than the parsed value has members. The text must be valid JSON.
+ */
+function repeatsMember(text: string, messages: readonly unknown[], depth: number): boolean {
+  let left = 0
+  for (const message of messages) {
+    if (!isRecord(message)) continue
+    for (const name in message) {
+      const value = message[name]
+      left += isRecord(value) ? 1 + Object.keys(value).length : 1
+    }
+  }
+  let deep = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = endOfString(text, at)
+    else if (code === 0x7b || code === 0x5b) deep++
+    else if (code === 0x7d || code === 0x5d) deep--
+    else if (code === COLON && (deep === depth || deep === depth + 1)) left--
+  }
+  return left < 0
+}

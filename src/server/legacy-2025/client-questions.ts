@@ -1,0 +1,84 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Message } from '../../core/jsonrpc.ts'
+import { ProtocolFailure } from '../../core/protocol-failure.ts'
+import type { Relay } from '../../core/tool.ts'
+
+/** Requests that Pegboard sends to the client of a 2025 connection. */
+export interface ClientQuestions {
+  /**
+   * Sends requests on the stream of the request `related`. Rejects with the error of the client, with the reason of the
+   * signal, and after an hour without an answer.
+   */
+  ask(related: string | number): NonNullable<Relay['request']>
+  /** Takes the answer to one of them; false for any other message. */
+  takeAnswer(message: Message): boolean
+  /** Rejects all that wait. */
+  close(): void
+}
+
+/** The most that `approvalTimeoutMs` allows a person. */
+const MAX_WAIT_MS = 60 * 60_000
+
+interface Waiting {
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+
+/** @param send throws where the client has no stream open for a request */
+export function createClientQuestions(
+  clock: Clock,
+  send: (message: object, related?: string | number) => void,
+): ClientQuestions {
+  const waiting = new Map<string, Waiting>()
+  let count = 0
+
+  return {
+    ask: (related) => (method, params, signal) =>
+      new Promise((resolve, reject) => {
+        const id = `pegboard:${++count}`
+        const withdraw = (reason: unknown): void => {
+          waiting.get(id)?.reject(reason)
+          send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, related)
+        }
+        const aborted = (): void => withdraw(signal?.reason)
+        const settle =
+          <T>(then: (value: T) => void) =>
+          (value: T): void => {
+            waiting.delete(id)
+            stopTimer()
+            signal?.removeEventListener('abort', aborted)
+            then(value)
+          }
+        if (signal?.aborted) return reject(signal.reason)
+        const stopTimer = clock.after(MAX_WAIT_MS, () =>
+          withdraw(new ProtocolFailure(-32001, 'The client did not answer')),
+        )
+        signal?.addEventListener('abort', aborted, { once: true })
+        waiting.set(id, { resolve: settle(resolve), reject: settle(reject) })
+        try {
+          send({ jsonrpc: '2.0', id, method, params }, related)
+        } catch (error) {
+          waiting.get(id)?.reject(error)
+        }
+      }),
+    takeAnswer({ id, result, error }) {
+      const question = typeof id === 'string' ? waiting.get(id) : undefined
+      if (!question) return false
+      if (error === undefined) question.resolve(result)
+      else {
+        const { code, message, data } = error as {
+          readonly code?: unknown
+          readonly message?: unknown
+          readonly data?: unknown
+        }
+        question.reject(
+          new ProtocolFailure(typeof code === 'number' ? code : -32603, String(message ?? 'The client refused'), data),
+        )
+      }
+      return true
+    },
+    close() {
+      for (const question of [...waiting.values()]) question.reject(new Error('The client has disconnected'))
+    },
+  }
+}

@@ -1,0 +1,317 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../core/clock.ts'
+import type { Message } from '../../core/jsonrpc.ts'
+import { isPassing } from '../backpressure.ts'
+import type { EventStream } from '../event-stream.ts'
+import { type Pieces, piecesOf } from '../json-pieces.ts'
+
+/** How long a message can be sent again, in milliseconds. For a call, the time starts at the end of its stream. */
+export const KEPT_MS = 5 * 60_000
+/** Limit for all sessions together, in bytes. */
+const MAX_TOTAL_BYTES = 64 * 1024 * 1024
+
+/**
+ * The event streams of one session. Messages have ids and are kept for a while: a client whose connection broke names the
+ * last id that it received (`Last-Event-ID`) and gets what it missed.
+ */
+export interface Streams {
+  /** For messages that belong to no request. */
+  readonly unrelated: Stream
+  /** For the answers to one POST. */
+  open(): Stream
+  /** The stream of an id; `over` if nothing is left to send; undefined for ids of other sessions. */
+  find(lastEventId: string): From | 'over' | undefined
+  /** Forgets all. */
+  close(): void
+}
+
+/** The point at which a client resumes. */
+export interface From {
+  readonly stream: Stream
+  /** Number of the last message that it received. */
+  readonly after: number
+  readonly id: string
+}
+
+/** One stream, over any number of connections. */
+export interface Stream {
+  /** Sends a message with the next id, and stores it. */
+  send(message: object): void
+  /** Sends an id without a message, so that the client can resume before the first one. */
+  prime(): void
+  comment(): void
+  /** Continues on a connection, after this event; absent: with new messages only. */
+  attach(events: EventStream, after?: number): void
+  detach(events: EventStream): void
+  /** Ends the stream. */
+  end(): void
+  /** Ends the stream and deletes its messages. */
+  drop(): void
+  readonly isAttached: boolean
+  /** Whether the client knows an id of this stream. */
+  readonly isResumable: boolean
+}
+
+/** Stored messages of all sessions. */
+export interface EventLog {
+  /** @param principal owner of the session. At the total limit, the principal with most bytes loses messages first */
+  session(principal: string): Streams
+  /** Whether messages are stored at all. */
+  readonly isOn: boolean
+  readonly bytes: number
+}
+
+export interface EventLogOptions {
+  readonly clock: Clock
+  /** Limit of one session; 0: nothing is stored, and events have no ids. */
+  readonly maxBytes: number
+  readonly maxEvents: number
+  readonly maxTotalBytes?: number
+}
+
+interface StreamEntry {
+  readonly number: number
+  readonly stream: Stream
+  /** Number of the latest message. */
+  seq: number
+  /** Number of stored messages. */
+  kept: number
+  endedAt: number | undefined
+}
+
+interface Kept {
+  readonly entry: StreamEntry
+  readonly seq: number
+  readonly at: number
+  data: Pieces
+  bytes: number
+  /** Id of the request it answers; undefined after the answer was dropped. */
+  answers: unknown
+}
+
+/** Stored messages of one session. */
+interface SessionRecord {
+  readonly principal: string
+  /** Log messages and progress. */
+  readonly droppable: Kept[]
+  readonly lasting: Kept[]
+  /** Open streams, and ended ones with stored messages. */
+  readonly entries: Map<number, StreamEntry>
+  bytes: number
+}
+
+export function createEventLog(options: EventLogOptions): EventLog {
+  const { clock, maxBytes, maxEvents, maxTotalBytes = MAX_TOTAL_BYTES } = options
+  const records = new Set<SessionRecord>()
+  let total = 0
+  let purges = false
+
+  function grow(record: SessionRecord, bytes: number): void {
+    record.bytes += bytes
+    total += bytes
+  }
+
+  function lose(record: SessionRecord, { entry, bytes }: Kept): void {
+    grow(record, -bytes)
+    entry.kept--
+    if (entry.kept > 0 || entry.endedAt === undefined) return
+    record.entries.delete(entry.number)
+    grow(record, -ENTRY_BYTES)
+  }
+
+  function forget(record: SessionRecord, isGone: (kept: Kept) => boolean): void {
+    for (const list of [record.droppable, record.lasting]) {
+      const left = list.filter((kept) => !isGone(kept))
+      if (left.length === list.length) continue
+      for (const kept of list) if (isGone(kept)) lose(record, kept)
+      list.splice(0, list.length, ...left)
+    }
+  }
+
+  /** Drops the least important message. An answer is replaced by an error, so that its client does not wait. */
+  function shed(record: SessionRecord): void {
+    const answer = record.droppable.length > 0 ? undefined : record.lasting.find(({ answers }) => answers !== undefined)
+    if (!answer) {
+      shorten(record)
+      return
+    }
+    const { bytes } = answer
+    answer.data = piecesOf({ jsonrpc: '2.0', id: answer.answers, error: GONE })
+    answer.bytes = sizeOf(answer.data)
+    answer.answers = undefined
+    grow(record, answer.bytes - bytes)
+  }
+
+  function shorten(record: SessionRecord): void {
+    const oldest = record.droppable.shift() ?? record.lasting.shift()
+    if (oldest) lose(record, oldest)
+  }
+
+  /** The largest record of the principal with most bytes, so that a principal can only displace its own messages. */
+  function longest(): SessionRecord | undefined {
+    const sums = new Map<string, number>()
+    for (const { principal, bytes } of records) sums.set(principal, (sums.get(principal) ?? 0) + bytes)
+    const sumOf = ({ principal }: SessionRecord): number => sums.get(principal) ?? 0
+    let found: SessionRecord | undefined
+    for (const record of records) {
+      const more = found ? sumOf(record) - sumOf(found) || record.bytes - found.bytes : 1
+      if (more > 0) found = record
+    }
+    return found
+  }
+
+  function trim(record: SessionRecord): void {
+    while (record.droppable.length + record.lasting.length > maxEvents) shorten(record)
+    while (record.bytes > maxBytes) shed(record)
+    while (total > maxTotalBytes) shed(longest() as SessionRecord)
+  }
+
+  function purge(): void {
+    purges = false
+    const before = clock.now() - KEPT_MS
+    for (const record of records)
+      forget(
+        record,
+        ({ entry, at }) => (entry.number === UNRELATED ? at : (entry.endedAt ?? Number.POSITIVE_INFINITY)) <= before,
+      )
+    if (total > 0) later()
+  }
+
+  function later(): void {
+    if (purges) return
+    purges = true
+    clock.after(KEPT_MS, purge)
+  }
+
+  function session(principal: string): Streams {
+    const record: SessionRecord = { principal, droppable: [], lasting: [], entries: new Map(), bytes: 0 }
+    records.add(record)
+    // Another process that continues the session counts from the beginning.
+    const logId = randomBytes(6).toString('base64url')
+    let count = UNRELATED
+
+    function open(): Stream {
+      const number = count++
+      const outs: EventStream[] = []
+      let primed = false
+      const idOf = (seq: number): string => `${logId}.${number}.${seq}`
+      const close = (): void => {
+        for (const out of outs.splice(0)) out.end()
+      }
+      const stream: Stream = {
+        get isAttached() {
+          return outs.length > 0
+        },
+        get isResumable() {
+          return primed || entry.seq > 0
+        },
+        send(message) {
+          const out = outs.at(-1)
+          if (maxBytes === 0) return out?.send(message)
+          if (!records.has(record)) return
+          const data = piecesOf(message)
+          const droppable = isPassing(message)
+          const seq = ++entry.seq
+          const answers = 'method' in message ? undefined : (message as Message).id
+          const kept = { entry, seq, at: clock.now(), data: copyPieces(data), bytes: sizeOf(data), answers }
+          record[droppable ? 'droppable' : 'lasting'].push(kept)
+          entry.kept++
+          grow(record, kept.bytes)
+          out?.put(data, idOf(seq), droppable)
+          trim(record)
+          later()
+        },
+        prime() {
+          if (maxBytes === 0) return
+          primed = true
+          outs.at(-1)?.prime(idOf(entry.seq))
+        },
+        comment: () => outs.at(-1)?.comment(),
+        attach(events, after) {
+          // Messages without a request use the newest connection, and the one before it when that closes. A request has one
+          // connection: the client has given up the older one.
+          if (number !== UNRELATED) for (const older of outs.splice(0)) older.drop()
+          outs.push(events)
+          if (after !== undefined)
+            [...record.droppable, ...record.lasting]
+              .filter((kept) => kept.entry === entry && kept.seq > after)
+              .sort((one, other) => one.seq - other.seq)
+              .forEach(({ data, seq }) => {
+                events.put(data, idOf(seq), false)
+              })
+          if (entry.endedAt !== undefined) close()
+        },
+        detach(events) {
+          const at = outs.indexOf(events)
+          if (at !== -1) outs.splice(at, 1)
+        },
+        end() {
+          entry.endedAt = clock.now()
+          if (entry.kept === 0) record.entries.delete(number)
+          else grow(record, ENTRY_BYTES)
+          close()
+          trim(record)
+        },
+        drop() {
+          forget(record, (kept) => kept.entry === entry)
+          record.entries.delete(number)
+          close()
+        },
+      }
+      const entry: StreamEntry = { number, stream, seq: 0, kept: 0, endedAt: undefined }
+      record.entries.set(number, entry)
+      return stream
+    }
+
+    return {
+      unrelated: open(),
+      open,
+      find(lastEventId) {
+        const named = parts(lastEventId)
+        if (named?.logId !== logId || named.stream >= count) return undefined
+        const found = record.entries.get(named.stream)
+        if (!found || (found.endedAt !== undefined && found.seq <= named.seq)) return 'over'
+        return { stream: found.stream, after: named.seq, id: lastEventId }
+      },
+      close() {
+        for (const { stream } of [...record.entries.values()]) stream.end()
+        records.delete(record)
+        grow(record, -record.bytes)
+      },
+    }
+  }
+
+  return {
+    session,
+    isOn: maxBytes > 0,
+    get bytes() {
+      return total
+    },
+  }
+}
+
+/** Number of the stream for messages that belong to no request. */
+const UNRELATED = 0
+
+/** Whether an id belongs to the stream of a request, of any session. */
+export const isOfRequest = (lastEventId: unknown): lastEventId is string =>
+  typeof lastEventId === 'string' && (parts(lastEventId)?.stream ?? UNRELATED) !== UNRELATED
+
+function parts(id: string): { readonly logId: string; readonly stream: number; readonly seq: number } | undefined {
+  const [, logId, stream, seq] = /^([\w-]{8})\.(\d{1,15})\.(\d{1,15})$/.exec(id) ?? []
+  return logId === undefined ? undefined : { logId, stream: Number(stream), seq: Number(seq) }
+}
+
+const GONE = {
+  code: -32603,
+  message: 'The connection broke, and the result is no longer stored. The call may have run.',
+}
+
+/** Estimated memory of a stream, and of a message in addition to its text. */
+const ENTRY_BYTES = 1_000
+const OVERHEAD_BYTES = 200
+const sizeOf = (data: Pieces): number => data.reduce((sum, piece) => sum + Buffer.byteLength(piece), OVERHEAD_BYTES)
+
+/** A copy: the bytes of a result are a slice of a larger buffer. */
+const copyPieces = (data: Pieces): Pieces =>
+  data.map((piece) => (typeof piece === 'string' ? piece : Buffer.from(piece)))

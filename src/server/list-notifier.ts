@@ -1,0 +1,111 @@
+import { hash } from 'node:crypto'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Mode } from '../view/exposure.ts'
+import type { View } from '../view/view.ts'
+import { listBytes } from './list-cache.ts'
+import { readingsOf } from './module-resources.ts'
+import type { NotificationHost } from './server-host.ts'
+
+export type ListKind = 'tools' | 'prompts' | 'resources'
+
+/** A client that wants to know when its lists change. */
+export interface Listener {
+  /** One caller for each profile that it uses. */
+  callers(): readonly Caller[]
+  listChanged(kind: ListKind): void
+  /** Sends any notification; absent where several clients share the listener. */
+  notify?(method: string, params: Readonly<Record<string, unknown>>): void
+}
+
+export interface ListNotifier {
+  /** Starts to notify a client; returns how to stop. */
+  add(listener: Listener): () => void
+  close(): void
+}
+
+const COALESCE_MS = 100
+
+/**
+ * Notifies clients of changed lists, but only if the list of that client has changed: in discovery mode, servers come and go
+ * without a notification. Joins changes within 100 ms.
+ */
+export function createListNotifier(host: NotificationHost, clock: Clock): ListNotifier {
+  const lastSent = new Map<Listener, Digests>()
+  let cancel: (() => void) | undefined
+  const promptsOf = ({ owners }: View): readonly unknown[] =>
+    owners.flatMap(({ prompts }) => prompts.map((one) => [one.entry, host.catalog.snapshot().promptNames.get(one)]))
+  // Callers that see the same share a view.
+  const known = new WeakMap<View, Map<Mode, Digests & { readonly list: unknown }>>()
+
+  function digestsOf(caller: Caller): Digests {
+    const view = host.view(caller)
+    const { mode } = host.exposure(caller)
+    const modes = known.get(view) ?? new Map()
+    known.set(view, modes)
+    let made = modes.get(mode)
+    // Lists of all tools are cached; others are short, and belong to one session.
+    const list = host.lists.of(caller)
+    if (made?.list !== list) {
+      made = {
+        list,
+        // Some clients do not read a changed list again.
+        tools: view.limits.trustsListChanged ? digestOf(listBytes(list) ?? JSON.stringify(list)) : '',
+        prompts: made?.prompts ?? digest(promptsOf(view)),
+        resources:
+          made?.resources ??
+          digest([readingsOf(view).map(({ entry }) => entry), entries(view, 'resources'), entries(view, 'templates')]),
+      }
+      modes.set(mode, made)
+    }
+    return made
+  }
+
+  /** The digests of all callers of a client: a change for any of them counts. */
+  function look(listener: Listener): Digests {
+    const all = listener.callers().map(digestsOf)
+    const [only] = all
+    if (all.length === 1 && only) return only
+    const join = (kind: ListKind): string => all.map((one) => one[kind]).join()
+    return { tools: join('tools'), prompts: join('prompts'), resources: join('resources') }
+  }
+
+  const flush = (): void => {
+    cancel = undefined
+    for (const [listener, last] of [...lastSent]) {
+      const now = look(listener)
+      lastSent.set(listener, now)
+      for (const kind of KINDS) if (now[kind] !== last[kind]) listener.listChanged(kind)
+    }
+  }
+  const soon = (): void => {
+    if (lastSent.size > 0) cancel ??= clock.after(COALESCE_MS, flush)
+  }
+  const stops = [host.catalog.onChange(soon), host.onListChange(soon)]
+
+  return {
+    add(listener) {
+      lastSent.set(listener, look(listener))
+      const { callers, notify } = listener
+      const leave = notify && host.clients.add({ callers, notify })
+      return () => {
+        lastSent.delete(listener)
+        leave?.()
+      }
+    },
+    close() {
+      for (const stop of stops) stop()
+      cancel?.()
+    },
+  }
+}
+
+const KINDS = ['tools', 'prompts', 'resources'] as const
+
+type Digests = Readonly<Record<ListKind, string>>
+
+const digestOf = (text: string | Buffer): string => hash('sha256', text, 'base64')
+const digest = (value: unknown): string => digestOf(JSON.stringify(value))
+
+const entries = ({ owners }: View, kind: 'resources' | 'templates'): readonly unknown[] =>
+  owners.flatMap((owner) => owner[kind].map(({ entry }) => entry))

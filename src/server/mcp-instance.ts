@@ -1,0 +1,126 @@
+import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
+import type { Caller } from '../core/caller.ts'
+import { rawBytes } from '../core/raw-result.ts'
+import type { McpResult } from '../core/tool-result.ts'
+import type { ListedTool } from '../view/listed-tools.ts'
+import { modernCapabilities, sessionCapabilities } from './capabilities.ts'
+import type { ClientQuestions } from './legacy-2025/client-questions.ts'
+import { serveSession } from './legacy-2025/session-handlers.ts'
+import { serveModern } from './modern-2026/modern-handlers.ts'
+import { asProtocolError, checkCursor } from './pass-through.ts'
+import { CLIENT_CAPABILITIES, CLIENT_INFO, type ClientRequest, type RequestBuilder } from './request-builder.ts'
+import type { ServerHost } from './server-host.ts'
+
+/** One MCP server of the SDK over the shared catalogue: one for a connection (2025), or for a request (2026). */
+export interface McpInstance {
+  readonly server: Instance
+  /** Keeps the first result of a call that the fast path made, so that the SDK does not make the call again. */
+  answered(id: string | number, result: McpResult): void
+  /** The tools for the empty list of a request that has its own instance. */
+  listed(): readonly ListedTool[] | undefined
+  dispose(): void
+}
+
+// Lists change whenever an upstream comes or goes, and not every client is notified.
+const CACHE = { ttlMs: 5_000, cacheScope: 'private' } as const
+
+class Instance extends McpServer {
+  declare host: ServerHost
+  declare callerNow: () => Caller
+  // The HTTP entry checks Mcp-Param headers against this.
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    const found = this.host.view(this.callerNow()).resolve(name)
+    return found.kind === 'found' ? (found.tool.input.json as Record<string, unknown>) : undefined
+  }
+}
+
+/** @param questions 2025: sends requests to the client */
+export function createMcpInstance(
+  host: ServerHost,
+  requests: RequestBuilder,
+  questions?: ClientQuestions,
+): McpInstance {
+  const { connection } = requests
+  const { era, identity } = connection
+  // One request may name another profile than the next.
+  const cache = host.trustMeta === 'all' && !identity.bound ? { ...CACHE, ttlMs: 0 } : CACHE
+  const mcp = new Instance(
+    { name: host.name, version: host.version },
+    {
+      capabilities: era === 'modern' ? modernCapabilities : sessionCapabilities,
+      cacheHints: {
+        'tools/list': cache,
+        'prompts/list': cache,
+        'resources/list': cache,
+        'resources/templates/list': cache,
+        'resources/read': { ttlMs: 0, cacheScope: 'private' },
+        'server/discover': cache,
+      },
+    },
+  )
+  const { server } = mcp
+  mcp.host = host
+  mcp.callerNow = () =>
+    requests.callerFor({
+      meta: undefined,
+      envelope: { [CLIENT_INFO]: server.getClientVersion(), [CLIENT_CAPABILITIES]: server.getClientCapabilities() },
+    })
+  const early = new Map<string | number, McpResult>()
+
+  // 2025 clients take only objects as structured content; 2026 servers may send anything.
+  const project = (result: McpResult): McpResult =>
+    !rawBytes(result) && 'structuredContent' in result
+      ? (server.projectCallToolResult(result as never, undefined) as McpResult)
+      : result
+
+  const read = ({ mcpReq }: ServerContext, task?: unknown): ClientRequest => ({
+    meta: mcpReq._meta,
+    envelope: mcpReq.envelope as ClientRequest['envelope'],
+    inputResponses: mcpReq.inputResponses,
+    requestState: mcpReq.requestState(),
+    task,
+    ...(questions ? { ask: questions.ask(mcpReq.id) } : {}),
+    notify: (method, params) => void mcpReq.notify({ method, params } as never).catch(ignore),
+  })
+
+  let listed: readonly ListedTool[] | undefined
+  server.setRequestHandler('tools/list', (request, ctx) => {
+    checkCursor(request.params)
+    const answer = requests.listTools(read(ctx))
+    if (!connection.perRequest) return answer as never
+    // The writer of the HTTP response puts the list in as bytes.
+    listed = answer.tools
+    return { ...answer, tools: [] } as never
+  })
+
+  server.setRequestHandler('tools/call', async ({ params }, ctx) => {
+    const { id, signal } = ctx.mcpReq
+    const done = early.get(id)
+    if (done) {
+      early.delete(id)
+      return project(done) as never
+    }
+    const call = { name: params.name, input: params.arguments, signal }
+    const result = await requests.callTool(read(ctx, (params as { task?: unknown }).task), call).catch((error) => {
+      throw asProtocolError(error, era)
+    })
+    return project(result) as never
+  })
+
+  const passing = {
+    era,
+    caller: (ctx: ServerContext) => requests.callerFor(read(ctx)),
+    relay: (ctx: ServerContext) => requests.relayFor(read(ctx)),
+  }
+  const dispose = era === 'legacy' ? serveSession(server, host, requests, passing) : serveModern(server, host, passing)
+
+  return {
+    server: mcp,
+    listed: () => listed,
+    answered: (id, result) => early.set(id, result),
+    dispose,
+  }
+}
+
+/** A client that has disconnected is noticed by its transport. */
+const ignore = (): undefined => undefined

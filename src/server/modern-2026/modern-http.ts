@@ -1,0 +1,223 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AuthInfo, McpHttpHandler, ServerNotifier } from '@modelcontextprotocol/server'
+import { isRecord } from '../../core/is-record.ts'
+import type { Message } from '../../core/jsonrpc.ts'
+import type { Log } from '../../core/log.ts'
+import { type StreamSlots, tooManyStreams } from '../event-stream.ts'
+import { type Identity, identityKey, labelOf } from '../identity.ts'
+import { writeMessage } from '../json-pieces.ts'
+import { refuse } from '../origin-check.ts'
+import type { Served, ServerFactory } from '../server-factory.ts'
+import { followedBy, type ResourceSubscriptions, withFollowed } from './resource-subscriptions.ts'
+import { addTasksToAck, holdOpen, tasksWanted, type WantedTasks } from './task-subscriptions.ts'
+
+export interface ModernOptions {
+  readonly factory: ServerFactory
+  /** The identity of a request by its `_meta`; default: that of its token and path. */
+  readonly enter?: ((identity: Identity, meta: unknown) => Identity) | undefined
+  /** Subscribes to the resources that a `subscriptions/listen` names. */
+  readonly follow?: ((identity: Identity, meta: unknown, uris: readonly string[]) => ResourceSubscriptions) | undefined
+  /** Sends changes of tasks; returns how to stop. */
+  readonly followTasks?:
+    | ((identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void) => () => void)
+    | undefined
+  /** Called when the first client of an identity listens; the result is called when the last one stops. */
+  readonly listening?: ((identity: Identity, notify: ServerNotifier) => () => void) | undefined
+  readonly slots: StreamSlots
+  readonly log: Log
+  /** Called for the first request of each client name and principal, because 2026 has no sessions. */
+  onOpen?(client: string, principal: string): void
+}
+
+/** Serves revision 2026-07-28, where every request is independent and gets a server of its own. */
+export interface ModernHttp {
+  post(req: IncomingMessage, res: ServerResponse, identity: Identity, message: Message): Promise<void>
+  close(): Promise<void>
+}
+
+/** Clients with the same identity. They share notifications, which no other group gets. */
+interface ClientGroup {
+  readonly handler: McpHttpHandler
+  readonly identity: Identity
+  open: number
+  stop: () => void
+}
+
+/** Limit for remembered client names, which clients choose. */
+const MAX_CLIENTS = 1_000
+
+/** Limit for groups: requests can name any number of profiles. */
+const MAX_GROUPS = 1_000
+
+export async function createModernHttp(options: ModernOptions): Promise<ModernHttp> {
+  const { factory, follow, followTasks, slots, log } = options
+  const { createMcpHandler, CLIENT_INFO_META_KEY: CLIENT_INFO } = await import('@modelcontextprotocol/server')
+  const instances = new WeakMap<Request, Served>()
+  const groups = new Map<string, ClientGroup>()
+  const clients = new Set<string>()
+
+  function met(principal: string, meta: unknown): void {
+    const client = labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
+    const key = JSON.stringify([principal, client])
+    if (clients.has(key)) return
+    if (clients.size >= MAX_CLIENTS) clients.delete(clients.values().next().value as string)
+    clients.add(key)
+    options.onOpen?.(client, principal)
+  }
+
+  function groupFor(identity: Identity): ClientGroup {
+    const key = identityKey(identity)
+    const known = groups.get(key)
+    if (known) return known
+    const handler = createMcpHandler(
+      ({ requestInfo }) => {
+        const served = factory({ era: 'modern', identity })
+        if (requestInfo) instances.set(requestInfo, served)
+        return served.server
+      },
+      { legacy: 'reject', onerror: (error) => log.debug('a request was refused', { reason: error.message }) },
+    )
+    const group: ClientGroup = { handler, identity, open: 0, stop: () => undefined }
+    const idle = [...groups].find(([, { open }]) => open === 0)
+    if (groups.size >= MAX_GROUPS && idle) groups.delete(idle[0])
+    groups.set(key, group)
+    return group
+  }
+
+  function listens(group: ClientGroup, res: ServerResponse): void {
+    if (group.open++ === 0) group.stop = options.listening?.(group.identity, group.handler.notify) ?? group.stop
+    res.once('close', () => {
+      if (--group.open === 0) group.stop()
+    })
+  }
+
+  /** The first chunk of a stream is the acknowledgement. From then on, changes of tasks are sent. */
+  function begun(
+    res: ServerResponse,
+    identity: Identity,
+    meta: unknown,
+    tasks: WantedTasks,
+    chunk: Uint8Array,
+  ): string | Uint8Array {
+    const text = Buffer.from(chunk).toString()
+    const data = /^data: (.*)$/m.exec(text)?.[1]
+    const acknowledgement = data === undefined ? undefined : addTasksToAck(JSON.parse(data), tasks)
+    if (data === undefined || !acknowledgement) return chunk
+    const stop = followTasks?.(identity, meta, tasks, (told) => {
+      if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(told)}\n\n`)
+    })
+    if (stop) res.once('close', stop)
+    return text.replace(data, () => JSON.stringify(acknowledgement))
+  }
+
+  return {
+    async post(req, res, came, wanted) {
+      let message = wanted
+      const meta = message.params?.['_meta']
+      const identity = options.enter?.(came, meta) ?? came
+      const group = groupFor(identity)
+      if (message.method === 'subscriptions/listen') {
+        const free = slots.take(identity.principal)
+        if (!free) return refuse(res, { ...tooManyStreams, id: message.id ?? null })
+        res.once('close', free)
+        listens(group, res)
+        const following = follow?.(identity, meta, followedBy(message))
+        if (following) {
+          res.once('close', following.stop)
+          // The SDK acknowledges at once what the message names, so it names what servers accepted.
+          message = withFollowed(message, await following.begun)
+          if (res.destroyed) return
+        }
+      }
+      // 2026 clients cancel a request by closing the response.
+      const gone = new AbortController()
+      const request = toRequest(req, gone.signal)
+      let over = false
+      const dispose = (): void => {
+        instances.get(request)?.dispose()
+        instances.delete(request)
+      }
+      res.once('close', () => {
+        over = true
+        if (!res.writableFinished) gone.abort()
+        dispose()
+      })
+      const tasks = tasksWanted(message)
+      const authInfo: AuthInfo = { token: '', clientId: identity.principal, scopes: [] }
+      const response = await group.handler.fetch(request, {
+        authInfo,
+        parsedBody: tasks && followTasks ? holdOpen(message) : message,
+      })
+      if (response.ok) met(identity.principal, meta)
+      const list = instances.get(request)?.listed?.()
+      // The client may have disconnected before the server was created.
+      if (over) dispose()
+      if (list && !gone.signal.aborted) return await writeList(res, response, list)
+      const first = (chunk: Uint8Array): string | Uint8Array =>
+        tasks ? begun(res, identity, meta, tasks, chunk) : chunk
+      await write(res, response, gone.signal, tasks && followTasks && first)
+    },
+    async close() {
+      await Promise.all([...groups.values()].map(({ handler }) => handler.close()))
+    },
+  }
+}
+
+/**
+ * The parts of a `Request` that the SDK reads. A real one would cost as much as the rest of the call, and the SDK gets the
+ * body parsed. The token is left out.
+ */
+function toRequest(req: IncomingMessage, signal: AbortSignal): Request {
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(req.headers))
+    if (typeof value === 'string' && name !== 'authorization') headers.set(name, value)
+  return { method: 'POST', url: 'http://localhost/mcp', headers, signal } as unknown as Request
+}
+
+/** Writes the answer to `tools/list` with this list in place of its empty one. */
+async function writeList(res: ServerResponse, response: Response, list: readonly object[]): Promise<void> {
+  head(res, response)
+  const message = JSON.parse(await response.text()) as { readonly result: object }
+  writeMessage(res, { ...message, result: { ...message.result, tools: list } })
+}
+
+function head(res: ServerResponse, response: Response): void {
+  res.statusCode = response.status
+  for (const [name, value] of response.headers) if (name !== 'connection') res.setHeader(name, value)
+}
+
+async function write(
+  res: ServerResponse,
+  response: Response,
+  gone: AbortSignal,
+  first?: (chunk: Uint8Array) => string | Uint8Array,
+): Promise<void> {
+  let edit = first
+  if (gone.aborted) return void response.body?.cancel()
+  head(res, response)
+  if (response.body === null) return void res.end()
+  if (response.headers.get('content-type') !== 'text/event-stream') return void res.end(await response.text())
+  res.flushHeaders()
+  const reader = response.body.getReader()
+  gone.addEventListener('abort', () => void reader.cancel().catch(() => undefined), { once: true })
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    const piece = edit?.(value) ?? value
+    edit = undefined
+    if (!res.write(piece)) await waitForDrain(res, gone)
+  }
+  res.end()
+}
+
+const waitForDrain = (res: ServerResponse, gone: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (gone.aborted) return resolve()
+    const done = (): void => {
+      res.off('drain', done)
+      gone.removeEventListener('abort', done)
+      resolve()
+    }
+    res.on('drain', done)
+    gone.addEventListener('abort', done)
+  })

@@ -1,0 +1,48 @@
+import type { Server, ServerContext } from '@modelcontextprotocol/server'
+import { ProtocolFailure } from '../../core/protocol-failure.ts'
+import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
+import { noTask } from '../call-tool.ts'
+import { findTask } from '../find-task.ts'
+import { removeHopData } from '../mcp-results.ts'
+import { asProtocolError, type PassThrough } from '../pass-through.ts'
+import type { CallHost } from '../server-host.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/**
+ * Relays the tasks of servers to 2026 clients. The name of a task contains its principal and server, sealed, so nothing is
+ * stored and the task is found after a restart.
+ */
+export function relayTasks(server: Server, host: CallHost, { caller, relay }: PassThrough): void {
+  const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
+    const asking = relay(ctx)
+    if (!takesTasks(asking.clientCapabilities))
+      throw new ProtocolFailure(-32021, 'The client did not declare that it supports tasks', {
+        requiredCapabilities: { extensions: { [TASKS]: {} } },
+      })
+    const who = caller(ctx)
+    const found = findTask(host, who, params['taskId'])
+    if (!found?.endpoints) throw noTask
+    const own = { ...params, taskId: found.id }
+    const result = await found.endpoints.request(method, own, asking, ctx.mcpReq.signal)
+    const { resultType: _theirs, ...rest } = result
+    const answer = { ...removeHopData(rest), ...lifetimeOf(rest) }
+    return 'taskId' in answer ? { ...answer, taskId: params['taskId'] } : answer
+  }
+  for (const method of TASK_METHODS)
+    server.setRequestHandler(method, { params: anyParams }, async (params, ctx) => {
+      try {
+        return (await ask(method, params as Json, ctx)) as never
+      } catch (error) {
+        throw asProtocolError(error)
+      }
+    })
+}
+
+/** The lifetime of a task. `removeHopData` removes `ttlMs`, because in other results it is the lifetime of a cache entry. */
+const lifetimeOf = ({ ttlMs }: Json): Json => (ttlMs === undefined ? {} : { ttlMs })
+
+/** The server of the task checks the parameters. */
+const anyParams = {
+  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
+} as const

@@ -1,0 +1,82 @@
+import { ownerOfResource } from '../../catalog/resource-owner.ts'
+import type { Caller } from '../../core/caller.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { Message } from '../../core/jsonrpc.ts'
+import { relayOf } from '../../core/tool.ts'
+import type { BaseHost } from '../server-host.ts'
+import { MAX_SUBSCRIPTIONS, MAX_URI_CHARS } from '../subscription-limits.ts'
+
+/** Time limit for requests to servers that no client waits for, in milliseconds. */
+const SHORT_MS = 5_000
+/** Maximum delay of the acknowledgement by servers that do not answer, in milliseconds. */
+const BEGIN_MS = 2_000
+/** The resources that a `subscriptions/listen` names. */
+export function followedBy({ method, params }: Message): readonly string[] {
+  if (method !== 'subscriptions/listen') return []
+  const wanted = (params?.['notifications'] as { resourceSubscriptions?: unknown } | undefined)?.resourceSubscriptions
+  if (!Array.isArray(wanted)) return []
+  return wanted
+    .filter((uri): uri is string => typeof uri === 'string' && uri.length <= MAX_URI_CHARS)
+    .slice(0, MAX_SUBSCRIPTIONS)
+}
+
+/** The same message with these resources only. */
+export function withFollowed(message: Message, followed: readonly string[]): Message {
+  const { notifications } = (message.params ?? {}) as { notifications?: Readonly<Record<string, unknown>> }
+  const wanted = notifications?.['resourceSubscriptions']
+  if (!Array.isArray(wanted)) return message
+  const known = new Set(followed)
+  // The SDK reports values that are not strings.
+  const resourceSubscriptions = wanted.filter((uri) => typeof uri !== 'string' || known.has(uri))
+  return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
+}
+
+export interface ResourceSubscriptions {
+  /** The resources that servers accepted, after all have answered or two seconds. Later ones are subscribed too. */
+  readonly begun: Promise<readonly string[]>
+  stop(): void
+}
+
+/** Subscribes to resources at their servers, of either era, as far as the caller sees them. */
+export function subscribeToResources(
+  host: BaseHost,
+  clock: Clock,
+  caller: Caller,
+  uris: readonly string[],
+): ResourceSubscriptions {
+  const { owners } = host.view(caller)
+  const ending = new AbortController()
+  const refused = new Set<string>()
+  const asked = [...new Set(uris)].flatMap((uri) => {
+    const owner = ownerOfResource(owners, uri)
+    if (!owner?.endpoints) return []
+    const { endpoints } = owner
+    const ask = (method: string, signal: AbortSignal): Promise<boolean> =>
+      endpoints.request(method, { uri }, relayOf(caller), signal).then(
+        () => true,
+        (error) => {
+          host.log.debug(`${method} failed`, { owner: owner.id, error })
+          return false
+        },
+      )
+    const began = ask('resources/subscribe', ending.signal).then((did) => {
+      if (!did) refused.add(uri)
+      return did
+    })
+    return [{ uri, ask, began }]
+  })
+  let cancel = (): void => undefined
+  const late = new Promise<void>((resolve) => {
+    if (asked.length > 0) cancel = clock.after(BEGIN_MS, resolve)
+  })
+  const answered = Promise.all(asked.map(({ began }) => began)).then(() => cancel())
+  return {
+    begun: Promise.race([answered, late]).then(() => asked.map(({ uri }) => uri).filter((uri) => !refused.has(uri))),
+    stop() {
+      ending.abort()
+      // Servers count subscriptions: a refused one must not be taken back.
+      for (const { ask, began } of asked)
+        void began.then((did) => did && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
+    },
+  }
+}

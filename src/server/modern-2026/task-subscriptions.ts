@@ -1,0 +1,106 @@
+import { abortAfter } from '../../core/abort.ts'
+import type { Caller } from '../../core/caller.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { Message } from '../../core/jsonrpc.ts'
+import { isOver, takesTasks } from '../../core/task-protocol.ts'
+import { relayOf } from '../../core/tool.ts'
+import { findTask } from '../find-task.ts'
+import type { CallHost } from '../server-host.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The tasks that a `subscriptions/listen` names. */
+export interface WantedTasks {
+  readonly names: readonly string[]
+  readonly clientCapabilities: Json
+  readonly subscription: unknown
+}
+
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
+const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
+const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
+const NOWHERE = 'pegboard:nowhere'
+const MAX_FOLLOWED = 50
+const EVERY_MS = { least: 250, usual: 2_000, most: 30_000 } as const
+const SHORT_MS = 10_000
+
+export function tasksWanted({ id, method, params }: Message): WantedTasks | undefined {
+  if (method !== 'subscriptions/listen') return undefined
+  const wanted = params?.['notifications'] as { taskIds?: unknown } | undefined
+  const declared = (params?.['_meta'] as Json | undefined)?.[CAPABILITIES]
+  if (!Array.isArray(wanted?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
+  const clientCapabilities = declared as Json
+  if (!takesTasks(clientCapabilities)) return undefined
+  const names = wanted.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_FOLLOWED)
+  return names.length > 0 ? { names, clientCapabilities, subscription: id } : undefined
+}
+
+/** The same message with a resource that does not exist: the SDK would end a subscription with tasks alone. */
+export function holdOpen(message: Message): Message {
+  const { notifications } = (message.params ?? {}) as { notifications?: Json }
+  const uris = notifications?.['resourceSubscriptions']
+  const resourceSubscriptions = [...(Array.isArray(uris) ? uris : []), NOWHERE]
+  return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
+}
+
+/** The acknowledgement of this subscription with its tasks; undefined for any other message. */
+export function addTasksToAck(message: object, { names, subscription }: WantedTasks): object | undefined {
+  const { method, params } = message as Message
+  if (method !== ACKNOWLEDGED || (params?.['_meta'] as Json | undefined)?.[SUBSCRIPTION] !== subscription) return
+  const { resourceSubscriptions, ...kinds } = (params?.['notifications'] ?? {}) as Json
+  const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.filter((uri) => uri !== NOWHERE) : []
+  const notifications = { ...kinds, ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}), taskIds: names }
+  return { ...message, params: { ...params, notifications } }
+}
+
+/**
+ * Sends every change of the caller's tasks until they end. Polls their servers with `tasks/get`, which both eras answer.
+ * @returns how to stop
+ */
+export function followTasks(
+  host: CallHost,
+  clock: Clock,
+  caller: Caller,
+  { names, clientCapabilities, subscription }: WantedTasks,
+  send: (message: object) => void,
+): () => void {
+  const stop = new AbortController()
+  const timers = new Map<string, () => void>()
+
+  async function poll(name: string, before: string): Promise<void> {
+    const found = findTask(host, caller, name)
+    if (!found?.endpoints) return
+    const limit = abortAfter(stop.signal, SHORT_MS)
+    const {
+      resultType: _theirs,
+      _meta,
+      ...task
+    } = await found.endpoints
+      .request('tasks/get', { taskId: found.id }, { ...relayOf(caller), clientCapabilities }, limit.signal)
+      .finally(limit.free)
+    if (stop.signal.aborted) return
+    const now = JSON.stringify(task)
+    const params = { ...task, taskId: name, _meta: { [SUBSCRIPTION]: subscription } }
+    if (now !== before) send({ jsonrpc: '2.0', method: 'notifications/tasks', params })
+    if (isOver(task['status'])) return
+    const { pollIntervalMs } = task
+    const everyMs = typeof pollIntervalMs === 'number' ? pollIntervalMs : EVERY_MS.usual
+    const waitMs = Math.min(Math.max(everyMs, EVERY_MS.least), EVERY_MS.most)
+    timers.set(
+      name,
+      clock.after(waitMs, () => begin(name, now)),
+    )
+  }
+
+  function begin(name: string, before: string): void {
+    poll(name, before).catch((error) => {
+      host.log.debug('the state of a task could not be read', { error })
+    })
+  }
+
+  for (const name of names) begin(name, '')
+  return () => {
+    stop.abort()
+    for (const cancel of timers.values()) cancel()
+  }
+}

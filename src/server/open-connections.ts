@@ -1,0 +1,42 @@
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../core/clock.ts'
+import type { Bearer } from './bearer-tokens.ts'
+
+/** Open connections by their token. */
+export interface OpenConnections {
+  /** Closes the response with its token: at once when revoked; when it expires, running calls may finish. */
+  hold(bearer: Bearer, res: ServerResponse): void
+  /** Closes the connections of a token of `pegboard token`. */
+  end(token: string): void
+}
+
+/** Maximum delay of a Node timer. */
+const MAX_MS = 2 ** 31 - 1
+
+/** @param isCall whether a response is a running call rather than an event stream */
+export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse) => boolean): OpenConnections {
+  const open = new Map<string, Set<ServerResponse>>()
+
+  function byToken(id: string, res: ServerResponse): void {
+    const own = open.get(id) ?? new Set()
+    open.set(id, own.add(res))
+    res.once('close', () => {
+      own.delete(res)
+      if (own.size === 0 && open.get(id) === own) open.delete(id)
+    })
+  }
+
+  return {
+    hold({ credential, expiresAt }, res) {
+      if (credential && 'token' in credential) byToken(credential.token, res)
+      if (expiresAt === undefined) return
+      const cancel = clock.after(Math.min(MAX_MS, Math.max(0, expiresAt - clock.now())), () => {
+        if (!isCall(res)) res.destroy()
+      })
+      res.once('close', cancel)
+    },
+    end(token) {
+      for (const res of open.get(token) ?? []) res.destroy()
+    },
+  }
+}

@@ -1,0 +1,148 @@
+import type { Caller } from '../core/caller.ts'
+import { RESULT_SCHEME } from '../results/result-store.ts'
+import { isSentFile } from '../services/sent-files.ts'
+import { resourceOf } from './mcp-results.ts'
+import type { StatusHost } from './server-host.ts'
+
+const STATUS = 'server://status'
+const SCHEMA = 'schema://'
+const INBOX = 'notifications://inbox'
+const STATS = 'stats://tools'
+
+/** The resources of Pegboard itself. */
+export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
+  {
+    uri: STATUS,
+    name: 'status',
+    title: 'Pegboard status',
+    description: 'Exposure mode, tools by category, and problems.',
+    mimeType: 'application/json',
+  },
+  {
+    uri: INBOX,
+    name: 'inbox',
+    title: 'Notices',
+    description: 'Unread notices about background work. Reading them removes them.',
+    mimeType: 'application/json',
+  },
+  {
+    uri: STATS,
+    name: 'stats',
+    title: 'Tool statistics',
+    description: 'For each of your tools: the number of calls, failures and durations since the start.',
+    mimeType: 'application/json',
+  },
+]
+
+export const ownTemplates: readonly Readonly<Record<string, unknown>>[] = [
+  {
+    uriTemplate: `${SCHEMA}{category}`,
+    name: 'schema',
+    title: 'Schemas of a category',
+    description: 'Every tool of a category with its parameters.',
+    mimeType: 'application/json',
+  },
+  {
+    uriTemplate: 'sentfile://{id}',
+    name: 'sentfile',
+    title: 'Files that tools sent',
+    description: 'A file from a result, kept for a limited time.',
+  },
+  {
+    uriTemplate: `${RESULT_SCHEME}{handle}`,
+    name: 'result',
+    title: 'Long results',
+    description: 'A whole result that was too long for the model, kept for a limited time.',
+  },
+]
+
+/** Reads one of them as this caller; undefined for other URIs, and for what the caller cannot see. */
+export async function readOwnResource(
+  host: StatusHost,
+  caller: Caller,
+  uri: string,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (isSentFile(uri)) {
+    const file = host.files.read(caller, uri)
+    return file && { contents: [resourceOf(file.bytes, file.mimetype, uri)] }
+  }
+  if (uri.startsWith(RESULT_SCHEME)) {
+    const handle = uri.slice(RESULT_SCHEME.length)
+    const kept = host.results.get(caller, handle)
+    const bytes = await host.results.read(caller, handle)
+    return kept && bytes && { contents: [resourceOf(bytes, kept.mimeType, uri)] }
+  }
+  const value =
+    uri === STATUS
+      ? status(host, caller)
+      : uri === INBOX
+        ? { notices: await host.inbox.take(caller) }
+        : uri === STATS
+          ? stats(host, caller)
+          : uri.startsWith(SCHEMA)
+            ? schemas(host, caller, uri.slice(SCHEMA.length))
+            : undefined
+  return value && { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }] }
+}
+
+function status(host: StatusHost, caller: Caller) {
+  const view = host.view(caller)
+  const { mode, why, tokens, budgetTokens } = host.exposure(caller)
+  return {
+    tool_injection: mode,
+    why,
+    estimated_tokens: tokens,
+    budget_tokens: budgetTokens,
+    total_tools: view.size,
+    search: searchState(host),
+    categories: view.owners.map((owner) => ({
+      id: owner.id,
+      state: owner.state,
+      tool_count: view.count(owner.id),
+      ...(owner.reason ? { reason: owner.reason } : {}),
+    })),
+    // Without messages, which may contain paths: the operator finds them in the log.
+    failed: host.failed(caller).map(({ file, code }) => ({ file, code })),
+  }
+}
+
+/** Statistics of this principal for the tools that the caller sees. */
+function stats(host: StatusHost, caller: Caller) {
+  const seen = new Set(host.view(caller).tools.map(({ tool }) => tool.id))
+  const counts = host
+    .counts(caller.principal)
+    .flatMap(({ tool: name, calls, failures, ms }) =>
+      seen.has(name) ? [{ name, calls, failures, average_ms: ms }] : [],
+    )
+  return {
+    tools: counts.sort((a, b) => b.calls - a.calls || (a.name < b.name ? -1 : 1)),
+    total_calls: counts.reduce((sum, { calls }) => sum + calls, 0),
+  }
+}
+
+/** Without reasons, which may contain paths and addresses: the operator finds them in the log. */
+function searchState(host: StatusHost) {
+  const { ranking, embedded, semantic } = host.searchStatus()
+  const table = embedded === 'ready' ? 'embedded' : embedded === 'none' ? 'off' : embedded
+  if (!semantic) return { ranking, semantic: table }
+  const { state, embedder, documents, indexed } = semantic
+  // A fraction, because the numbers include tools of other profiles.
+  const done = documents > 0 ? Math.floor((100 * indexed) / documents) / 100 : 1
+  if (embedder === 'embedded') return { ranking, semantic: table, encoder: state, indexed: done }
+  return { ranking, semantic: state, embedder: embedder.split(':', 1)[0], indexed: done, embedded }
+}
+
+function schemas(host: StatusHost, caller: Caller, category: string) {
+  const view = host.view(caller)
+  const tools = view.tools.filter((entry) => entry.tool.module === category)
+  return tools.length === 0
+    ? undefined
+    : {
+        category,
+        actions: tools.map((entry) => ({
+          name: entry.tool.id,
+          description: entry.description,
+          parameters: entry.input.json,
+        })),
+      }
+}

@@ -1,0 +1,191 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import { PegboardError, shuttingDown } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { refuseServerRequest, toModernServerRequest } from '../core/server-requests.ts'
+import type { Relay } from '../core/tool.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** One request of a client. A call with questions takes several. */
+export interface Turn {
+  readonly relay: Relay
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((done: number, total?: number, message?: string) => void) | undefined
+}
+
+/** The answer to one request: the result, or questions for the client. */
+export type Outcome<Result> =
+  | { readonly kind: 'done'; readonly result: Result }
+  | { readonly kind: 'asks'; readonly id: string; readonly round: number; readonly requests: Json }
+
+export interface ParkedQuestionsOptions {
+  readonly clock: Clock
+  /** How long a call waits for the next request of its client, in milliseconds. */
+  readonly ttlMs: number
+  readonly perPrincipal: number
+  readonly total: number
+}
+
+/**
+ * Keeps calls open whose server asks something, for clients that can be asked only by an answer: the answer holds the
+ * questions, and the client repeats the request with its answers.
+ */
+export interface ParkedQuestions {
+  start<Result extends Json>(
+    principal: string,
+    turn: Turn,
+    work: (turn: Turn) => Promise<Result>,
+  ): Promise<Outcome<Result>>
+  /** Continues a call; undefined if it has ended, or is in a later round. */
+  resume(principal: string, id: string, round: number, turn: Turn): Promise<Outcome<Json>> | undefined
+  /** Aborts all calls that wait. */
+  close(): void
+}
+
+interface Question {
+  readonly method: string
+  readonly params: unknown
+  resolve(answer: unknown): void
+  reject(reason: unknown): void
+}
+
+interface Call {
+  readonly id: string
+  readonly principal: string
+  readonly abort: AbortController
+  readonly questions: Map<string, Question>
+  round: number
+  turn?: Turn | undefined
+  settled?: Promise<Json>
+  wake: () => void
+  cancelExpiry: () => void
+}
+
+/** Questions that arrive within this many milliseconds of each other are sent together. */
+const GATHER_MS = 50
+
+export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: ParkedQuestionsOptions): ParkedQuestions {
+  const parked = new Map<string, Call>()
+
+  const hasRoom = (call: Call): boolean =>
+    parked.has(call.id) ||
+    (parked.size < total &&
+      [...parked.values()].filter(({ principal }) => principal === call.principal).length < perPrincipal)
+
+  function ask(call: Call): NonNullable<Relay['request']> {
+    let asked = 0
+    return (method, params, signal) => {
+      if (!hasRoom(call)) return refuseServerRequest(method, 'too many calls wait for an answer')
+      const key = `${method.split('/', 1)[0]}-${++asked}`
+      return new Promise((resolve, reject) => {
+        const back = (): void => {
+          if (call.questions.delete(key)) reject(signal?.reason)
+        }
+        signal?.addEventListener('abort', back, { once: true })
+        const settled =
+          (settle: (value: unknown) => void) =>
+          (value: unknown): void => {
+            signal?.removeEventListener('abort', back)
+            settle(value)
+          }
+        call.questions.set(key, { method, params, resolve: settled(resolve), reject: settled(reject) })
+        call.wake()
+      })
+    }
+  }
+
+  /** Waits until the call ends or asks something. */
+  async function serve(call: Call, turn: Turn): Promise<Outcome<Json>> {
+    const gone = (): void => end(call, turn.signal?.reason)
+    call.turn = turn
+    if (turn.signal?.aborted) gone()
+    turn.signal?.addEventListener('abort', gone, { once: true })
+    let gathered: () => void = () => undefined
+    try {
+      const asks = new Promise<undefined>((resolve) => {
+        call.wake = () => {
+          if (call.questions.size === 0) return
+          gathered()
+          gathered = clock.after(GATHER_MS, () => resolve(undefined))
+        }
+        call.wake()
+      })
+      const result = await Promise.race([asks, call.settled as Promise<Json>])
+      return result ? { kind: 'done', result } : park(call)
+    } finally {
+      gathered()
+      call.turn = undefined
+      call.wake = () => undefined
+      turn.signal?.removeEventListener('abort', gone)
+    }
+  }
+
+  function park(call: Call): Outcome<Json> {
+    parked.set(call.id, call)
+    call.round++
+    call.cancelExpiry = clock.after(ttlMs, () =>
+      end(call, new PegboardError('E_CANCELLED', 'The question of the server was not answered in time.')),
+    )
+    const requests = Object.fromEntries(
+      [...call.questions].map(([key, { method, params }]) => [key, toModernServerRequest(method, params)]),
+    )
+    return { kind: 'asks', id: call.id, round: call.round, requests }
+  }
+
+  function end(call: Call, reason: unknown): void {
+    call.cancelExpiry()
+    parked.delete(call.id)
+    call.abort.abort(reason)
+    for (const question of call.questions.values()) question.reject(reason)
+    call.questions.clear()
+  }
+
+  return {
+    start(principal, turn, work) {
+      const call: Call = {
+        id: randomUUID(),
+        principal,
+        abort: new AbortController(),
+        questions: new Map(),
+        round: 0,
+        turn,
+        wake: () => undefined,
+        cancelExpiry: () => undefined,
+      }
+      const { relay } = turn
+      const request = ask(call)
+      call.settled = work({
+        relay: {
+          ...relay,
+          request,
+          connection: relay.connection ?? call,
+          notify: (method, params) => call.turn?.relay.notify?.(method, params),
+        },
+        signal: call.abort.signal,
+        onProgress: (done, of, message) => call.turn?.onProgress?.(done, of, message),
+      })
+      // It may end between two requests: the next one gets the error.
+      call.settled.catch(() => undefined)
+      return serve(call, turn) as Promise<Outcome<never>>
+    },
+    resume(principal, id, round, turn) {
+      const call = parked.get(id)
+      if (!call || call.principal !== principal || call.round !== round) return undefined
+      call.cancelExpiry()
+      parked.delete(id)
+      const answers = turn.relay.inputResponses
+      for (const [key, question] of [...call.questions]) {
+        const answer = isRecord(answers) && Object.hasOwn(answers, key) ? answers[key] : undefined
+        // Questions without an answer are asked again.
+        if (!isRecord(answer)) continue
+        call.questions.delete(key)
+        question.resolve(answer)
+      }
+      return serve(call, turn)
+    },
+    close() {
+      for (const call of [...parked.values()]) end(call, shuttingDown())
+    },
+  }
+}

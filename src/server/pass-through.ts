@@ -1,0 +1,206 @@
+import { ProtocolError, type Server, type ServerContext } from '@modelcontextprotocol/server'
+import type { Owner, Prompt } from '../catalog/owner.ts'
+import { isListable, isOfAnother, ownerOfResource, ownerOfTemplate } from '../catalog/resource-owner.ts'
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import type { Relay } from '../core/tool.ts'
+import { noPrompt, noResource, toFailure } from './call-tool.ts'
+import { holderOf } from './identity.ts'
+import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
+import { removeHopData } from './mcp-results.ts'
+import { readingsOf, readReading } from './module-resources.ts'
+import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './own-prompts.ts'
+import { ownResources, ownTemplates, readOwnResource } from './own-resources.ts'
+import { promptNamed } from './prompt-named.ts'
+import type { ServerHost } from './server-host.ts'
+import { traceRequest } from './traced-requests.ts'
+
+export interface PassThrough {
+  readonly era: 'legacy' | 'modern'
+  caller(ctx: ServerContext): Caller
+  relay(ctx: ServerContext): Relay
+  /** Called with the id of a request for a resource that does not exist. */
+  readonly missed?: (id: string | number) => void
+}
+
+/** Sends a request to the owner of a resource. */
+export type ResourceRequest = (method: string, params: { readonly uri: string }, ctx: ServerContext) => Promise<never>
+
+type Entry = Readonly<Record<string, unknown>>
+
+/**
+ * Serves resources, prompts and completion. Lists are joined from all visible owners; a request goes to the owner of its
+ * URI or name, and the answer comes back unchanged.
+ */
+export function passThrough(
+  server: Server,
+  host: ServerHost,
+  { era, caller, relay, missed }: PassThrough,
+): ResourceRequest {
+  const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
+
+  const forward = (
+    owner: Owner | undefined,
+    missing: ProtocolFailure,
+    method: string,
+    params: object,
+    ctx: ServerContext,
+  ): Promise<never> =>
+    traceRequest(host, method, host.observer && relay(ctx), () => forwarded(owner, missing, method, params, ctx))
+  const forwarded = async (
+    owner: Owner | undefined,
+    missing: ProtocolFailure,
+    method: string,
+    params: object,
+    ctx: ServerContext,
+  ): Promise<never> => {
+    try {
+      const endpoints = owner?.endpoints
+      if (!endpoints) throw missing
+      const who = caller(ctx)
+      const principal = holderOf(who)
+      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Entry
+      const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
+      return (await host.resumes.run(asked, async (turn) =>
+        inspectAnswer(
+          host,
+          who,
+          owner.id,
+          endpoints
+            .request(method, own, inspectedRelay(host, who, owner.id, turn.relay), turn.signal ?? ctx.mcpReq.signal)
+            .then(removeHopData),
+        ),
+      )) as never
+    } catch (error) {
+      const failure = asProtocolError(asMissing(error, method, params as Entry, era), era)
+      if (failure.code === -32002) missed?.(ctx.mcpReq.id)
+      throw failure
+    }
+  }
+  const promptOf = (name: string, ctx: ServerContext) =>
+    promptNamed(owners(ctx), host.catalog.snapshot().promptNames, name)
+  const named = (prompt: Prompt): Entry => {
+    const name = host.catalog.snapshot().promptNames.get(prompt)
+    return name === undefined ? prompt.entry : { ...prompt.entry, name }
+  }
+  const toResource: ResourceRequest = async (method, params, ctx) => {
+    const { uri } = params
+    const all = owners(ctx)
+    const owner = ownerOfResource(all, uri)
+    const answer = await forward(owner, noResource(uri, era), method, params, ctx)
+    return owner && method === 'resources/read'
+      ? withOwnUris(answer, uri, (one) => isOfAnother(all, owner, one))
+      : answer
+  }
+
+  const reading = async (uri: string, ctx: ServerContext): Promise<never> => {
+    try {
+      return (await readReading(host, caller(ctx), uri, ctx.mcpReq.signal)) as never
+    } catch (error) {
+      throw asProtocolError(error, era)
+    }
+  }
+
+  server.setRequestHandler('resources/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      resources: unique(
+        [...ownResources, ...readingsOf(host.view(caller(ctx))).map(entryOf), ...listResources(owners(ctx))],
+        'uri',
+      ),
+    } as never
+  })
+  server.setRequestHandler('resources/templates/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      resourceTemplates: unique(
+        [...ownTemplates, ...owners(ctx).flatMap((owner) => owner.templates.filter(isListable).map(entryOf))],
+        'uriTemplate',
+      ),
+    } as never
+  })
+  server.setRequestHandler('prompts/list', (request, ctx) => {
+    checkCursor(request.params)
+    return {
+      prompts: unique([...ownPrompts, ...owners(ctx).flatMap((owner) => owner.prompts.map(named))], 'name'),
+    } as never
+  })
+
+  server.setRequestHandler(
+    'resources/read',
+    async (request, ctx) =>
+      ((await readOwnResource(host, caller(ctx), request.params.uri)) as never) ??
+      (await reading(request.params.uri, ctx)) ??
+      (await toResource('resources/read', request.params, ctx)),
+  )
+  server.setRequestHandler('prompts/get', (request, ctx) => {
+    const { name } = request.params
+    if (isOwnPrompt(name)) return own(() => getOwnPrompt(host, caller(ctx), request.params.arguments))
+    const found = promptOf(name, ctx)
+    const params = found ? { ...request.params, name: found.prompt.name } : request.params
+    return forward(found?.owner, noPrompt(name), 'prompts/get', params, ctx)
+  })
+  server.setRequestHandler('completion/complete', (request, ctx) => {
+    const reference = request.params.ref as Entry
+    if (reference.type === 'ref/prompt' && isOwnPrompt(reference.name))
+      return own(() => completeOwn(request.params.argument))
+    const found = reference.type === 'ref/prompt' ? promptOf(String(reference.name), ctx) : undefined
+    const params = found ? { ...request.params, ref: { ...reference, name: found.prompt.name } } : request.params
+    const owner = reference.type === 'ref/prompt' ? found?.owner : ownerOfTemplate(owners(ctx), String(reference.uri))
+    return forward(owner, noPrompt(String(reference.name ?? reference.uri)), 'completion/complete', params, ctx)
+  })
+  return toResource
+}
+
+async function own(answer: () => Entry | Promise<Entry>): Promise<never> {
+  try {
+    return (await answer()) as never
+  } catch (error) {
+    throw asProtocolError(error)
+  }
+}
+
+/** A read resource can have parts, but none with the URI of another server's resource. */
+function withOwnUris(answer: Entry, asked: string, isForeign: (uri: string) => boolean): never {
+  const contents = (answer['contents'] ?? []) as readonly Entry[]
+  const isForged = ({ uri }: Entry): boolean => uri !== asked && isForeign(String(uri))
+  if (!contents.some(isForged)) return answer as never
+  return { ...answer, contents: contents.map((one) => (isForged(one) ? { ...one, uri: asked } : one)) } as never
+}
+
+/** 2026 servers answer -32602 for a missing resource, 2025 clients expect -32002. */
+function asMissing(error: unknown, method: string, { uri }: Entry, era: Caller['era']): unknown {
+  if (era !== 'legacy' || method !== 'resources/read' || !isProtocolFailure(error) || error.code !== -32602)
+    return error
+  const { data, message } = error
+  return isRecord(data) && data['uri'] === uri ? new ProtocolFailure(-32002, message, data) : error
+}
+
+/** Lists have one page, so every cursor is invalid. @throws ProtocolError -32602 */
+export function checkCursor(params: object | undefined): void {
+  const { cursor } = (params ?? {}) as { readonly cursor?: unknown }
+  if (cursor !== undefined && cursor !== null)
+    throw new ProtocolError(-32602, 'Invalid params: the cursor is not one of this server')
+}
+
+/** The SDK sends code and data only for errors of its own class. */
+export function asProtocolError(error: unknown, era: Caller['era'] = 'modern'): ProtocolError {
+  const { code, message, data } = toFailure(error, era)
+  return new ProtocolError(code, message, data)
+}
+
+/** Each resource, as its owner lists it. */
+function listResources(owners: readonly Owner[]): readonly Entry[] {
+  return owners.flatMap((owner) =>
+    owner.resources.filter(({ uri }) => ownerOfResource(owners, uri) === owner).map(entryOf),
+  )
+}
+
+const entryOf = ({ entry }: { readonly entry: Entry }): Entry => entry
+
+function unique(entries: readonly Entry[], key: string): readonly Entry[] {
+  const seen = new Map<unknown, Entry>()
+  for (const entry of entries) if (!seen.has(entry[key])) seen.set(entry[key], entry)
+  return [...seen.values()]
+}

@@ -1,0 +1,172 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { Clock } from '../core/clock.ts'
+import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
+import type { FailureClass } from '../core/failure-class.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import type { Shared } from '../state/shared-state.ts'
+import type { Turn } from './parked-questions.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+type Failure =
+  | { readonly protocol: number; readonly message: string; readonly data: unknown }
+  | {
+      readonly code: ErrorCode
+      readonly class: FailureClass | undefined
+      readonly message: string
+      readonly hint: string
+      readonly retryable: boolean
+      readonly unknownTool?: string | undefined
+    }
+
+/** A message between processes about a request that one of them serves. `turn` is its id. */
+type RpcMessage = { readonly turn: string } & (
+  | {
+      readonly kind: 'ask'
+      readonly what: string
+      readonly of: Json
+      readonly relay: Pick<
+        Turn['relay'],
+        'principal' | 'wantsProgress' | 'meta' | 'inputResponses' | 'clientCapabilities'
+      >
+    }
+  | { readonly kind: 'here' }
+  | { readonly kind: 'progress'; readonly progress: Parameters<NonNullable<Turn['onProgress']>> }
+  | { readonly kind: 'notify'; readonly method: string; readonly params: unknown }
+  | { readonly kind: 'done'; readonly outcome: Json }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+  | { readonly kind: 'gone' }
+)
+
+const TOPIC = 'ask'
+const INTERNAL = -32603
+/** The process that serves a request sends a sign of life at once, and then at this interval. In milliseconds. */
+const FIRST_ANSWER_MS = 1_500
+const KEEP_ALIVE_MS = 2_000
+const SILENCE_MS = 6_000
+
+interface Waiting {
+  readonly turn: Turn
+  keepAlive(): void
+  resolve(outcome: Json): void
+  reject(error: unknown): void
+}
+
+type Answer = (of: Json, turn: Turn) => Promise<Json> | undefined
+
+/** Calls to any other process that can serve them. */
+export interface ProcessRpc {
+  /** Random id of this process. */
+  readonly processId: string
+  /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it goes silent. */
+  ask(what: string, of: Json, turn: Turn): Promise<Json | undefined>
+  /** Sets the handler for requests of other processes. @param answer returns undefined for what it cannot serve */
+  answer(what: string, answer: Answer): void
+}
+
+export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: Clock): ProcessRpc {
+  const answers = new Map<string, Answer>()
+  const waiting = new Map<string, Waiting>()
+  const running = new Map<string, AbortController>()
+  const send = (message: RpcMessage): void => shared.tell(TOPIC, JSON.stringify(message))
+
+  function serve({ turn, what, of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
+    const ending = new AbortController()
+    const outcome = answers.get(what)?.(of, {
+      relay: { ...relay, notify: (method, params) => send({ turn, kind: 'notify', method, params }) },
+      signal: ending.signal,
+      onProgress: (...progress) => send({ turn, kind: 'progress', progress }),
+    })
+    if (!outcome) return
+    running.set(turn, ending)
+    let cancel: () => void = () => undefined
+    const keepAlive = (): void => {
+      send({ turn, kind: 'here' })
+      cancel = clock.after(KEEP_ALIVE_MS, keepAlive)
+    }
+    keepAlive()
+    outcome
+      .then(
+        (done) => send({ turn, kind: 'done', outcome: done }),
+        (error: unknown) => send({ turn, kind: 'failed', failure: failureOf(error) }),
+      )
+      .finally(() => {
+        cancel()
+        running.delete(turn)
+      })
+  }
+
+  shared.hear(TOPIC, (text) => {
+    const message = JSON.parse(text) as RpcMessage
+    if (message.kind === 'ask') return serve(message)
+    if (message.kind === 'gone') return running.get(message.turn)?.abort()
+    const one = waiting.get(message.turn)
+    if (!one) return
+    one.keepAlive()
+    if (message.kind === 'progress') one.turn.onProgress?.(...message.progress)
+    else if (message.kind === 'notify') one.turn.relay.notify?.(message.method, message.params)
+    else if (message.kind === 'done') one.resolve(message.outcome)
+    else if (message.kind === 'failed') one.reject(errorOf(message.failure))
+  })
+
+  const ask: ProcessRpc['ask'] = (what, of, turn) =>
+    new Promise((resolve, reject) => {
+      const name = randomUUID()
+      const end = (): void => {
+        cancel()
+        waiting.delete(name)
+        turn.signal?.removeEventListener('abort', gone)
+      }
+      const settled =
+        <T>(then: (value: T) => void) =>
+        (value: T): void => {
+          end()
+          then(value)
+        }
+      const gone = (): void => {
+        send({ turn: name, kind: 'gone' })
+        settled(reject)(turn.signal?.reason)
+      }
+      let cancel = clock.after(FIRST_ANSWER_MS, () => settled(resolve)(undefined))
+      turn.signal?.addEventListener('abort', gone, { once: true })
+      waiting.set(name, {
+        turn,
+        keepAlive() {
+          cancel()
+          cancel = clock.after(SILENCE_MS, () =>
+            settled(reject)(new PegboardError('E_SHUTTING_DOWN', 'The process that served this request has stopped.')),
+          )
+        },
+        resolve: settled(resolve),
+        reject: settled(reject),
+      })
+      const { principal: whose, wantsProgress, meta, inputResponses, clientCapabilities } = turn.relay
+      const relay = {
+        ...(whose === undefined ? {} : { principal: whose }),
+        ...(wantsProgress === undefined ? {} : { wantsProgress }),
+        meta,
+        inputResponses,
+        clientCapabilities,
+      }
+      send({ turn: name, kind: 'ask', what, of, relay })
+    })
+  return { processId: randomBytes(6).toString('hex'), ask, answer: (what, answer) => void answers.set(what, answer) }
+}
+
+function failureOf(error: unknown): Failure {
+  if (isProtocolFailure(error)) return { protocol: error.code, message: error.message, data: error.data }
+  if (isPegboardError(error)) {
+    const { code, class: failureClass, message, hint, retryable, unknownTool } = error
+    return { code, class: failureClass, message, hint, retryable, unknownTool }
+  }
+  // Its message may contain paths and addresses, and a client reads it.
+  return { protocol: INTERNAL, message: 'Internal error', data: undefined }
+}
+
+function errorOf(failure: Failure): Error {
+  if ('protocol' in failure) return new ProtocolFailure(failure.protocol, failure.message, failure.data)
+  const { code, class: failureClass, message, hint, retryable, unknownTool } = failure
+  const error = new PegboardError(code, message, { hint, class: failureClass, retryable })
+  if (unknownTool !== undefined) error.unknownTool = unknownTool
+  return error
+}

@@ -1,0 +1,179 @@
+import { type Caller, noOrigin, type Turn } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Identity } from './identity.ts'
+import type { ServerHost } from './server-host.ts'
+
+type Meta = Readonly<Record<string, unknown>>
+
+const MAX_CHARS = 256
+/** Longest `message`, in characters; the rest is dropped. */
+const MAX_MESSAGE_CHARS = 16_000
+const MAX_KEPT = 64
+/** Limit of remembered claims for one connection, in characters. */
+const MAX_KEPT_CHARS = 256 * 1024
+const PREFIX = 'pegboard/'
+const NESTED = 'toolctx'
+/** Stands for any profile that does not exist. */
+const NO_PROFILE = ''
+
+const KEYS = [
+  'platform',
+  'channel_id',
+  'message_id',
+  'user_id',
+  'user_name',
+  'guild_id',
+  'category_id',
+  'message',
+  'deliberate',
+  'generation_id',
+  'profile',
+  'provider',
+] as const
+type Key = (typeof KEYS)[number]
+const LISTS = ['channel_members', 'seen_members'] as const
+type List = (typeof LISTS)[number]
+const MAX_MEMBERS = 1_000
+const LEVEL = 'user_level'
+
+const isOurs = (key: string): boolean =>
+  key === NESTED ||
+  key.startsWith(PREFIX) ||
+  key === LEVEL ||
+  (KEYS as readonly string[]).includes(key) ||
+  (LISTS as readonly string[]).includes(key)
+
+const hasClaims = (meta: Meta): boolean => {
+  for (const key in meta) if (isOurs(key)) return true
+  return false
+}
+
+/** The `_meta` of a request without claims to Pegboard: servers must not learn who asks from where. */
+export const withoutClaims = (meta: Meta): Meta =>
+  hasClaims(meta) ? Object.fromEntries(Object.entries(meta).filter(([key]) => !isOurs(key))) : meta
+
+/** Reads what requests of one connection claim in `_meta`, as far as `server.trustMeta` allows. */
+export interface RequestClaims {
+  /** The caller of a request; `base` itself if it claims nothing. */
+  of(base: Caller, meta: unknown): Caller
+  /** The identity of a 2026 request, which has no connection. */
+  enter(meta: unknown): Identity
+  /** One caller for each other profile that requests of the connection named. */
+  others(): readonly Caller[]
+}
+
+type ClaimsHost = Pick<ServerHost, 'trustMeta' | 'hasProfile' | 'catalog'>
+
+export function createRequestClaims(host: ClaimsHost, identity: Identity): RequestClaims {
+  const { trustMeta } = host
+  let known = new Map<string, Caller>()
+  let chars = 0
+  let knownFor: Caller | undefined
+  let version = -1
+  const others = new Map<string, Caller>()
+
+  const isTrusted = (meta: unknown): meta is Meta => trustMeta !== 'none' && isRecord(meta) && hasClaims(meta)
+
+  function derive(base: Caller, claimed: Claims): Caller {
+    const profile = profileIn(claimed, identity, host)
+    const provider = trustMeta === 'all' ? claimed.provider?.toLowerCase() : undefined
+    const caller: Caller = {
+      ...base,
+      ...(profile === undefined ? {} : { profile }),
+      ...(provider === undefined ? {} : { provider }),
+      origin: originIn(claimed, base, identity, trustMeta === 'all'),
+      turn: turnIn(claimed),
+    }
+    if (caller.profile !== base.profile && caller.profile !== NO_PROFILE) others.set(caller.profile, caller)
+    return caller
+  }
+
+  return {
+    of(base, meta) {
+      if (!isTrusted(meta)) return base
+      const claimed = read(meta)
+      const now = host.catalog.snapshot().version
+      if (knownFor !== base || version !== now || known.size >= MAX_KEPT || chars >= MAX_KEPT_CHARS) {
+        known = new Map()
+        chars = 0
+        knownFor = base
+        version = now
+      }
+      const text = JSON.stringify(claimed)
+      let caller = known.get(text)
+      if (!caller) {
+        caller = derive(base, claimed)
+        known.set(text, caller)
+        chars += text.length
+      }
+      return caller
+    },
+    enter(meta) {
+      const profile = isTrusted(meta) ? profileIn(read(meta), identity, host) : undefined
+      return profile === undefined || profile === identity.profile ? identity : { ...identity, profile }
+    },
+    others: () => [...others.values()],
+  }
+}
+
+type Claims = { readonly [K in Key]?: string } & { readonly [K in List]?: readonly string[] } & {
+  readonly [LEVEL]?: number
+}
+
+/** Of three spellings the most specific wins. Values that are not text, too long or have control characters are ignored. */
+function read(meta: Meta): Claims {
+  const nested = isRecord(meta[NESTED]) ? meta[NESTED] : {}
+  const saidAs = (key: string): unknown =>
+    [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)
+  const claimed: Record<string, string | number | readonly string[]> = {}
+  for (const key of KEYS) {
+    const value = saidAs(key)
+    if (key === 'message' && typeof value === 'string') claimed[key] = value.slice(0, MAX_MESSAGE_CHARS)
+    else if (isName(value)) claimed[key] = value
+  }
+  for (const key of LISTS) {
+    const value = saidAs(key)
+    if (Array.isArray(value)) claimed[key] = value.filter(isName).slice(0, MAX_MEMBERS)
+  }
+  const level = saidAs(LEVEL)
+  if (Number.isSafeInteger(level) && (level as number) >= 0) claimed[LEVEL] = level as number
+  return claimed
+}
+
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value.length <= MAX_CHARS && !/[\u0000-\u001f\u007f]/.test(value)
+
+function profileIn({ profile, guild_id: guild }: Claims, identity: Identity, host: ClaimsHost): string | undefined {
+  if (host.trustMeta !== 'all' || identity.bound) return undefined
+  if (profile !== undefined) return host.hasProfile(profile) ? profile : NO_PROFILE
+  return guild !== undefined && host.hasProfile(guild) ? guild : undefined
+}
+
+/** @param trusted whether a request may claim the access level of its user */
+function originIn(claimed: Claims, base: Caller, identity: Identity, trusted: boolean) {
+  const { userId, userName } = base.origin ?? noOrigin
+  return {
+    platform: claimed.platform ?? '',
+    channelId: claimed.channel_id ?? '',
+    messageId: claimed.message_id ?? '',
+    guildId: claimed.guild_id ?? '',
+    ...(claimed.category_id === undefined ? {} : { categoryId: claimed.category_id }),
+    ...(claimed.channel_members === undefined ? {} : { channelMembers: claimed.channel_members }),
+    ...(claimed.seen_members === undefined ? {} : { seenMembers: claimed.seen_members }),
+    ...(trusted && !identity.named && claimed.user_level !== undefined ? { userLevel: claimed.user_level } : {}),
+    ...(identity.named
+      ? { userId, userName }
+      : { userId: claimed.user_id ?? userId, userName: claimed.user_name ?? userName }),
+  }
+}
+
+function turnIn({ message, deliberate, generation_id: generation }: Claims): Turn {
+  return {
+    ...(message === undefined ? {} : { message }),
+    ...(isDeliberate(deliberate) ? { deliberate } : {}),
+    ...(generation === undefined ? {} : { generation }),
+  }
+}
+
+const isDeliberate = (word: string | undefined): word is NonNullable<Turn['deliberate']> =>
+  word === 'follow' || word === 'on' || word === 'off'

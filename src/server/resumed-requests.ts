@@ -1,0 +1,163 @@
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError } from '../core/errors.ts'
+import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import { addInputRound, supportsServerRequest, toModernServerRequest } from '../core/server-requests.ts'
+import { createParkedQuestions, type Outcome, type Turn } from './parked-questions.ts'
+import type { ProcessRpc } from './process-rpc.ts'
+import { type Binding, createSeal, type Sealed } from './sealed-state.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A request that may take several rounds of questions and answers. */
+export interface Asked extends Binding, Turn {
+  readonly era: 'legacy' | 'modern'
+}
+
+/**
+ * Requests that Pegboard answers with a question first. It seals the state for the next round to the principal and the
+ * request. Calls to 2025 servers that ask while they run stay open for 2026 clients.
+ */
+export interface ResumedRequests {
+  /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
+  run<Result extends Json>(asked: Asked, work: (turn: Turn) => Promise<Result>): Promise<Result>
+  /** The name of a server's task, valid for one principal. */
+  nameTask(principal: string, owner: string, id: string): string
+  /** Finds a task by its name; undefined if it belongs to another principal. */
+  findTask(principal: string, name: unknown): NamedTask | undefined
+  /** Aborts calls that wait for an answer. */
+  close(): void
+}
+
+export interface NamedTask {
+  readonly owner: string
+  readonly id: string
+  /** Id of the process that started it, if it is another one. */
+  readonly at?: string
+}
+
+export interface ResumedRequestsOptions {
+  readonly clock: Clock
+  /** Signs states. Called once, for the first state. */
+  readonly key: () => Buffer
+  /** Minimum time that a call waits for an answer, in milliseconds (at least 5 minutes). */
+  readonly patienceMs?: number
+  /** Other processes that share the state; absent: none. */
+  readonly processes?: ProcessRpc | undefined
+}
+
+/** Time for a person to answer. A state of a server is valid for longer, because the server limits it itself. */
+const PARKED_MS = 5 * 60_000
+const STATE_MS = 60 * 60_000
+/** Validity of task names. Most servers forget tasks much sooner. */
+const TASK_MS = 30 * 24 * 60 * 60_000
+const TASK = { method: 'task', params: null } as const
+const LIMITS = { perPrincipal: 32, total: 256 } as const
+
+export function createResumedRequests({
+  clock,
+  key,
+  patienceMs = 0,
+  processes,
+}: ResumedRequestsOptions): ResumedRequests {
+  const parkedMs = Math.max(PARKED_MS, patienceMs)
+  const { seal, open } = createSeal(key, clock)
+  const parking = createParkedQuestions({ clock, ttlMs: parkedMs, ...LIMITS })
+  processes?.answer('parked', ({ principal, id, round }, turn) =>
+    parking.resume(String(principal), String(id), Number(round), turn),
+  )
+
+  async function resumed(principal: string, [id, round]: NonNullable<Sealed['parked']>, asked: Asked) {
+    const here = parking.resume(principal, id, round, asked)
+    const there = here ?? processes?.ask('parked', { principal, id, round }, asked)
+    return (await there) as Outcome<Json> | undefined
+  }
+
+  /** Seals the state of a server together with the input it asked for, also where the server sent no state. */
+  const sealed = <Result extends Json>(asked: Asked, before: Sealed | undefined, result: Result): Result => {
+    if (result['resultType'] !== 'input_required') return result
+    const { requestState: inner } = result
+    const state = { ...(inner === undefined ? {} : { inner }), ...addInputRound(before ?? {}, result['inputRequests']) }
+    return { ...result, requestState: seal(asked, state, STATE_MS) }
+  }
+
+  const question = <Result extends Json>(asked: Asked, inputRequests: unknown, state: Sealed, ttlMs: number): Result =>
+    ({ resultType: 'input_required', inputRequests, requestState: seal(asked, state, ttlMs) }) as unknown as Result
+
+  /** The request with the state of the server in place of the sealed one. */
+  function turnOf(asked: Asked, state: Sealed | undefined): Turn {
+    if (!state) return asked
+    const { requestState: _sealed, inputResponses, ...relay } = asked.relay
+    const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
+    const resumed = { ...answered, resumed: true } as const
+    return {
+      relay: state.inner === undefined ? resumed : { ...resumed, requestState: state.inner },
+      signal: asked.signal,
+      onProgress: asked.onProgress,
+    }
+  }
+
+  async function parkable<Result extends Json>(
+    asked: Asked,
+    state: Sealed | undefined,
+    work: (turn: Turn) => Promise<Result>,
+  ): Promise<Result> {
+    const { principal } = asked
+    const outcome = state?.parked
+      ? await resumed(principal, state.parked, asked)
+      : await parking.start(principal, turnOf(asked, state), work)
+    if (!outcome)
+      throw new ProtocolFailure(-32602, 'The call of this requestState has ended. Make the call again from the start.')
+    if (outcome.kind === 'done') return sealed(asked, state, outcome.result as Result)
+    return question(asked, outcome.requests, { parked: [outcome.id, outcome.round] }, parkedMs)
+  }
+
+  return {
+    async run(asked, work) {
+      const { relay } = asked
+      const state = relay.requestState === undefined ? undefined : open(asked, relay.requestState)
+      if (relay.requestState !== undefined && !state)
+        throw new ProtocolFailure(
+          -32602,
+          'requestState is invalid: it was changed, has expired or belongs to another request. Make the call again.',
+        )
+      try {
+        const parks = relay.request === undefined && (state?.parked || canAnswer(relay.clientCapabilities))
+        return parks ? await parkable(asked, state, work) : sealed(asked, state, await work(turnOf(asked, state)))
+      } catch (error) {
+        const urls = asked.era === 'modern' ? urlsOf(error) : undefined
+        if (!urls) throw error
+        if (!supportsServerRequest(relay.clientCapabilities, 'elicitation/create', { mode: 'url' }))
+          throw new ProtocolFailure(-32021, 'The server needs a page to be opened first', {
+            requiredCapabilities: { elicitation: { url: {} } },
+          })
+        return question(asked, urls, { again: true, ...addInputRound(state ?? {}, urls) }, STATE_MS)
+      }
+    },
+    nameTask: (principal, owner, id) =>
+      seal({ principal, ...TASK }, { inner: processes ? [owner, id, processes.processId] : [owner, id] }, TASK_MS),
+    findTask(principal, name) {
+      const found = open({ principal, ...TASK }, name)?.inner as readonly [string, string, string?] | undefined
+      if (!found) return undefined
+      const [owner, id, at] = found
+      return at === undefined || at === processes?.processId ? { owner, id } : { owner, id, at }
+    },
+    close: () => parking.close(),
+  }
+}
+
+const canAnswer = ({ elicitation, sampling, roots }: Json): boolean =>
+  elicitation !== undefined || sampling !== undefined || roots !== undefined
+
+/** Pages that a 2025 server needs opened, as questions of 2026; undefined for other errors. */
+function urlsOf(error: unknown): Json | undefined {
+  const failure = isPegboardError(error) ? error.cause : error
+  if (!isProtocolFailure(failure) || failure.code !== -32042) return undefined
+  const elicitations = (failure.data as { elicitations?: unknown } | undefined)?.elicitations
+  if (!Array.isArray(elicitations) || elicitations.length === 0) return undefined
+  return Object.fromEntries(
+    elicitations.map((params, n) => [
+      `url-${n + 1}`,
+      toModernServerRequest('elicitation/create', { ...(params as object), mode: 'url' }),
+    ]),
+  )
+}

@@ -1,0 +1,58 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { toCanonicalJson } from '../core/canonical.ts'
+import type { Clock } from '../core/clock.ts'
+import type { InputCount } from '../core/server-requests.ts'
+
+/** The content of a sealed state. */
+export interface Sealed extends InputCount {
+  /** The state of the server, unchanged. */
+  readonly inner?: unknown
+  /** A call that waits for answers, and its round of questions. */
+  readonly parked?: readonly [id: string, round: number]
+  /** The call starts again, without its answers. */
+  readonly again?: true
+}
+
+/** The request that a state belongs to. */
+export interface Binding {
+  readonly principal: string
+  readonly method: string
+  /** Name or URI, arguments and whatever else makes it this request. */
+  readonly params: unknown
+}
+
+/** Signs states, so that a client can return them but use them for no other request. */
+export interface Seal {
+  seal(binding: Binding, state: Sealed, ttlMs: number): string
+  /** Undefined if it was changed, has expired, or belongs to another request or principal. */
+  open(binding: Binding, text: unknown): Sealed | undefined
+}
+
+/** @param key called once, when first needed */
+export function createSeal(key: () => Buffer, clock: Clock): Seal {
+  let known: Buffer | undefined
+  const mark = (binding: Binding, payload: string): Buffer => {
+    known ??= key()
+    const request = createHash('sha256')
+      .update(toCanonicalJson([binding.principal, binding.method, binding.params]))
+      .digest()
+    return createHmac('sha256', known).update('pegboard-state-1\0').update(request).update(payload).digest()
+  }
+  return {
+    seal(binding, state, ttlMs) {
+      const payload = Buffer.from(JSON.stringify({ ...state, until: clock.now() + ttlMs })).toString('base64url')
+      return `${payload}.${mark(binding, payload).toString('base64url')}`
+    },
+    open(binding, text) {
+      if (typeof text !== 'string') return undefined
+      const [payload = '', given = '', ...rest] = text.split('.')
+      const right = mark(binding, payload)
+      const bytes = Buffer.from(given, 'base64url')
+      // Decoding ignores trailing bits: a changed last character must not pass.
+      if (rest.length > 0 || bytes.toString('base64url') !== given) return undefined
+      if (bytes.length !== right.length || !timingSafeEqual(bytes, right)) return undefined
+      const { until, ...state } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Sealed & { until: number }
+      return until > clock.now() ? state : undefined
+    },
+  }
+}

@@ -1,0 +1,262 @@
+import { createServer, type IncomingMessage, type Server as NodeServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
+import type { Registry } from '../observe/metric-registry.ts'
+import { prometheusText } from '../observe/prometheus.ts'
+import { createAccessTokens } from './access-tokens.ts'
+import { createAuthenticator } from './authenticate.ts'
+import { type BearerToken, bearerToken } from './bearer-tokens.ts'
+import { createPulse, createStreamSlots } from './event-stream.ts'
+import { createSse } from './http-sse-2024/legacy-sse.ts'
+import { createEventLog } from './legacy-2025/event-log.ts'
+import { createSessions } from './legacy-2025/http-sessions.ts'
+import type { SessionHandover } from './legacy-2025/session-handover.ts'
+import { limitWaiting } from './limit-waiting.ts'
+import { createModernHttp, type ModernOptions } from './modern-2026/modern-http.ts'
+import { createOpenConnections } from './open-connections.ts'
+import { createOriginCheck, createRefusal, isLoopback, refuse, urlHost } from './origin-check.ts'
+import type { ProcessRpc } from './process-rpc.ts'
+import { createHandlers, type Gate, handle } from './router.ts'
+import type { ServerFactory } from './server-factory.ts'
+import type { HttpSettings } from './server-options.ts'
+import type { Tokens } from './token-store.ts'
+
+export interface HttpOptions {
+  readonly settings: HttpSettings
+  /** `server.http.token`. One token of any kind is required unless `settings.auth` is `none`. */
+  readonly token: string | undefined
+  /** Tokens of `pegboard token`. Connections end with their token. */
+  readonly tokens?: Tokens | undefined
+  /** Profile of requests whose path names none; default `default`. */
+  readonly profile?: string
+  /** Default: only `profile` exists. */
+  readonly hasProfile?: (name: string) => boolean
+  readonly factory: ServerFactory
+  readonly enter?: ModernOptions['enter']
+  readonly follow?: ModernOptions['follow']
+  readonly followTasks?: ModernOptions['followTasks']
+  readonly listening?: ModernOptions['listening']
+  /** Shares 2025 sessions with other processes; absent: sessions belong to this process. */
+  readonly handover?: SessionHandover | undefined
+  readonly processes?: ProcessRpc | undefined
+  readonly log: Log
+  readonly clock: Clock
+  /** The body of `GET /health`. Needs no token. */
+  health(): object
+  /** The reason why `GET /ready` answers 503, shown without a token; default: always ready. */
+  ready?(): Promise<string | undefined>
+  /** Metrics for `GET /metrics`; absent: the route does not exist. */
+  readonly metrics?: Registry | undefined
+  /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
+  readonly within?: Observer['within'] | undefined
+}
+
+export interface HttpServer {
+  /** `http://127.0.0.1:PORT`, without a path. */
+  readonly url: string
+  readonly port: number
+  /** Number of open sessions. */
+  sessions(): { readonly streamable: number; readonly sse: number }
+  /** Refuses new requests, waits up to `graceMs` (default 0) for running ones, then closes all streams and sessions. */
+  close(graceMs?: number): Promise<void>
+}
+
+/** Maximum interval between two checks of Node for slow requests, in milliseconds. */
+const CHECK_MS = 5_000
+/** A call that runs this long (up to twice as long) gets a stream that can be resumed. */
+const SOON_MS = 500
+/** Longer than in the pools of common clients, so that the client closes an idle connection first. */
+const KEEP_ALIVE_TIMEOUT_MS = 60_000
+
+/**
+ * Serves MCP over HTTP: `/mcp` for both revisions of Streamable HTTP, `/sse` and `/messages` for the transport before it.
+ * @throws PegboardError E_CONFIG_AUTH without a token where one is needed, E_ADDRESS_UNAVAILABLE if it cannot listen on the address
+ */
+export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
+  const { settings, clock, factory, log, profile = DEFAULT_PROFILE } = options
+  if (/[/\\]/.test(settings.host))
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `server.http.host: "${settings.host}" is a path. Pegboard does not listen on sockets of the file system.`,
+      { hint: 'Set --host or server.http.host to an address.' },
+    )
+  const fixed = acceptedTokens(options)
+  const slots = createStreamSlots(settings.maxStreams)
+  const pulse = createPulse(clock)
+  const onOpen = (client: string, principal: string): void => log.debug('a client connected', { client, principal })
+  const modern = await createModernHttp({
+    factory,
+    enter: options.enter,
+    follow: options.follow,
+    followTasks: options.followTasks,
+    listening: options.listening,
+    slots,
+    log,
+    onOpen,
+  })
+  const sessions = createSessions({
+    factory,
+    clock,
+    pulse,
+    soon: createPulse(clock, SOON_MS),
+    events: createEventLog({ clock, maxBytes: settings.maxReplayBytes, maxEvents: settings.maxReplayEvents }),
+    slots,
+    maxSessions: settings.maxSessions,
+    idleMs: settings.sessionIdleMs,
+    handover: options.handover,
+    processes: options.processes,
+    onOpen,
+  })
+  const sse = createSse({ factory, pulse, slots, messagesPath: '/messages', onOpen })
+  const { metrics } = options
+  const refused = metrics?.counter('pegboard.http.unauthorized', 'Requests without a valid token.', [])
+  const running = new Set<ServerResponse>()
+  const connections = createOpenConnections(clock, (res) => running.has(res))
+  // The port may be 0 until the server listens.
+  const origin = (): string => settings.publicUrl ?? `http://${urlHost(settings.host)}:${port}`
+  const access =
+    fixed && settings.oauth
+      ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
+      : undefined
+  const gate: Gate = {
+    originCheck: createOriginCheck(settings),
+    authenticator: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
+    connections,
+    maxBodyBytes: settings.maxBodyBytes,
+    resource: () => access?.metadata(),
+    profile,
+    hasProfile: options.hasProfile ?? ((name) => name === profile),
+    closing: false,
+    running,
+    health: () => options.health(),
+    ready: async () => options.ready?.(),
+    metrics: metrics && (async () => prometheusText(await metrics.collect())),
+    within: options.within,
+    onUnauthorized(from) {
+      refused?.add([])
+      log.debug('a request without a valid token was refused', { from })
+    },
+  }
+  metrics?.observe({ name: 'pegboard.sessions', help: 'Open sessions.', type: 'gauge', unit: '' }, () => [
+    { labels: { transport: 'streamable' }, value: sessions.size },
+    { labels: { transport: 'sse' }, value: sse.size },
+  ])
+  metrics?.observe({ name: 'pegboard.streams', help: 'Open event streams.', type: 'gauge', unit: '' }, () => [
+    { labels: {}, value: slots.size },
+  ])
+  metrics?.observe(
+    { name: 'pegboard.http.requests.running', help: 'Requests in progress.', type: 'gauge', unit: '' },
+    () => [{ labels: {}, value: gate.running.size }],
+  )
+  const handlers = await createHandlers({ sessions, sse, modern, gate })
+  const { headersTimeoutMs, requestTimeoutMs, maxHeaderBytes } = settings
+  const server = createServer({
+    connectionsCheckingInterval: Math.min(CHECK_MS, Math.ceil(headersTimeoutMs / 3)),
+    maxHeaderSize: maxHeaderBytes,
+  })
+  server.headersTimeout = headersTimeoutMs
+  server.requestTimeout = requestTimeoutMs
+  server.keepAliveTimeout = KEEP_ALIVE_TIMEOUT_MS
+  server.maxConnections = settings.maxConnections
+  limitWaiting(server, Math.ceil(settings.maxConnections / 2))
+  // Node drops headers beyond a maximum count, such as an Origin or a second token. Their size is limited instead.
+  server.maxHeadersCount = 0
+  const serve = (req: IncomingMessage, res: ServerResponse): void => {
+    handle(gate, handlers, req, res).catch((error: unknown) => {
+      if (res.destroyed) return
+      log.error('a request failed', { error })
+      if (res.headersSent) res.destroy()
+      else refuse(res, createRefusal(500, 'Internal server error', { code: -32603 }))
+    })
+  }
+  server.on('request', serve)
+  // Sends "100 Continue" only after the checks that need no body.
+  server.on('checkContinue', serve)
+  const { port } = await listen(server, settings)
+  server.on('error', (error) => log.error('the HTTP server failed', { error }))
+  const unfollow = options.tokens?.follow((token) => {
+    void sessions.revoke(token)
+    connections.end(token)
+  })
+
+  const shut = async (graceMs: number): Promise<void> => {
+    gate.closing = true
+    unfollow?.()
+    const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
+    await idle(gate.running, graceMs, clock)
+    await Promise.all([sessions.close(), sse.close(), modern.close()])
+    // Lets the last events leave before the sockets close.
+    await new Promise((resolve) => setImmediate(resolve))
+    server.closeAllConnections()
+    await stopped
+  }
+  let closed: Promise<void> | undefined
+
+  return {
+    url: `http://${urlHost(settings.host)}:${port}`,
+    port,
+    sessions: () => ({ streamable: sessions.size, sse: sse.size }),
+    close(graceMs = 0) {
+      closed ??= shut(graceMs)
+      return closed
+    },
+  }
+}
+
+function acceptedTokens({ settings, token, tokens }: HttpOptions): readonly BearerToken[] | undefined {
+  if (settings.auth === 'none') {
+    if (isLoopback(settings.host)) return undefined
+    throw new PegboardError(
+      'E_CONFIG_AUTH',
+      `server.http.auth is "none", but other machines can reach server.http.host "${settings.host}".`,
+    )
+  }
+  const named = settings.tokens.map(({ token: text, ...whose }) => bearerToken(text, whose))
+  if (token || named.length > 0 || settings.oauth || (tokens && tokens.valid().length > 0))
+    return [...(token ? [bearerToken(token)] : []), ...named]
+  throw new PegboardError('E_CONFIG_AUTH', 'server.http.auth is "token", but no token is set.', {
+    hint: 'Set server.http.token or server.http.oauth, run pegboard token create, or set server.http.auth to "none" on a loopback address.',
+  })
+}
+
+async function listen(
+  server: NodeServer,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<AddressInfo> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ host, port }, resolve)
+    })
+  } catch (error) {
+    const taken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+    throw new PegboardError(
+      'E_ADDRESS_UNAVAILABLE',
+      taken ? `Port ${port} on ${host} is in use.` : `Cannot listen on ${host}:${port}: ${messageOf(error)}`,
+      {
+        hint: taken
+          ? 'Stop the program that uses it, or choose another with --port or server.http.port.'
+          : 'Choose another with --host or server.http.host.',
+        cause: error,
+      },
+    )
+  }
+  return server.address() as AddressInfo
+}
+
+function idle(running: ReadonlySet<ServerResponse>, graceMs: number, clock: Clock): Promise<void> {
+  if (running.size === 0 || graceMs <= 0) return Promise.resolve()
+  return new Promise((resolve) => {
+    const cancel = clock.after(graceMs, resolve)
+    for (const res of running)
+      res.once('close', () => {
+        if (running.size > 0) return
+        cancel()
+        resolve()
+      })
+  })
+}

@@ -1,0 +1,222 @@
+import { randomBytes } from 'node:crypto'
+import { type Dirent, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Grant } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { replaceFile } from '../core/replace-file.ts'
+import type { Shared } from '../state/shared-state.ts'
+import { digestOf } from './bearer-tokens.ts'
+
+/** A token of `pegboard token`. Only its digest is stored. */
+export interface KeptToken {
+  readonly id: string
+  /** Name for the operator. */
+  readonly name: string
+  /** SHA-256, in hexadecimal. */
+  readonly digest: string
+  readonly principal: string
+  readonly profile?: string
+  readonly roles: readonly string[]
+  /** Absent: all tools of the profile. */
+  readonly grants?: readonly Grant[]
+  /** Milliseconds since the epoch, as are those below. */
+  readonly createdAt: number
+  readonly expiresAt?: number
+}
+
+/** The tokens of `pegboard token`, for all processes that share the state. */
+export interface Tokens {
+  /** The valid tokens, at most one second old; `fresh`: read now. */
+  valid(fresh?: boolean): readonly KeptToken[]
+  /** All tokens, including expired ones. @throws PegboardError E_STATE_UNAVAILABLE */
+  list(): Promise<readonly KeptToken[]>
+  /** @throws PegboardError E_STATE_UNAVAILABLE if it cannot be stored */
+  add(token: KeptToken): Promise<void>
+  /** Whether the token existed. @throws PegboardError E_STATE_UNAVAILABLE */
+  remove(id: string): Promise<boolean>
+  /** Calls `gone` for each token that is revoked or expires. Returns how to stop. */
+  follow(gone: (id: string) => void): () => void
+  /** Loads shared tokens. Await it before the first use. */
+  open(): Promise<void>
+}
+
+const SECRET_BYTES = 32
+const LOOK_MS = 1_000
+const ID = /^[0-9a-f]{12}$/
+
+/** A new token, for its bearer and for the store. A plain digest is safe for 256 random bits. */
+export function makeToken(what: Omit<KeptToken, 'id' | 'digest'>): {
+  readonly token: string
+  readonly kept: KeptToken
+} {
+  const id = randomBytes(6).toString('hex')
+  const token = `pegboard_${id}_${randomBytes(SECRET_BYTES).toString('base64url')}`
+  return { token, kept: { id, digest: digestOf(token).toString('hex'), ...what } }
+}
+
+/** What differs between files and a shared store. */
+interface Keeping extends Pick<Tokens, 'list' | 'add' | 'remove' | 'open'> {
+  now(): readonly KeptToken[]
+}
+
+function createTokens(keeping: Keeping, clock: Clock): Tokens {
+  let looked = Number.NEGATIVE_INFINITY
+  let known: readonly KeptToken[] = []
+  // A token may be created, used and revoked between two polls.
+  const seen = new Set<string>()
+  function valid(fresh = false): readonly KeptToken[] {
+    const now = clock.now()
+    if (fresh || Math.abs(now - looked) >= LOOK_MS) {
+      looked = now
+      known = keeping.now()
+      for (const { id } of known) seen.add(id)
+    }
+    return known.some((token) => hasExpired(token, now)) ? known.filter((token) => !hasExpired(token, now)) : known
+  }
+  return {
+    valid,
+    list: keeping.list,
+    add: keeping.add,
+    remove: keeping.remove,
+    open: keeping.open,
+    follow(gone) {
+      let cancel: () => void
+      const look = (): void => {
+        const now = new Set(valid(true).map(({ id }) => id))
+        for (const id of seen)
+          if (!now.has(id)) {
+            seen.delete(id)
+            gone(id)
+          }
+        cancel = clock.after(LOOK_MS, look)
+      }
+      cancel = clock.after(LOOK_MS, look)
+      return () => cancel()
+    },
+  }
+}
+
+export const hasExpired = ({ expiresAt }: Pick<KeptToken, 'expiresAt'>, now: number): boolean =>
+  expiresAt !== undefined && expiresAt <= now
+
+/** One file for each token, readable only by its owner. Files are created and removed whole, so no lock is needed. */
+export function createFileTokens(dir: string, clock: Clock, log: Log): Tokens {
+  const read = new Map<string, KeptToken | undefined>()
+  function now(): readonly KeptToken[] {
+    let entries: readonly Dirent[] = []
+    try {
+      entries = readdirSync(dir, { withFileTypes: true })
+    } catch (error) {
+      // The folder exists only if there are tokens.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
+        log.error('tokens cannot be read, so all of them are rejected', { error: messageOf(error) })
+    }
+    const ids = entries.map(({ name }) => (name.endsWith('.json') ? name.slice(0, -5) : '')).filter((id) => ID.test(id))
+    for (const id of read.keys()) if (!ids.includes(id)) read.delete(id)
+    for (const id of ids) if (!read.has(id)) read.set(id, readToken(fileOf(id), id, log))
+    return [...read.values()].filter((token) => token !== undefined)
+  }
+  const fileOf = (id: string): string => join(dir, `${id}.json`)
+  return createTokens(
+    {
+      now,
+      open: async () => undefined,
+      list: async () => now(),
+      async add(token) {
+        try {
+          await mkdir(dir, { recursive: true, mode: 0o700 })
+          await replaceFile(fileOf(token.id), `${JSON.stringify(token)}\n`)
+        } catch (error) {
+          throw createStoreError(error)
+        }
+      },
+      async remove(id) {
+        if (!ID.test(id)) return false
+        try {
+          await rm(fileOf(id))
+          return true
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+          throw createStoreError(error)
+        }
+      },
+    },
+    clock,
+  )
+}
+
+/** Undefined for a file that another user could have written, or without a token. */
+function readToken(file: string, id: string, log: Log): KeptToken | undefined {
+  try {
+    const stats = lstatSync(file)
+    if (!stats.isFile()) throw new Error('it is not a regular file')
+    if (process.getuid !== undefined && (stats.uid !== process.getuid() || (stats.mode & 0o077) !== 0))
+      throw new Error('others can read or write it; run chmod 600 if the file is yours')
+    const token = JSON.parse(readFileSync(file, 'utf8')) as KeptToken
+    if (token?.id !== id || !isToken(token)) throw new Error('it has no token')
+    return token
+  } catch (error) {
+    log.warn('a token is rejected', { file, error: messageOf(error) })
+    return undefined
+  }
+}
+
+const isToken = (value: unknown): boolean =>
+  isRecord(value) &&
+  typeof value['id'] === 'string' &&
+  typeof value['digest'] === 'string' &&
+  /^[0-9a-f]{64}$/.test(value['digest']) &&
+  typeof value['principal'] === 'string' &&
+  Array.isArray(value['roles']) &&
+  (value['expiresAt'] === undefined || Number.isFinite(value['expiresAt']))
+
+const TOPIC = 'tokens'
+/** Interval of a full read, in milliseconds, because messages of other processes can be lost. */
+const ASK_AGAIN_MS = 30_000
+
+/** Tokens in the store that several machines share. */
+export function createSharedTokens(shared: Shared, clock: Clock, log: Log): Tokens {
+  const table = () => shared.store().table<KeptToken>('token', isToken)
+  let known: readonly KeptToken[] = []
+  let asked = Number.NEGATIVE_INFINITY
+  const list = async (): Promise<readonly KeptToken[]> => (await table().list()).map(({ value }) => value)
+  async function ask(): Promise<void> {
+    asked = clock.now()
+    known = await list()
+  }
+  const askSoon = (): void =>
+    void ask().catch((error: unknown) => log.warn('tokens could not be read', { error: messageOf(error) }))
+  shared.hear(TOPIC, askSoon)
+  shared.onBack(askSoon)
+  const changed = async (): Promise<void> => {
+    await ask()
+    shared.tell(TOPIC, '')
+  }
+  return createTokens(
+    {
+      now() {
+        if (clock.now() - asked >= ASK_AGAIN_MS) askSoon()
+        return known
+      },
+      open: ask,
+      list,
+      async add(token) {
+        await table().put({ id: token.id, owner: '', value: token }, 0)
+        await changed()
+      },
+      async remove(id) {
+        const was = await table().delete(id)
+        await changed()
+        return was
+      },
+    },
+    clock,
+  )
+}
+
+const createStoreError = (cause: unknown): PegboardError =>
+  new PegboardError('E_STATE_UNAVAILABLE', `The token cannot be stored: ${messageOf(cause)}.`, { cause })

@@ -1,0 +1,81 @@
+import { errorCatalogue } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { type Observer, type Operation, RUN_OF_A_TOOL, type TraceContext } from '../core/observer-types.ts'
+import { isProtocolFailure } from '../core/protocol-failure.ts'
+import type { Relay } from '../core/tool.ts'
+import type { McpResult } from '../core/tool-result.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import { META_NAMES } from '../meta/surface.ts'
+import type { BaseHost } from './server-host.ts'
+
+/** Traces a request of a client. */
+export function traceRequest<T>(
+  host: BaseHost,
+  method: string,
+  relay: Relay | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { observer } = host
+  return observer ? observer.run(operationOf(method), work, parentIn(host, relay)) : work()
+}
+
+/** Traces a list, which is available at once. */
+export function traceList<T>(host: BaseHost, meta: unknown, list: () => T): T {
+  const { observer } = host
+  if (!observer) return list()
+  return observer.note(operationOf('tools/list'), list, isRecord(meta) ? parentIn(host, { meta }) : undefined)
+}
+
+/** Traces a call, most of whose failures are results. */
+export function traceToolCall(
+  observer: Observer,
+  host: BaseHost,
+  request: CallRequest,
+  call: () => Promise<McpResult>,
+): Promise<McpResult> {
+  const { caller, name, relay } = request
+  const operation = operationOf('tools/call')
+  operation.attributes['gen_ai.operation.name'] = RUN_OF_A_TOOL
+  if (caller.session !== undefined) operation.attributes['mcp.session.id'] = caller.session
+  // Only known names: a client can write anything.
+  const found = META.has(name) ? undefined : host.view(caller).resolve(name)
+  const known = found?.kind === 'found' ? found.tool.tool.name : META.has(name) ? name : undefined
+  if (known !== undefined) {
+    operation.name = `tools/call ${known}`
+    operation.attributes['gen_ai.tool.name'] = known
+  }
+  const work = async (): Promise<McpResult> => {
+    try {
+      const result = await call()
+      if (result.isError === true) operation.error = codeIn(result)
+      return result
+    } catch (error) {
+      const code = isProtocolFailure(error) ? ownCode(error.data) : undefined
+      if (code !== undefined) operation.error = code
+      throw error
+    }
+  }
+  return observer.run(operation, work, parentIn(host, relay))
+}
+
+const META: ReadonlySet<string> = new Set(META_NAMES)
+
+const operationOf = (method: string): Operation => ({
+  kind: 'request',
+  name: method,
+  attributes: { 'mcp.method.name': method },
+})
+
+/** The trace that a request names, if `trustMeta` allows it. */
+const parentIn = ({ trustMeta }: BaseHost, relay: Pick<Relay, 'meta'> | undefined): TraceContext | undefined =>
+  trustMeta === 'none' || relay?.meta['traceparent'] === undefined ? undefined : relay.meta
+
+/** The code of an error of Pegboard; `tool_error` for errors of tools. */
+function codeIn({ structuredContent }: McpResult): string {
+  return ownCode(isRecord(structuredContent) ? structuredContent['error'] : undefined) ?? 'tool_error'
+}
+
+function ownCode(error: unknown): string | undefined {
+  const code = isRecord(error) ? error['code'] : undefined
+  return typeof code === 'string' && Object.hasOwn(errorCatalogue, code) ? code : undefined
+}

@@ -1,0 +1,57 @@
+import type { Caller } from '../core/caller.ts'
+
+/** A connected client, as other clients of its principal see it. */
+export interface ConnectedClient {
+  /** Not the session id, which is secret. */
+  readonly id: string
+  readonly name: string
+  readonly version: string
+  readonly era: 'legacy' | 'modern'
+  /** True for the client that asks. */
+  readonly isCaller: boolean
+  notify(method: string, params: Readonly<Record<string, unknown>>): void
+}
+
+export interface Connected {
+  /** The callers it acts for: one per profile. */
+  callers(): readonly Caller[]
+  notify(method: string, params: Readonly<Record<string, unknown>>): void
+}
+
+/** The clients that can be notified now. */
+export interface Clients {
+  /** Adds a client. @returns removes it */
+  add(client: Connected): () => void
+  /** Clients of the same principal and profile. */
+  of(caller: Caller): readonly ConnectedClient[]
+}
+
+export function createClients(): Clients {
+  const connected = new Map<string, Connected>()
+  let count = 0
+  return {
+    add(client) {
+      const id = `client-${++count}`
+      connected.set(id, client)
+      return () => connected.delete(id)
+    },
+    of: (asking) =>
+      [...connected].flatMap(([id, client]) => {
+        const as = client
+          .callers()
+          .find(({ principal, profile }) => principal === asking.principal && profile === asking.profile)
+        if (!as) return []
+        const { session, era, client: info } = as
+        return [
+          {
+            id,
+            name: info?.name ?? 'unknown',
+            version: info?.version ?? '',
+            era,
+            isCaller: session !== undefined && session === asking.session,
+            notify: client.notify,
+          },
+        ]
+      }),
+  }
+}

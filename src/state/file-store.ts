@@ -1,0 +1,148 @@
+import { closeSync, mkdirSync, openSync, readFileSync, readSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdir, readFile } from 'node:fs/promises'
+import { sep } from 'node:path'
+import { replaceFile } from '../core/replace-file.ts'
+
+/** JSON documents in files, one per key, written whole or not at all. */
+export interface FileStore<Value> {
+  /** Undefined when the file is missing or unreadable: everything stored here can be learned again. */
+  get(key: string): Value | undefined
+  set(key: string, value: Value): void
+}
+
+/**
+ * Byte arrays in files, one per key, written whole or not at all. Everything stored here can be made again, so no
+ * method throws.
+ */
+export interface BytesStore {
+  /** Undefined when the file is missing or unreadable. */
+  get(key: string): Uint8Array | undefined
+  set(key: string, bytes: Uint8Array): void
+  /** The first line including its newline, or the whole file if it has none. */
+  line(key: string): Uint8Array | undefined
+  /** Same as `get`, asynchronous. */
+  load(key: string): Promise<Uint8Array | undefined>
+  save(key: string, bytes: Uint8Array): Promise<void>
+}
+
+const LEGAL_KEY = /^[A-Za-z0-9_-]{1,128}$/
+const DIRECTORY = { recursive: true, mode: 0o700 } as const
+const FILE = { mode: 0o600 } as const
+
+function fileIn(dir: string, key: string, suffix: string): string {
+  if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
+  // Called fifty times during a start; a valid key needs no path normalization.
+  return `${dir}${sep}${key}${suffix}`
+}
+
+let writes = 0
+
+function replace(dir: string, file: string, content: string | Uint8Array): void {
+  mkdirSync(dir, DIRECTORY)
+  const temporary = `${file}.${process.pid}-${++writes}.tmp`
+  try {
+    writeFileSync(temporary, content, FILE)
+    renameSync(temporary, file)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
+}
+
+const LINE_STEP_BYTES = 4 * 1024
+const NEWLINE = 0x0a
+
+function readLine(file: string): Uint8Array {
+  const parts: Buffer[] = []
+  const descriptor = openSync(file, 'r')
+  try {
+    for (;;) {
+      const part = Buffer.allocUnsafe(LINE_STEP_BYTES)
+      const read = part.subarray(0, readSync(descriptor, part, 0, LINE_STEP_BYTES, null))
+      const end = read.indexOf(NEWLINE)
+      parts.push(end === -1 ? read : read.subarray(0, end + 1))
+      if (end !== -1 || read.length === 0) return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
+    }
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
+
+/** @param onError called when a file cannot be read or written; no method throws */
+export function createFileStore<Value>(
+  dir: string,
+  onError: (error: unknown) => void = () => undefined,
+): FileStore<Value> {
+  return {
+    get(key) {
+      const file = fileIn(dir, key, '.json')
+      try {
+        return JSON.parse(readFileSync(file, 'utf8')) as Value
+      } catch (error) {
+        if (!isAbsent(error)) onError(error)
+        return undefined
+      }
+    },
+    set(key, value) {
+      const file = fileIn(dir, key, '.json')
+      try {
+        replace(dir, file, JSON.stringify(value))
+      } catch (error) {
+        onError(error)
+      }
+    },
+  }
+}
+
+/** @param onError called when a file cannot be read or written */
+export function createBytesStore(dir: string, onError: (error: unknown) => void = () => undefined): BytesStore {
+  const readError = (error: unknown): undefined => {
+    if (!isAbsent(error)) onError(error)
+    return undefined
+  }
+  return {
+    get(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return readFileSync(file)
+      } catch (error) {
+        return readError(error)
+      }
+    },
+    set(key, bytes) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        replace(dir, file, bytes)
+      } catch (error) {
+        onError(error)
+      }
+    },
+    line(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return readLine(file)
+      } catch (error) {
+        return readError(error)
+      }
+    },
+    async load(key) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        return await readFile(file)
+      } catch (error) {
+        return readError(error)
+      }
+    },
+    async save(key, bytes) {
+      const file = fileIn(dir, key, '.bin')
+      try {
+        await mkdir(dir, DIRECTORY)
+        await replaceFile(file, bytes)
+      } catch (error) {
+        onError(error)
+      }
+    },
+  }
+}

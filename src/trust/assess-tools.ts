@@ -1,0 +1,194 @@
+import { checkDefinition } from './definition-checks.ts'
+import type { Finding } from './finding.ts'
+import { fingerprint } from './fingerprint.ts'
+import type { Pins } from './lock-file.ts'
+import type { PendingMention } from './pending-mentions.ts'
+import type { Names } from './steering.ts'
+
+export type Mode = 'review' | 'first-use' | 'always'
+
+/** A tool as its server sent it: name, fingerprint, and the whole definition as JSON. */
+export interface ListedDefinition {
+  readonly name: string
+  readonly hash: string
+  readonly text: string
+}
+
+/** Queries about the tools of other owners. There may be ten thousand, so they are not listed. */
+export interface OtherTools {
+  /** Names that look like this one, by skeleton; at most one per owner. */
+  shaped(skeleton: string): readonly string[]
+  /** True if a text may mean one of these tools by this lower-case spelling. */
+  spelled(spelling: string): boolean
+  /** Descriptions of the tools with this name, in any spelling. */
+  described(name: string): readonly string[]
+}
+
+/** All tools that a server offers, to be assessed together. */
+export interface Look {
+  /** The server's key in the lock file. */
+  readonly server: string
+  readonly mode: Mode
+  readonly tools: readonly ListedDefinition[]
+  /** Definitions read just now, by name; texts and fingerprints are computed from these. */
+  readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
+  readonly otherTools: OtherTools
+  /** The server's own tools, as texts of other servers may mention them. */
+  readonly own?: (() => OtherTools) | undefined
+  readonly reserved: ReadonlySet<string>
+  /** True if removing these approved tools leaves a rule of the operator without any tool of the server. */
+  loses?(gone: readonly string[]): boolean
+}
+
+/** A quarantined tool and the reason. */
+export interface Held {
+  /** `changed`: another definition is approved; `rejected`: a person rejected this definition. */
+  readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'unreadable'
+  readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
+  /** Completes the sentence "it …". Quotes nothing of the definition, so that a model may read it. */
+  readonly reason: string
+  /** For people only: findings quote the definition. */
+  readonly findings: readonly Finding[]
+}
+
+export interface Assessment {
+  /** Quarantined tools by name. */
+  readonly withheld: ReadonlyMap<string, Held>
+  /** Tools approved automatically; they are added to the lock file. */
+  readonly newlyApproved: readonly ListedDefinition[]
+  /** Those of them that would be quarantined if the tools they mention existed. */
+  readonly pendingMentions: ReadonlyMap<string, PendingMention>
+}
+
+export interface Rules {
+  readonly pins: Pins | undefined
+  /** The lock file exists but cannot be read. */
+  readonly broken: boolean
+  /** The first look has not ended: tools that appear now count as initial tools. */
+  readonly open?: boolean
+  /** Approve only what is in the lock file. */
+  readonly frozen: boolean
+  /** Tools that changed and changed back; they are quarantined even during the first look. */
+  readonly flapping?: ReadonlySet<string>
+}
+
+const nothing: Assessment = { withheld: new Map(), newlyApproved: [], pendingMentions: new Map() }
+
+/** Decides about every tool of a server, without side effects. A tool already in the lock file costs one comparison. */
+export function assess(look: Look, rules: Rules): Assessment {
+  const { pins } = rules
+  const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
+  if (unknown.length === 0) return nothing
+  const hidesOne = losesRule(look, pins)
+  let nobodys: string[] = []
+  const around = createCheckContext(look, (spelling) => nobodys.push(spelling))
+  const withheld = new Map<string, Held>()
+  const newlyApproved: ListedDefinition[] = []
+  const pendingMentions = new Map<string, PendingMention>()
+  for (const tool of unknown) {
+    const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
+    nobodys = []
+    const findings = definition ? checkDefinition(definition, around, tool.text) : []
+    const verdict = definition
+      ? verdictOn(tool, look.mode, { ...rules, hidesOne }, findings)
+      : createQuarantine('unreadable', DAMAGED)
+    if (verdict) {
+      withheld.set(tool.name, { ...verdict, findings })
+      continue
+    }
+    newlyApproved.push(tool)
+    if (nobodys.length === 0 || definition === undefined || look.mode === 'always') continue
+    const names = doubtedWith(nobodys, pendingMentions.size < MOST_SIFTED, (isOther) =>
+      checkDefinition(definition, { ...around, isOther, nobodys: undefined }, tool.text),
+    )
+    if (names.length > 0) pendingMentions.set(tool.name, { hash: tool.hash, names })
+  }
+  return { withheld, newlyApproved, pendingMentions }
+}
+
+// A hostile server may have written thousands.
+const MOST_NAMES = 20
+const MOST_SIFTED = 200
+
+/**
+ * The names that would cause a doubt if a tool had them.
+ * @param sifts false if the result may contain other names too
+ */
+function doubtedWith(
+  names: readonly string[],
+  sifts: boolean,
+  check: (isOther: Names['has']) => readonly Finding[],
+): string[] {
+  const doubts = (isOther: Names['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
+  if (!doubts(() => true)) return []
+  const some = [...new Set(names)].slice(0, MOST_NAMES)
+  return sifts ? some.filter((name) => doubts((spelling) => spelling === name)) : some
+}
+
+const DAMAGED = 'cannot be read from the cache; Pegboard checks it again when its server starts'
+
+/** Undefined if the text does not match the fingerprint. */
+function definitionOf({ hash, text }: ListedDefinition): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const definition = JSON.parse(text) as Record<string, unknown>
+    return fingerprint(definition) === hash ? definition : undefined
+  } catch {
+    return undefined
+  }
+}
+
+type Verdict = Omit<Held, 'findings'>
+
+/** A server lists at most 500 tools. Without this limit, one that keeps inventing names would fill the disk. */
+const MOST_PINS = 2_000
+
+/** A tool that a rule matched may be back under another name. */
+function losesRule({ tools, loses }: Look, pins: Pins | undefined): boolean {
+  if (!loses || !pins) return false
+  const there = new Set(tools.map(({ name }) => name))
+  const gone = [...pins].flatMap(([name, pin]) => (there.has(name) || pin.startsWith('rejected ') ? [] : [name]))
+  return gone.length > 0 && loses(gone)
+}
+
+function verdictOn(
+  tool: ListedDefinition,
+  mode: Mode,
+  rules: Rules & { readonly hidesOne: boolean },
+  findings: readonly Finding[],
+): Verdict | undefined {
+  const pin = rules.pins?.get(tool.name)
+  if (pin === `rejected ${tool.hash}`) return createQuarantine('rejected', 'was rejected in a review')
+  const approved = pin !== undefined && !pin.startsWith('rejected ')
+  const bad = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
+  const codes = [...new Set(bad.map(({ code }) => code))].join(', ')
+  const also = codes === '' ? '' : ` and has ${codes}`
+  if (approved && (rules.frozen || mode !== 'always' || bad.length > 0))
+    return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${also}` }
+  if (bad.length > 0) return createQuarantine('flagged', `has the findings ${codes}`)
+  if (rules.frozen) return createQuarantine('new', 'is not in the lock file, and --frozen allows no other tools')
+  if (rules.hidesOne && pin === undefined)
+    return createQuarantine('new', 'is new, and a rule of the operator names a tool that its server no longer has')
+  if (pin === undefined && (rules.pins?.size ?? 0) >= MOST_PINS)
+    return createQuarantine('new', `is new, and ${MOST_PINS} tools of its server are in the lock file already`)
+  if (mode === 'always') return undefined
+  if (rules.flapping?.has(tool.name))
+    return createQuarantine('new', 'changed and changed back, so it needs a new approval')
+  if (rules.broken)
+    return createQuarantine('unreadable', 'cannot be compared with the approved definition: the lock file is damaged')
+  if (mode === 'first-use' && (rules.pins === undefined || (rules.open === true && pin === undefined))) return undefined
+  return createQuarantine('new', 'is new and not approved yet')
+}
+
+const createQuarantine = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
+
+const createCheckContext = (
+  { tools, otherTools, reserved }: Look,
+  nobodys: (spelling: string) => void,
+): Parameters<typeof checkDefinition>[1] => ({
+  own: new Set(tools.map(({ name }) => name)),
+  reserved,
+  isOther: otherTools.spelled,
+  nobodys,
+  lookalikes: otherTools.shaped,
+  described: otherTools.described,
+})

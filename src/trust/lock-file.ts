@@ -1,0 +1,320 @@
+import { hash } from 'node:crypto'
+import { readFileSync, realpathSync } from 'node:fs'
+import { basename, dirname, join, parse } from 'node:path'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { replaceFile } from '../core/replace-file.ts'
+import { exclusively } from '../state/file-lock.ts'
+import type { FileStore } from '../state/file-store.ts'
+
+/** The decision for each tool: its fingerprint, or `rejected ` and its fingerprint. */
+export type Pins = ReadonlyMap<string, string>
+export type Servers = Map<string, Map<string, string>>
+
+/** The record of approvals, in a file that is committed beside the configuration. */
+export interface Lock {
+  /** Why nothing new can be approved: the file exists but cannot be parsed. */
+  readonly broken: string | undefined
+  /** Why the file does not contain the latest decisions. */
+  readonly unsaved: string | undefined
+  /** Undefined for a server that was never assessed. */
+  pins(server: string): Pins | undefined
+  /** Hash of all pins of a server, in hex. Undefined if there are none, or while the file cannot be parsed. */
+  digest(server: string): string | undefined
+  /**
+   * Changes memory now and the file soon. `apply` may run again on a newer file, so it must not depend on when it
+   * runs.
+   */
+  change(apply: (servers: Servers) => void): void
+  /** Reads the file again. @returns whether anything changed */
+  reread(): boolean
+  /** Resolves when the file contains all changes. */
+  flush(): Promise<void>
+}
+
+/** Digests of a file that was read and valid; `digest` answers from these without reading it again. */
+export interface LockDigests {
+  /** SHA-256 of the file's text, in hex. */
+  readonly text: string
+  readonly servers: Readonly<Record<string, string>>
+}
+
+export interface LockOptions {
+  /** Absolute path. Undefined: decisions are kept in memory only. */
+  readonly file: string | undefined
+  readonly log: Log
+  /** Storage for digests of the last run, by path of the lock file. */
+  readonly digests?: FileStore<LockDigests> | undefined
+  /** Called when the file turned out to differ from memory. */
+  readonly onChange?: () => void
+}
+
+export const LOCK_NAME = 'pegboard.lock.json'
+/**
+ * The lock file is next to the configuration and meant to be committed with it; without a configuration there is
+ * none. A configuration with another name has its own lock file: `mcp.json` has `mcp.pegboard.lock.json`.
+ */
+export function lockFile(configuration: string | undefined): string | undefined {
+  if (configuration === undefined) return undefined
+  const name = basename(configuration)
+  return join(dirname(configuration), name === 'mcp.config.json' ? LOCK_NAME : `${parse(name).name}.${LOCK_NAME}`)
+}
+
+const nameOf = (file: string | undefined): string => (file === undefined ? LOCK_NAME : basename(file))
+
+const VERSION = 1
+/** Length of a fingerprint in hex, alone and after `rejected `. */
+const LENGTHS: ReadonlySet<number> = new Set([64, 73])
+const CALM = { quietMs: 100, longestMs: 1_000 }
+
+export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
+  let memory: Servers = new Map()
+  /** The file's text when it was last read or written. */
+  let text: string | undefined
+  let broken: string | undefined
+  let loaded = false
+  /** Digests of a valid file that has not changed since, so that ten thousand pins need not be read. */
+  let known: LockDigests | undefined
+  let asked = false
+  let pending: Array<(servers: Servers) => void> = []
+  let saving: Promise<void> = Promise.resolve()
+  let unsaved: string | undefined
+  /** The next write is planned and will include all changes until then. */
+  let waits = false
+  let changedAt = 0
+  let flushing = 0
+  let hurry = (): void => undefined
+
+  /** Loads the file. If it cannot be parsed, memory stays as it is and the problem is recorded. */
+  function take(source: () => string | undefined): boolean {
+    const before = text
+    try {
+      // A folder in its place, or an unreadable file, is treated like a damaged one.
+      const read = source()
+      // Memory is the file's content plus pending changes.
+      if (read === text && broken === undefined) return false
+      const servers = read === undefined ? new Map() : parseLock(read)
+      text = read
+      for (const apply of pending) apply(servers)
+      memory = servers
+      broken = undefined
+    } catch (error) {
+      const why = `${nameOf(file)} cannot be read: ${messageOf(error)}`
+      if (broken !== why) log.error(`${why}; Pegboard approves no new tools until it is repaired`)
+      broken = why
+    }
+    return before !== text
+  }
+
+  function load(): void {
+    if (loaded) return
+    loaded = true
+    if (file === undefined) return
+    take(() => textOf(file))
+    if (differs()) queueMicrotask(onChange)
+    saving = saving.then(keepDigests)
+  }
+
+  /** True if the file, read now, differs from its digests. The digests are dropped either way. */
+  function differs(): boolean {
+    const before = known
+    known = undefined
+    return before !== undefined && (broken !== undefined || text === undefined || sha256(text) !== before.text)
+  }
+
+  /** True if the file is unchanged since its digests were stored. */
+  function isKnown(): boolean {
+    if (!asked && !loaded && file !== undefined) {
+      const bytes = readIfPossible(file)
+      const kept = bytes && digests?.get(keyOf(file))
+      if (kept && sha256(bytes) === kept.text && isRecord(kept.servers)) known = kept
+    }
+    asked = true
+    return known !== undefined
+  }
+
+  function keepDigests(): void {
+    if (file === undefined || digests === undefined || text === undefined || broken !== undefined) return
+    if (pending.length > 0) return
+    const servers = Object.fromEntries([...memory].map(([id, pins]) => [id, digestOf(pins)]))
+    digests.set(keyOf(file), { text: sha256(text), servers })
+  }
+
+  /** Resolves when nothing has changed for a moment, so that fifty servers are written together. */
+  async function calm(): Promise<void> {
+    const since = performance.now()
+    for (;;) {
+      const leftMs = Math.min(changedAt + CALM.quietMs, since + CALM.longestMs) - performance.now()
+      if (leftMs <= 0 || flushing > 0) break
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, leftMs)
+        hurry = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    waits = false
+  }
+
+  async function save(path: string): Promise<void> {
+    if (pending.length === 0) return
+    const guard = `${path}.writing`
+    await exclusively(
+      guard,
+      async () => {
+        const before = text
+        take(() => textOf(path))
+        if (broken !== undefined) return
+        pending = []
+        const wanted = formatLock(memory)
+        const others = text !== before
+        // Resolves links, so that a linked lock file stays a link.
+        if (wanted !== text) await replaceFile(realpath(path), wanted, 0o666)
+        text = wanted
+        unsaved = undefined
+        keepDigests()
+        if (others) onChange()
+      },
+      () => {
+        throw new Error(`another process holds ${basename(guard)}`)
+      },
+    )
+  }
+
+  return {
+    get broken() {
+      load()
+      return broken
+    },
+    get unsaved() {
+      return unsaved ?? broken
+    },
+    pins(server) {
+      load()
+      return memory.get(server)
+    },
+    digest(server) {
+      if (isKnown()) return known && Object.hasOwn(known.servers, server) ? known.servers[server] : undefined
+      load()
+      const pins = memory.get(server)
+      return pins && broken === undefined ? digestOf(pins) : undefined
+    },
+    change(apply) {
+      load()
+      apply(memory)
+      if (file === undefined) return
+      pending.push(apply)
+      changedAt = performance.now()
+      if (waits) return
+      waits = true
+      saving = saving
+        .then(calm)
+        .then(() => save(file))
+        .catch((error: unknown) => {
+          pending = []
+          const why = `${nameOf(file)} cannot be written: ${messageOf(error)}`
+          if (unsaved === undefined) log.warn(`${why}; approvals are lost when Pegboard stops`)
+          unsaved = why
+        })
+    },
+    reread() {
+      loaded = true
+      if (file === undefined) return false
+      const isKept = known !== undefined
+      const isOther = take(() => textOf(file))
+      return isKept ? differs() : isOther
+    },
+    async flush() {
+      flushing++
+      hurry()
+      await saving
+      flushing--
+    },
+  }
+}
+
+/** @throws Error that says what is wrong */
+export function parseLock(text: string): Servers {
+  const whole = jsonOf(text) as { version?: unknown; servers?: unknown } | null
+  if (typeof whole !== 'object' || whole === null) throw new Error('it is not an object')
+  if (whole.version !== VERSION) throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)
+  if (typeof whole.servers !== 'object' || whole.servers === null) throw new Error('it has no servers')
+  return new Map(
+    Object.entries(whole.servers).map(([id, tools]) => {
+      if (typeof tools !== 'object' || tools === null) throw new Error(`servers.${id} is not an object`)
+      const pins = Object.entries(tools)
+      // Ten thousand pins are read at every start, so only lengths are checked: a wrong value of the right length
+      // matches no tool.
+      for (const [name, entry] of pins)
+        if (typeof entry !== 'string' || !LENGTHS.has(entry.length))
+          throw new Error(`servers.${id}.${name} is not a fingerprint`)
+      return [id, new Map(pins as Array<[string, string]>)]
+    }),
+  )
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (/^(<{7}|={7}|>{7})/m.test(text)) throw new Error('it has conflict markers of a merge')
+    throw error
+  }
+}
+
+/** One tool per line, sorted, so that a diff shows only what changed. */
+export function formatLock(servers: ReadonlyMap<string, Pins>): string {
+  const sorted = <Value>(map: ReadonlyMap<string, Value>): Array<[string, Value]> =>
+    [...map].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+  const block = (lines: readonly string[], indent: string): string =>
+    lines.length === 0 ? '{}' : `{\n${lines.map((line) => `${indent}  ${line}`).join(',\n')}\n${indent}}`
+  const entries = sorted(servers).map(([id, pins]) => {
+    const tools = sorted(pins).map(([name, entry]) => `${ascii(name)}: ${JSON.stringify(entry)}`)
+    return `${ascii(id)}: ${block(tools, '    ')}`
+  })
+  return `{\n  "version": ${VERSION},\n  "servers": ${block(entries, '  ')}\n}\n`
+}
+
+/** An ASCII-only JSON string, so that look-alike names are visible in a diff. */
+const ascii = (text: string): string =>
+  JSON.stringify(text).replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+const ignoreMissing = (error: unknown): undefined => {
+  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  return undefined
+}
+
+const sha256 = (data: string | Uint8Array): string => hash('sha256', data)
+const keyOf = (file: string): string => sha256(file).slice(0, 32)
+const digestOf = (pins: Pins): string => sha256(JSON.stringify([...pins].sort(([a], [b]) => (a < b ? -1 : 1))))
+
+function bytesOf(file: string): Buffer | undefined {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    return ignoreMissing(error)
+  }
+}
+
+/** Undefined also if the file cannot be opened; the caller that loads it reports that. */
+function readIfPossible(file: string): Buffer | undefined {
+  try {
+    return bytesOf(file)
+  } catch {
+    return undefined
+  }
+}
+
+function textOf(file: string): string | undefined {
+  return bytesOf(file)?.toString('utf8')
+}
+
+function realpath(file: string): string {
+  try {
+    return realpathSync(file)
+  } catch {
+    return file
+  }
+}

@@ -1,0 +1,65 @@
+import { skeleton } from '../core/lookalike.ts'
+import { foldName } from '../core/name-folding.ts'
+import { once } from '../core/once.ts'
+import type { OtherTools } from './assess-tools.ts'
+import { isToolShaped, normalizeName } from './steering.ts'
+
+/** A tool of another owner: its name there, and the ways a text may spell it. */
+export interface OtherTool {
+  readonly name: string
+  readonly description?: string
+  spellings(): readonly string[]
+}
+
+const NONE: readonly string[] = []
+
+/** The tools of one owner, as seen by all others. Built on first use. */
+export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
+  const shapes = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
+  // Plain words never count as a mention: "GitHub" does not mean a tool named `github`.
+  const spellings = once(
+    () => new Set([...tools()].flatMap((tool) => tool.spellings().filter(isToolShaped).map(normalizeName))),
+  )
+  const namesakes = once(() => {
+    const all = new Map<string, OtherTool[]>()
+    for (const tool of tools()) all.set(foldName(tool.name), [...(all.get(foldName(tool.name)) ?? []), tool])
+    return all
+  })
+  const shaped = (shape: string): readonly string[] => {
+    const name = shapes().get(shape)
+    return name === undefined ? NONE : [name]
+  }
+  return {
+    shaped,
+    spelled: (spelling) => spellings().has(spelling),
+    described: (name) =>
+      namesakes()
+        .get(foldName(name))
+        ?.flatMap(({ description }) => description ?? NONE) ?? NONE,
+  }
+}
+
+/** The tools of several owners combined. */
+export function mergeOtherTools(owners: () => readonly OtherTools[]): OtherTools {
+  const all = once(owners)
+  const asked = new Map<string, boolean>()
+  return {
+    shaped(shape) {
+      let found = NONE
+      for (const owner of all()) {
+        const names = owner.shaped(shape)
+        if (names.length > 0) found = [...found, ...names]
+      }
+      return found
+    },
+    described: (name) => all().flatMap((owner) => owner.described(name)),
+    spelled(spelling) {
+      // Servers often use the same phrases in many tools.
+      const before = asked.get(spelling)
+      if (before !== undefined) return before
+      const known = all().some((owner) => owner.spelled(spelling))
+      asked.set(spelling, known)
+      return known
+    },
+  }
+}

@@ -1,0 +1,71 @@
+import { isRecord } from '../core/is-record.ts'
+import type { FileStore } from '../state/file-store.ts'
+import type { OtherTools } from './assess-tools.ts'
+
+/** An approved tool whose texts mention tools that no server had at that time. */
+export interface PendingMention {
+  readonly hash: string
+  /** The mentioned names, as spelled. If one of them had been known, the tool would have been quarantined. */
+  readonly names: readonly string[]
+}
+
+/** By server and tool. */
+export type KeptPendingMentions = Readonly<Record<string, Readonly<Record<string, PendingMention>>>>
+
+/** A tool that was approved. */
+export interface Entry {
+  readonly server: string
+  readonly name: string
+  readonly hash: string
+}
+
+/** Remembers which tools mention tools that do not exist yet, across runs, and finds them when those tools appear. */
+export interface PendingMentions {
+  add(server: string, tools: ReadonlyMap<string, PendingMention>): void
+  /** Returns and forgets the tools of other servers that mention one of these tools. */
+  meet(server: string, own: () => OtherTools): readonly Entry[]
+}
+
+/** More are not needed: one such tool is enough to notice a server. */
+const MOST_TOOLS = 2_000
+
+export function createPendingMentions(store: FileStore<KeptPendingMentions> | undefined, key: string): PendingMentions {
+  let known: Map<string, Map<string, PendingMention>> | undefined
+  const all = (): Map<string, Map<string, PendingMention>> => {
+    known ??= new Map(
+      Object.entries(store?.get(key) ?? {}).map(([server, tools]) => [
+        server,
+        new Map(
+          Object.entries(isRecord(tools) ? tools : {}).filter(([, one]) => isRecord(one) && Array.isArray(one.names)),
+        ),
+      ]),
+    )
+    return known
+  }
+  const keep = (): void => {
+    const entries = [...all()].map(([server, tools]) => [server, Object.fromEntries(tools)])
+    store?.set(key, Object.fromEntries(entries) as KeptPendingMentions)
+  }
+  return {
+    add(server, tools) {
+      if (tools.size === 0) return
+      const before = all().get(server)
+      all().set(server, new Map([...(before ?? []), ...tools].slice(-MOST_TOOLS)))
+      keep()
+    },
+    meet(server, own) {
+      const found: Entry[] = []
+      for (const [other, tools] of all()) {
+        if (other === server) continue
+        const { spelled } = own()
+        for (const [name, { hash, names }] of tools) {
+          if (!names.some(spelled)) continue
+          found.push({ server: other, name, hash })
+          tools.delete(name)
+        }
+      }
+      if (found.length > 0) keep()
+      return found
+    },
+  }
+}

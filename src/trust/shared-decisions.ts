@@ -1,0 +1,65 @@
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Shared } from '../state/shared-state.ts'
+import type { Table } from '../state/store.ts'
+import type { Pins } from './lock-file.ts'
+import type { Trust } from './trust.ts'
+
+type Kept = Readonly<Record<string, string>>
+
+const TOPIC = 'approval'
+
+/**
+ * Shares review decisions between all machines that use the same store: at once if they are connected, otherwise when
+ * they read the store.
+ * @returns a function that starts it
+ */
+export function shareDecisions(
+  trust: Pick<Trust, 'adopt' | 'onDecision'>,
+  shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'onBack'>,
+  log: Log,
+): () => Promise<void> {
+  const table = (): Table<Kept> => shared.store().table('approval')
+  let seen = 0
+  /** Decided here and not yet sent. */
+  const untold = new Map<string, Pins>()
+
+  function take(server: string, value: Kept, revision: number, firm: boolean): void {
+    seen = Math.max(seen, revision)
+    trust.adopt(server, new Map(Object.entries(value)), firm)
+  }
+
+  async function tell(): Promise<void> {
+    for (const [server, pins] of untold) {
+      const revision = await table().put({ id: server, owner: '', value: Object.fromEntries(pins) })
+      if (untold.get(server) === pins) untold.delete(server)
+      seen = Math.max(seen, revision ?? 0)
+      shared.tell(TOPIC, server)
+    }
+  }
+
+  async function look(firm: boolean): Promise<void> {
+    for (const { id, value, revision } of await table().list())
+      if (revision > seen && !untold.has(id)) take(id, value, revision, firm)
+  }
+
+  const failed = (error: unknown): void =>
+    log.warn('cannot share decisions about tools with other processes; Pegboard tries again', {
+      error: messageOf(error),
+    })
+
+  trust.onDecision((server, pins) => {
+    untold.set(server, pins)
+    tell().catch(failed)
+  })
+  shared.hear(TOPIC, (server) => {
+    table()
+      .get(server)
+      .then((row) => row && take(server, row.value, row.revision, true))
+      .catch(failed)
+  })
+  shared.onBack(() => {
+    look(true).then(tell).catch(failed)
+  })
+  return () => look(false).catch(failed)
+}

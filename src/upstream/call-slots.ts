@@ -1,0 +1,69 @@
+import type { Clock } from '../core/clock.ts'
+import { createCountdown } from '../core/countdown.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { createHeldSlots } from '../core/held-slots.ts'
+import type { Semaphore } from '../core/semaphore.ts'
+import type { Relay } from '../core/tool.ts'
+
+export interface CallSlotRequest {
+  readonly slots: Semaphore
+  /** Purpose, named in messages. */
+  readonly what: string
+  readonly relay: Relay
+  readonly signal: AbortSignal
+  /** Maximum time in the queue. */
+  readonly timeoutMs: number
+  readonly clock: Clock
+}
+
+/**
+ * Makes a request in one of the call slots of its server, queueing for it if necessary.
+ * @param work gets a relay that releases the slot while the client is asked something, because people take long
+ * @throws PegboardError E_OVERLOADED, E_TIMEOUT, E_CANCELLED if it never got a slot
+ */
+export async function withCallSlot<Result>(
+  wanted: CallSlotRequest,
+  work: (relay: Relay) => Promise<Result>,
+): Promise<Result> {
+  const { slots, relay } = wanted
+  await acquireSlot(wanted)
+  const held = createHeldSlots(relay.principal)
+  held.add(slots)
+  const send = relay.request
+  const asking: Relay = send
+    ? {
+        ...relay,
+        // Keeps the original connection, because this function is a new object for every request.
+        connection: relay.connection ?? send,
+        request: (...question) => send(...question).finally(held.pause()),
+      }
+    : relay
+  try {
+    return await work(asking)
+  } finally {
+    held.release()
+  }
+}
+
+async function acquireSlot({ slots, what, relay, signal, timeoutMs, clock }: CallSlotRequest): Promise<void> {
+  const stop = new AbortController()
+  const wait = slots.acquire(stop.signal, relay.principal)
+  if (!wait) return
+  const gone = (): void =>
+    stop.abort(
+      isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.'),
+    )
+  const limit = createCountdown(
+    timeoutMs,
+    () => stop.abort(new PegboardError('E_TIMEOUT', `${what} waited longer than ${timeoutMs} ms for a free slot.`)),
+    clock,
+  )
+  signal.addEventListener('abort', gone, { once: true })
+  if (signal.aborted) gone()
+  try {
+    await wait
+  } finally {
+    limit.stop()
+    signal.removeEventListener('abort', gone)
+  }
+}

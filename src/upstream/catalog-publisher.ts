@@ -1,0 +1,351 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { actionName, actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import type { Endpoints, LazyTools, OwnerInfo, Prompt, Withheld } from '../catalog/owner.ts'
+import { PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
+import { toPrintable } from '../core/printable.ts'
+import type { Tool } from '../core/tool.ts'
+import { isToolName } from '../core/tool-names.ts'
+import type { Held } from '../trust/assess-tools.ts'
+import { checkEntry } from '../trust/definition-checks.ts'
+import { formatFinding, reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
+import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt-server-tool.ts'
+import { sanitizeEntry } from './list-entry-limits.ts'
+import { listableEntry } from './listable.ts'
+import type { Brief } from './manifest.ts'
+import { otherToolsNamed, otherToolsTo } from './other-owner-tools.ts'
+import { type Definitions, emptyListing, type Listing } from './read-listing.ts'
+import { serverLine } from './server-line.ts'
+import type { ToolRecord } from './tool-definition.ts'
+
+export interface PublisherOptions extends ToolHost {
+  readonly catalog: Catalog
+  readonly endpoints: Endpoints
+  readonly trust: Trust | undefined
+  readonly log: Log
+  readonly lostRules?: LostRules | undefined
+  /** Called with resources and templates before they are in the catalog. */
+  lists(names: readonly string[]): void
+  /** What the server says about itself, as it said it last. */
+  about(): string | undefined
+}
+
+/** Rules of the operator that matched tools which a server no longer has, and match none of its current tools. */
+export type LostRules = (
+  server: Pick<ToolHost, 'module' | 'settings'>,
+  gone: readonly string[],
+  now: readonly string[],
+) => readonly string[]
+
+type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
+
+/** Publishes a server's tools in the catalog when they change. */
+export interface Publisher {
+  /** Number of tools published last. */
+  readonly tools: number
+  /** All of its tools are waiting for a review, so none of its texts are shown. */
+  readonly isQuarantined: boolean
+  /** Publishes a listing. @returns false if nothing has changed @param definitions of tools that were just read */
+  publish(listing: Listing, now: Standing, definitions?: Definitions): boolean
+  /** Summary of the last published listing, for the manifest. */
+  brief(listing: Listing): Brief
+  /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED if the tool has been quarantined since */
+  admit(record: ToolRecord): void
+  promptNamed(exposed: string): string
+  /** Tool settings without effect, as sentences for the operator. Empty until the list is known. */
+  problems(): readonly string[]
+}
+
+const nobody: ReadonlyMap<string, Held> = new Map()
+
+/** For a server whose content is hidden: its resources cannot be read by name either. */
+const withoutResources = (endpoints: Endpoints): Endpoints => ({
+  get tasks() {
+    return endpoints.tasks ?? false
+  },
+  request: (method, params, relay, signal) => endpoints.request(method, params, relay, signal),
+})
+
+type Known = Pick<LazyTools, 'count' | 'tokens'>
+
+/** A tool and the record it was made of. */
+interface Made {
+  readonly tool: Tool
+  readonly record: ToolRecord
+}
+
+export function createPublisher(options: PublisherOptions): Publisher {
+  const { id, module, settings, catalog, log } = options
+  const passes = createFilter(settings)
+  let published: Listing | undefined
+  let held = nobody
+  let quarantined = false
+  let count = 0
+  /** By the server's own names. */
+  let made = new Map<string, Made>()
+  let prompts = new Map<string, string>()
+  const told = new Set<string>()
+  const isAsNamed = Object.keys(settings.tools).length === 0
+  const tellOnce = (problem: string): void => {
+    if (!told.has(problem)) log.warn(problem)
+    told.add(problem)
+  }
+
+  /** By the server's own names. Tools that get no unique id are missing. */
+  function make(all: readonly ToolRecord[]): ReadonlyMap<string, Tool> {
+    const names = all.map(({ name }) => name)
+    const actions = names.every(isToolName) && isAsNamed ? undefined : actionNames(names, settings)
+    const adapt = createAdapter(options)
+    const before = made
+    const records = actions ? all.filter(({ name }) => actions.has(name)) : all
+    for (const { name } of actions ? all : [])
+      if (!actions?.has(name))
+        tellOnce(`${JSON.stringify(name.slice(0, 60))} is skipped: another tool of the server has the same id`)
+    const next = records.map((record): readonly [string, Made] => {
+      const tool = adapt(record)
+      // The same object while nothing changes, so that caches keyed by tool stay valid.
+      const old = before.size > 0 ? before.get(record.name) : undefined
+      const same = old?.tool.id === tool.id && old.tool.name === tool.name && old.record.text === record.text
+      return [record.name, same ? old : { tool, record }]
+    })
+    made = new Map(next)
+    return new Map(next.map(([name, { tool }]) => [name, tool]))
+  }
+  const makeAll = (records: readonly ToolRecord[]): readonly Tool[] => [...make(records).values()]
+
+  /** Tools of a server without tool settings are created on access; a list only needs their number. */
+  function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LazyTools {
+    count = records.length
+    const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
+    // If each principal logs in, visibility differs by caller.
+    if (tokens === undefined || settings.auth?.perPrincipal) return makeAll(records)
+    return { count, tokens, available: options.available, make: () => makeAll(records) }
+  }
+
+  /** Known tools that were approved as a whole are not parsed until accessed. */
+  function knownOf({ brief }: Listing): Known | undefined {
+    const { trust } = options
+    const asListed = settings.allow.length + settings.deny.length + Object.keys(settings.tools).length === 0
+    if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
+    if (settings.auth?.perPrincipal || (trust && !trust.holds(id, brief.seal))) return undefined
+    return { count: brief.count, tokens: brief.tokens }
+  }
+
+  /** Which tools are approved, and which are quarantined. */
+  function admitted(listing: Listing): { readonly tools: readonly Tool[] | LazyTools; readonly withheld: Withheld[] } {
+    const known = knownOf(listing)
+    if (known) {
+      count = known.count
+      const later = { ...known, available: options.available, make: () => makeAll(listing.tools) }
+      return { tools: later, withheld: [] }
+    }
+    const records = listing.tools.filter(({ name }) => passes(name))
+    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
+    // Quarantined tools keep their names, so that no other tool takes them.
+    const all = [...make(records)]
+    const tools = all.flatMap(([name, tool]) => (held.has(name) ? [] : [tool]))
+    count = tools.length
+    const withheld = all.flatMap(([name, tool]) => {
+      const why = held.get(name)
+      return why ? [{ tool, code: why.code, reason: why.reason, hint: reviewHint(id) }] : []
+    })
+    return { tools, withheld }
+  }
+
+  function losesRules(gone: readonly string[], now: readonly string[]): boolean {
+    const lost = options.lostRules?.(options, gone, now) ?? []
+    for (const rule of lost)
+      tellOnce(
+        `the rule ${JSON.stringify(rule)} matches no tool of ${id} any more: new tools of this server wait for a review`,
+      )
+    return lost.length > 0
+  }
+
+  function look(listing: Listing, isFresh: boolean, definitions: Definitions | undefined): ReadonlyMap<string, Held> {
+    const { trust } = options
+    if (!trust || knownOf(listing)) return nobody
+    const otherTools = otherToolsTo(catalog, module)
+    const own = once(() => otherToolsNamed(module, settings, listing.tools))
+    const { tools } = listing
+    const loses = (gone: readonly string[]): boolean =>
+      losesRules(
+        gone,
+        tools.map(({ name }) => name),
+      )
+    return trust.look({ server: id, mode: settings.trust, tools, definitions, otherTools, own, loses }, isFresh)
+  }
+
+  /**
+   * Prompts, resources and templates without those that contain hidden text or instructions, because no review covers
+   * them.
+   */
+  function harmless(
+    kind: string,
+    key: string,
+    entries: Listing['prompts'],
+    names: () => Iterable<string>,
+  ): Listing['prompts'] {
+    if (entries.length === 0) return entries
+    // Computed on demand, so that stored tools are not read without need.
+    const own = once(() => new Set(names()))
+    const others = otherToolsTo(catalog, module)
+    const leftOut = (why: string): Listing['prompts'] => {
+      tellOnce(`a ${kind} is left out: ${why}`)
+      return []
+    }
+    return entries.flatMap((entry) => {
+      const listable = listableEntry(entry, key)
+      if (!listable)
+        return leftOut(`${JSON.stringify(String(entry[key]).slice(0, 60))} has arguments that no client can read`)
+      const [worst] = checkEntry(entry, {
+        get own() {
+          return own()
+        },
+        isOther: others.spelled,
+      })
+      if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always'))
+        return [sanitizeEntry(listable)]
+      return leftOut(formatFinding(worst))
+    })
+  }
+
+  /** Everything except tools. @param names own names of the server's tools */
+  function besides(given: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+    const listing = quarantined ? emptyListing : given
+    const resources = harmless('resource', 'uri', listing.resources, names)
+    const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
+    const offered = harmless('prompt', 'name', listing.prompts, names)
+    const uniqueName = createNames()
+    const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
+      adaptPrompt(entry, settings, uniqueName),
+      String(entry['name']),
+    ])
+    prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
+    const own = {
+      resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
+      templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
+    }
+    options.lists(namesOf(own))
+    return {
+      ...own,
+      prompts: named.map(([prompt]) => prompt),
+      endpoints: quarantined ? withoutResources(options.endpoints) : options.endpoints,
+    }
+  }
+
+  function isAllHeld(listing: Listing): boolean {
+    // In this order, because reading `tools` parses a stored manifest.
+    return held.size > 0 && listing.tools.every(({ name }) => held.has(name) || !passes(name))
+  }
+
+  function noticeFor(listing: Listing): { readonly notice?: string } {
+    if (held.size === 0) return {}
+    const waiting = listing.tools.filter(({ name }) => {
+      const why = held.get(name)?.why
+      return why !== undefined && why !== 'rejected' && passes(name)
+    })
+    return waiting.length === 0 ? {} : { notice: waitingNote(id, waiting.length) }
+  }
+
+  /** Estimated tokens of listing all tools; undefined if the records do not tell. */
+  function tokensOf(records: readonly ToolRecord[]): number | undefined {
+    let tokens = 0
+    for (const { name, listed } of records) {
+      if (listed === undefined) return undefined
+      tokens += Math.ceil((listed + exposedName(settings, actionName(name, settings)).length) / 4)
+    }
+    return tokens
+  }
+
+  function problems(): string[] {
+    if (!published || Object.keys(settings.tools).length === 0) return []
+    const listed = new Map(published.tools.map(({ name }) => [name, made.get(name)?.tool]))
+    return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
+  }
+
+  function tell(): void {
+    for (const problem of problems().filter((one) => !mayStillCome(one))) tellOnce(problem)
+  }
+
+  /** Clients see nothing that a server without an approved tool says. */
+  function summary(): string {
+    if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
+    const others = once(() => otherToolsTo(catalog, module))
+    return serverLine(options.about(), { own: new Set(), isOther: (name) => others().spelled(name) }) ?? ''
+  }
+
+  const base = (): OwnerInfo => ({
+    id: module,
+    summary: summary(),
+    ...(settings.summary === undefined ? {} : { about: toPrintable(settings.summary) }),
+    origin: 'upstream',
+    ...(settings.provides === undefined ? {} : { provides: settings.provides }),
+    ...(settings.internal ? { internal: true } : {}),
+    state: 'ready',
+  })
+
+  return {
+    get tools() {
+      return count
+    },
+    get isQuarantined() {
+      return quarantined
+    },
+    publish(listing, now, definitions) {
+      const before = reasonsOf(held)
+      held = look(listing, now.state === 'ready', definitions)
+      quarantined = isAllHeld(listing)
+      const isSaid = catalog.snapshot().owners.get(module)?.summary === summary()
+      if (published && isSaid && before === reasonsOf(held) && isSame(published, listing)) return false
+      catalog.set(
+        { ...base(), ...noticeFor(listing), ...now },
+        { ...admitted(listing), ...besides(listing, () => listing.tools.map(({ name }) => name)) },
+      )
+      published = listing
+      tell()
+      return true
+    },
+    brief({ tools }) {
+      const tokens = tokensOf(tools)
+      const seal = options.trust?.seal(id, tools)
+      return {
+        count: tools.length,
+        prefix: settings.prefix,
+        ...(tokens === undefined ? {} : { tokens }),
+        ...(seal === undefined ? {} : { seal }),
+      }
+    },
+    admit({ name }) {
+      const why = held.get(name)
+      if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: reviewHint(id) })
+    },
+    promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
+    problems,
+  }
+}
+
+/** Addresses of resources and templates. */
+export const namesOf = ({
+  resources,
+  templates,
+}: {
+  readonly resources: readonly object[]
+  readonly templates: readonly object[]
+}): readonly string[] => [
+  ...resources.map((one) => String((one as { readonly uri?: unknown }).uri)),
+  ...templates.map((one) => String((one as { readonly uriTemplate?: unknown }).uriTemplate)),
+]
+
+function isSame(before: Listing, now: Listing): boolean {
+  const others = ({ resources, templates, prompts }: Listing): string => JSON.stringify([resources, templates, prompts])
+  if (before === now) return true
+  return (
+    before.tools.length === now.tools.length &&
+    before.tools.every(({ text }, at) => text === now.tools[at]?.text) &&
+    others(before) === others(now)
+  )
+}
+
+const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
+  held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))

@@ -1,0 +1,106 @@
+import type { Client, McpSubscription } from '@modelcontextprotocol/client'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface Listening {
+  /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */
+  watch(uris: readonly string[]): Promise<void>
+  stop(): void
+}
+
+interface Following {
+  readonly begun: Promise<void>
+  stop(): void
+}
+
+const LISTS = {
+  tools: 'notifications/tools/list_changed',
+  prompts: 'notifications/prompts/list_changed',
+  resources: 'notifications/resources/list_changed',
+} as const
+
+/**
+ * Keeps the change subscriptions of a 2026-era connection open and reopens them when the server closes them. Changes
+ * may be missed in between, so afterwards every list and every subscribed resource counts as changed.
+ */
+export function keepListening(
+  client: Client,
+  capabilities: Json,
+  clock: Clock,
+  log: Log,
+  alive: () => boolean,
+  changed: (method: string, params: Json, attributed: boolean) => void,
+): Listening {
+  const kinds = (Object.keys(LISTS) as Array<keyof typeof LISTS>).filter((kind) => {
+    const capability = capabilities[kind]
+    return isRecord(capability) && capability['listChanged'] === true
+  })
+  const lists =
+    kinds.length > 0
+      ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), () => {
+          for (const kind of kinds) changed(LISTS[kind], {}, false)
+        })
+      : undefined
+  let resources: Following | undefined
+
+  /** @param reopened called if there was a gap */
+  function follow(filter: object, reopened: () => void): Following {
+    let stopped = false
+    let begin = (): void => undefined
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve
+    })
+    let subscription: McpSubscription | undefined
+    let cancelRetry = (): void => undefined
+    const retry = (waitMs: number): void => {
+      if (stopped || !alive()) return
+      cancelRetry = clock.after(waitMs, () => void open(waitMs, true))
+    }
+    const open = async (waitMs: number, again: boolean): Promise<void> => {
+      try {
+        subscription = await client.listen(filter, { timeout: 10_000 })
+        begin()
+        if (stopped) return await subscription.close()
+        if (again) reopened()
+        const cause = await subscription.closed
+        if (cause !== 'local') retry(1_000)
+      } catch (error) {
+        begin()
+        log.debug('subscription', { error: messageOf(error) })
+        retry(Math.min(waitMs * 2, 60_000))
+      }
+    }
+    void open(500, false)
+    return {
+      begun,
+      stop() {
+        stopped = true
+        cancelRetry()
+        void subscription?.close().catch((error: unknown) => log.debug('subscription', { error: messageOf(error) }))
+      },
+    }
+  }
+
+  return {
+    async watch(uris) {
+      const before = resources
+      const resourceSubscriptions = [...uris]
+      const reopened = (): void => {
+        for (const uri of resourceSubscriptions) changed('notifications/resources/updated', { uri }, false)
+      }
+      const next = uris.length > 0 ? follow({ resourceSubscriptions }, reopened) : undefined
+      resources = next
+      // The new subscription must begin before the old one ends, or a change in between would be lost.
+      await next?.begun
+      before?.stop()
+    },
+    stop() {
+      lists?.stop()
+      resources?.stop()
+    },
+  }
+}

@@ -1,0 +1,87 @@
+import { isPegboardError, type PegboardError } from '../core/errors.ts'
+import { toPrintable } from '../core/printable.ts'
+import { tlsTrouble } from '../policy/tls-errors.ts'
+
+/** The HTTP status of an SDK error, if it has one. */
+export function statusOf(error: unknown): number | undefined {
+  const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
+  if (typeof data?.status === 'number') return data.status
+  if (typeof code === 'number' && code >= 400 && code < 600) return code
+  const said = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
+  return said ? Number(said) : cause instanceof Error ? statusOf(cause) : undefined
+}
+
+/** The PegboardError that caused an SDK error, if there is one. */
+export function pegboardCause(error: unknown): PegboardError | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 6; depth++) {
+    if (isPegboardError(at)) return at
+    const { data, cause } = at as { data?: { cause?: unknown }; cause?: unknown }
+    at = cause ?? data?.cause
+  }
+  return undefined
+}
+
+/** A cause that waiting does not fix, such as a missing program; undefined if there is none. */
+export function lastingCause(error: unknown): PegboardError | undefined {
+  for (let at = pegboardCause(error); at; at = pegboardCause(at.cause))
+    if (at.code === 'E_UPSTREAM_UNAVAILABLE' && !at.retryable) return at
+  return undefined
+}
+
+/** An error code such as `ECONNREFUSED`, or the TLS problem. Messages of network errors contain addresses. */
+export function networkReason(error: unknown): string {
+  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
+    const { code } = at as NodeJS.ErrnoException
+    const tls = tlsTrouble(String(code))
+    if (tls !== undefined) return tls
+    if (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
+  }
+  return 'network error'
+}
+
+/**
+ * True if the server no longer knows the session: 404 according to the protocol, 400 with a mention of sessions in
+ * practice.
+ */
+export function sessionLost(error: unknown, hasSession: boolean): boolean {
+  if (!hasSession) return false
+  const status = statusOf(error)
+  return status === 404 || (status === 400 && error instanceof Error && /session/i.test(error.message))
+}
+
+/** @param line first line of the output, safe to show */
+export const notMcp = (line: string): string =>
+  `its output is not MCP: ${line}; it may not be an MCP server, or it logs to stdout`
+
+const NOISE =
+  /^(at |node:\S|Node\.js v|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
+const TROUBLE =
+  /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
+/** npm prints the cause first and explanations after it. */
+const CAUSES = [
+  /^npm (?:error|err!) .*(?:is not in this registry|could not be found|No matching version)/i,
+  /^npm (?:error|err!) (?:code|\d+) (?!ELIFECYCLE)\S/i,
+]
+const MAX_WORDS = 200
+
+/**
+ * The stderr line that explains a failure: the last one that mentions an error, or the last line of a server that
+ * never printed anything else.
+ */
+export function lastWords(stderr: string, spoke: boolean): string | undefined {
+  const lines = toPrintable(stderr)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => !NOISE.test(line))
+  const cause = CAUSES.map((one) => lines.find((text) => one.test(text))).find((text) => text !== undefined)
+  const line = cause ?? lines.findLast((one) => TROUBLE.test(one)) ?? (spoke ? undefined : lines.at(-1))
+  return line === undefined || line.length <= MAX_WORDS ? line : `${line.slice(0, MAX_WORDS)}…`
+}
+
+/** Reasons worded by Pegboard. */
+const OURS =
+  /^(?:disconnected: )?(?:it exited with code -?\d+|it was killed by SIG[A-Z\d]+|no answer within [\d.]+ s|it requires authorization \(HTTP \d{3}\)|it lost the session|it did not answer after a pause|it leads back to this Pegboard|its response is not valid MCP|its output is not MCP|(?:HTTP \d{3}|E[A-Z]{4,15}|closed)$)/
+
+/** Keeps only the part of a reason that a server cannot have written. */
+export const withoutTheirWords = (reason: string): string =>
+  OURS.exec(reason)?.[0] ?? 'it does not work; the log has the reason'

@@ -1,0 +1,389 @@
+import type { Clock } from '../core/clock.ts'
+import { type Countdown, createCountdown } from '../core/countdown.ts'
+import { attributeData, attributeError, attributeErrors } from '../core/error-attribution.ts'
+import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Message } from '../core/jsonrpc.ts'
+import { ProtocolFailure } from '../core/protocol-failure.ts'
+import { rawBytes } from '../core/raw-result.ts'
+import { sanitize } from '../core/sanitize.ts'
+import type { Relay } from '../core/tool.ts'
+import { networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
+import type { SendOptions, UpstreamTransport } from './transport.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface FastRequest {
+  /** Total time, which progress does not extend. */
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Called for every progress notification, in order and before the result. */
+  readonly onProgress?: ((params: Json) => void) | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The client on whose behalf the request is made. */
+  readonly relay?: Relay | undefined
+  /** Called with the running timeout, so that it can be paused. */
+  readonly onLimit?: ((limit: Countdown) => void) | undefined
+}
+
+/** The request on whose stream a message arrived. Without a relay it is Pegboard's own, or already finished. */
+export interface Origin {
+  readonly relay: Relay | undefined
+  readonly isOver: boolean
+}
+
+export interface FastRequestEvents {
+  /** @param origin absent: the stream does not belong to a single request */
+  notification(method: string, params: Json, origin: Origin | undefined): void
+  /** A request from the server; never passed to the SDK. */
+  request(message: Message, origin: Origin | undefined): void
+  /** Number of messages dropped in the last second. */
+  flooded(dropped: number): void
+  closed(reason: string): void
+  /** Everything else, which the SDK client handles. */
+  rest(message: Message): void
+  error(error: Error): void
+}
+
+/**
+ * Pegboard's own requests on a transport shared with the SDK client. The SDK costs 100 µs per round trip and delivers
+ * progress after the result; here a request is a string and its answer a map lookup. Ids are `p:<n>`, which the SDK
+ * never uses.
+ */
+export interface FastRequests {
+  open(): Promise<void>
+  request(method: string, params: Json, options: FastRequest): Promise<Json>
+  send(message: Message, options?: SendOptions): Promise<void> | undefined
+}
+
+interface Pending {
+  readonly number: number
+  readonly isCall: boolean
+  readonly isList: boolean
+  readonly resolve: (result: Json) => void
+  readonly reject: (error: unknown) => void
+  readonly onProgress: ((params: Json) => void) | undefined
+  readonly relay: Relay | undefined
+  readonly settle: () => void
+}
+
+/** The server has forgotten the session (HTTP 404). Nothing ran, so the call can be repeated in a new session. */
+export const SESSION_LOST = 'session lost'
+
+/**
+ * @param name of the server, for messages
+ * @param cancelMeta `_meta` for cancellations, for 2026-era servers
+ * @param tell makes the reason of a closed connection safe for clients
+ */
+export function createFastRequests(
+  name: string,
+  transport: UpstreamTransport,
+  clock: Clock,
+  events: FastRequestEvents,
+  cancelMeta: () => Json | undefined = () => undefined,
+  tell: (reason: string) => string = (reason) => reason,
+): FastRequests {
+  const pending = new Map<number, Pending>()
+  let lastNumber = 0
+  // Ids of open SDK requests; servers may turn a number into a string.
+  const asked = new Set<string>()
+  const limit = createRate(clock, events.flooded)
+  let closed: string | undefined
+
+  const unavailable = (reason: string, cause?: unknown): PegboardError =>
+    new PegboardError(
+      'E_UPSTREAM_UNAVAILABLE',
+      `${name} is not connected: ${tell(reason)}.`,
+      cause === undefined ? {} : { cause },
+    )
+
+  const failAll = (reason: string): void => {
+    closed = reason
+    const left = [...pending.values()]
+    pending.clear()
+    for (const call of left) {
+      call.settle()
+      call.reject(unavailable(reason))
+    }
+    events.closed(reason)
+  }
+
+  const answer = (id: string, message: Message): void => {
+    const call = pending.get(numberOf(id))
+    // A late answer to a cancelled or timed-out request.
+    if (!call) return
+    pending.delete(call.number)
+    call.settle()
+    const { error, result } = message
+    // Raw results were scanned on arrival. Definitions are not sanitized, because hidden text in them leads to
+    // quarantine.
+    if (isRecord(result) && !rawBytes(result) && !call.isList) {
+      sanitize(result)
+      attributeErrors(name, result)
+    }
+    if (error !== undefined) call.reject(failureOf(name, error))
+    else if (!isRecord(result))
+      call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered without a result.`))
+    // Clients ignore such an answer and would wait forever.
+    else if (result['_meta'] !== undefined && !isRecord(result['_meta']))
+      call.reject(new PegboardError('E_UPSTREAM_PROTOCOL', `${name} answered with a _meta that is no object.`))
+    else call.resolve(result)
+  }
+
+  const originOf = (on: string): Origin => {
+    if (!on.startsWith('p:')) return { relay: undefined, isOver: false }
+    const call = pending.get(numberOf(on))
+    return { relay: call?.relay, isOver: call === undefined }
+  }
+
+  const receive = (message: Message, on?: string): void => {
+    const { id, method } = message
+    if (method === undefined) {
+      if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
+      else if (asked.delete(String(id))) {
+        sanitize(message)
+        events.rest(message)
+      }
+      return
+    }
+    if (message.params) sanitize(message.params)
+    const params = message.params ?? {}
+    if (id === undefined && method === 'notifications/progress') {
+      const token = params['progressToken']
+      const call = typeof token === 'string' && token.startsWith('p:') ? pending.get(numberOf(token)) : undefined
+      if (call) {
+        call.onProgress?.(params)
+        return
+      }
+    }
+    // One notification stands for a whole list, so the last one must not be dropped.
+    if (!method.endsWith('/list_changed') && !limit.take()) return
+    if (id !== undefined) {
+      events.request(message, on === undefined ? undefined : originOf(on))
+      return
+    }
+    events.notification(method, params, on === undefined ? undefined : originOf(on))
+    // The SDK needs only notifications for its own subscriptions; parsing a flood of logs would be slow.
+    if (method.startsWith('notifications/subscriptions/')) events.rest(message)
+    else if (method === 'notifications/cancelled' && asked.has(String(params['requestId']))) events.rest(message)
+  }
+
+  return {
+    open: () =>
+      transport.open({
+        message: receive,
+        closed: failAll,
+        error: events.error,
+        flooded: () => limit.isSpent(),
+        awaited() {
+          if (asked.size > 0 || [...pending.values()].some(({ isCall }) => !isCall)) return 'lists'
+          return pending.size > 0 ? 'calls' : 'nothing'
+        },
+        oversize(id, bytes, why) {
+          const call = id === undefined ? undefined : pending.get(numberOf(id))
+          if (!call)
+            return events.error(
+              new Error(`a message of ${bytes} bytes was dropped${why === undefined ? '' : `: it ${why}`}`),
+            )
+          pending.delete(call.number)
+          call.settle()
+          const message = `${name} answered with ${why === undefined ? `${bytes} bytes` : `what ${why}`}.`
+          // Only results of calls may be long, which limits what is kept.
+          const isLong = call.isCall && why === undefined
+          call.reject(isLong ? resultTooLarge(message) : new PegboardError('E_TOO_LARGE', message))
+        },
+      }),
+    send(message, options) {
+      if (message.id !== undefined && message.method !== undefined) asked.add(String(message.id))
+      return transport.send(message, options)
+    },
+    request(method, params, options) {
+      const { signal } = options
+      if (closed !== undefined) return Promise.reject(unavailable(closed))
+      if (signal?.aborted) return Promise.reject(abortReason(signal))
+      return new Promise<Json>((resolve, reject) => {
+        const stream = transport.streamPerRequest ? new AbortController() : undefined
+        const drop = (error: unknown): boolean => {
+          if (!pending.delete(call.number)) return false
+          settle()
+          reject(error)
+          return true
+        }
+        const abandon = (error: unknown, reason: string): void => {
+          if (!drop(error)) return
+          // On 2026-era HTTP the only way to cancel is to close the stream; elsewhere the server is notified.
+          if (!stream || cancelMeta() === undefined) cancel(`p:${call.number}`, reason)
+          stream?.abort()
+        }
+        const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
+        const limit = createCountdown(
+          options.timeoutMs,
+          () =>
+            abandon(
+              new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
+              'timed out',
+            ),
+          clock,
+        )
+        options.onLimit?.(limit)
+        const settle = (): void => {
+          limit.stop()
+          signal?.removeEventListener('abort', onAbort)
+        }
+        signal?.addEventListener('abort', onAbort, { once: true })
+        const call: Pending = {
+          number: ++lastNumber,
+          isCall: method === 'tools/call',
+          isList: method.endsWith('/list'),
+          resolve,
+          reject,
+          onProgress: options.onProgress,
+          relay: options.relay,
+          settle,
+        }
+        pending.set(call.number, call)
+        const id = `p:${call.number}`
+        const body = options.onProgress
+          ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
+          : params
+        try {
+          const sent = transport.send(
+            { jsonrpc: '2.0', id, method, params: body },
+            stream && {
+              requestSignal: stream.signal,
+              onRequestStreamEnd: () => drop(unavailable('it ended the answer early')),
+              ...(options.headers ? { headers: options.headers } : {}),
+            },
+          )
+          sent?.catch((error: unknown) => drop(sendFailure(name, error, transport)))
+        } catch (error) {
+          drop(isPegboardError(error) ? unavailable(error.message) : error)
+        }
+      })
+    },
+  }
+
+  function cancel(requestId: string, reason: string): void {
+    if (closed !== undefined) return
+    const _meta = cancelMeta()
+    try {
+      transport
+        .send({
+          jsonrpc: '2.0',
+          method: 'notifications/cancelled',
+          params: { requestId, reason, ...(_meta ? { _meta } : {}) },
+        })
+        ?.catch((error: unknown) => events.error(error as Error))
+    } catch (error) {
+      events.error(error as Error)
+    }
+  }
+}
+
+const numberOf = (id: string): number => Number(id.slice(2))
+
+/**
+ * Messages per second that a server may send besides answers and progress: more than any needs, less than Pegboard
+ * can handle.
+ */
+const MAX_A_SECOND = 1_000
+
+interface Rate {
+  take(): boolean
+  isSpent(): boolean
+}
+
+function createRate(clock: Clock, told: (dropped: number) => void): Rate {
+  let left = MAX_A_SECOND
+  let at = clock.now()
+  let dropped = 0
+
+  function isSpent(): boolean {
+    const now = clock.now()
+    left = Math.min(MAX_A_SECOND, left + ((now - at) * MAX_A_SECOND) / 1_000)
+    at = now
+    return left < 1
+  }
+
+  return {
+    isSpent,
+    take() {
+      if (!isSpent()) {
+        left--
+        return true
+      }
+      if (dropped++ === 0)
+        clock.after(1_000, () => {
+          told(dropped)
+          dropped = 0
+        })
+      return false
+    },
+  }
+}
+
+const abortReason = (signal: AbortSignal): unknown =>
+  isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
+
+function failureOf(server: string, error: unknown): ProtocolFailure {
+  if (!isRecord(error)) return new ProtocolFailure(-32603, 'unreadable error')
+  sanitize(error)
+  const { code, message, data } = error
+  attributeData(server, data)
+  return new ProtocolFailure(
+    typeof code === 'number' ? code : -32603,
+    typeof message === 'string' ? attributeError(server, message) : '',
+    data,
+  )
+}
+
+/**
+ * Converts a failed HTTP request. JSON-RPC errors in the body are kept; anything else means that the server is
+ * unavailable.
+ */
+function sendFailure(name: string, error: unknown, transport: UpstreamTransport): unknown {
+  if (sessionLost(error, transport.sessionId !== undefined))
+    return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} lost the session.`, { cause: SESSION_LOST })
+  const own = pegboardCause(error)
+  if (own !== undefined)
+    return new PegboardError(own.code, `${name}: ${own.message.replace(/\.$/, '')}.`, {
+      hint: own.hint,
+      class: own.class,
+      cause: own,
+    })
+  const data = (error as { data?: { text?: unknown } }).data
+  const status = statusOf(error)
+  if (status !== undefined && status < 500 && typeof data?.text === 'string') {
+    const body = parseBody(data.text)
+    if (isRecord(body) && isRecord(body['error'])) return failureOf(name, body['error'])
+  }
+  if (status === 401 || status === 403)
+    return new PegboardError(
+      'E_UPSTREAM_UNAVAILABLE',
+      `${name} rejected the request (HTTP ${status}). Check its headers.`,
+      {
+        cause: error,
+        class: status === 401 ? 'login' : 'permission',
+      },
+    )
+  const code = (error as { code?: unknown }).code
+  if (status === undefined && (code === 'CLIENT_HTTP_UNEXPECTED_CONTENT' || error instanceof SyntaxError))
+    return new PegboardError('E_UPSTREAM_PROTOCOL', `The response of ${name} is not MCP.`, {
+      cause: error,
+    })
+  const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
+  const { retryAfterMs } = transport
+  return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, {
+    cause: error,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

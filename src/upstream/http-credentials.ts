@@ -1,0 +1,63 @@
+import type { Log } from '../core/log.ts'
+import type { Bearer } from './oauth/bearer-header.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
+
+/** Credentials for one remote server. Loads nothing before the first connection. */
+export interface Credentials {
+  /** Undefined if only the entry's headers are used. */
+  open(): Promise<Bearer | undefined>
+  close(): void
+}
+
+/**
+ * @param principal whose tokens to use; absent: those of the server entry
+ * @param loggedIn called when a login that was waited for is complete
+ */
+export function createCredentials(
+  id: string,
+  settings: ServerSettings,
+  shared: Pick<UpstreamShared, 'clock' | 'tokens'>,
+  log: Log,
+  loggedIn: () => void,
+  principal?: string,
+): Credentials {
+  const { target } = settings
+  const { tokens } = shared
+  let bearer: Promise<Bearer> | undefined
+  let closed = false
+
+  async function make(): Promise<Bearer> {
+    const [{ createBearer }, store] = await Promise.all([
+      import('./oauth/bearer-header.ts'),
+      (tokens as NonNullable<typeof tokens>)(),
+    ])
+    const made = createBearer({
+      id,
+      settings,
+      target: target as Exclude<typeof target, { kind: 'stdio' }>,
+      principal,
+      store,
+      clock: shared.clock,
+      log,
+      loggedIn,
+    })
+    if (closed) made.close()
+    return made
+  }
+
+  return {
+    async open() {
+      if (tokens === undefined || target.kind === 'stdio' || settings.auth?.type === 'none') return undefined
+      // A configured Authorization header takes precedence, unless the operator says otherwise.
+      const header = Object.keys(target.headers).some((name) => name.toLowerCase() === 'authorization')
+      if (header && settings.auth === undefined) return undefined
+      bearer ??= make()
+      return await bearer
+    },
+    close() {
+      closed = true
+      bearer?.then((made) => made.close()).catch(() => undefined)
+    },
+  }
+}

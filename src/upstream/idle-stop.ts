@@ -1,0 +1,60 @@
+import type { Clock } from '../core/clock.ts'
+
+export interface IdleOptions {
+  /** Maximum idle time of a connection in milliseconds; 0 for unlimited. */
+  limitMs(): number
+  /** True if the connection is needed although no request is open. */
+  busy(): boolean
+  /** Called when it has been idle for that long. */
+  idle(): void
+}
+
+/** Detects when a connection has been idle. Costs two additions per request and one timer. */
+export interface Idle {
+  /** A new, unused connection. */
+  begin(): void
+  /** A request starts, or someone is waiting to make one. */
+  enter(): void
+  leave(): void
+  /** Stops watching. */
+  end(): void
+}
+
+/** How long a server stays connected that was only started to read its lists. */
+const LOOK_MS = 10_000
+
+export function createIdle(clock: Clock, options: IdleOptions): Idle {
+  let running = 0
+  let used = false
+  let since = 0
+  let cancel = (): void => undefined
+
+  function check(): void {
+    const given = options.limitMs()
+    if (given === 0) return
+    const limit = used ? given : Math.min(given, LOOK_MS)
+    if (running > 0 || options.busy()) since = clock.now()
+    const leftMs = since + limit - clock.now()
+    if (leftMs <= 0) options.idle()
+    // The clock may have been set back.
+    else cancel = clock.after(Math.min(leftMs, limit), check)
+  }
+
+  return {
+    begin() {
+      cancel()
+      used = running > 0
+      since = clock.now()
+      check()
+    },
+    enter() {
+      running++
+      used = true
+    },
+    leave() {
+      running--
+      since = clock.now()
+    },
+    end: () => cancel(),
+  }
+}

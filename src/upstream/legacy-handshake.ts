@@ -1,0 +1,77 @@
+import { isRecord } from '../core/is-record.ts'
+import type { Message } from '../core/jsonrpc.ts'
+import { toPrintable } from '../core/printable.ts'
+import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
+import { createEnvelope, ownCapabilities } from './envelope.ts'
+import type { FastRequests } from './fast-requests.ts'
+import type { ServerRequestKind } from './upstream-settings.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A 2025-era server's answer to the handshake. */
+export interface LegacyHandshake {
+  readonly capabilities: Json
+  readonly server: { readonly name: string; readonly version: string; readonly description?: unknown }
+  readonly instructions: unknown
+}
+
+export interface LegacyHandshakeOptions {
+  readonly fastRequests: FastRequests
+  readonly clientInfo: Json
+  /** Server requests that can be passed on to clients. */
+  readonly relay: readonly ServerRequestKind[]
+  readonly timeoutMs: number
+  /** Maximum wait for the answer to the probe; absent: the server is known to be of the older era. */
+  readonly probeMs: number | undefined
+  /** Sends the probe. Resolves with the answer; rejects if the connection ends first. */
+  probe(message: Message): Promise<Message>
+}
+
+const NEWER = '2026-07-28'
+/** "Unsupported protocol version": the server may support another revision of the newer era. */
+const OTHER_REVISION = -32022
+/** Differs from all ids of the SDK, which may probe again on the same pipe. */
+const PROBE_ID = 'server-discover-probe-0'
+
+/**
+ * Performs the 2025-era handshake without the SDK: most servers are of that era, and loading the SDK takes longer
+ * than their answer.
+ * @returns undefined if the server may be of the newer era, which the SDK then determines
+ * @throws ProtocolFailure if the server refuses; Error for an unusable answer
+ */
+export async function legacyHandshake(options: LegacyHandshakeOptions): Promise<LegacyHandshake | undefined> {
+  const { fastRequests, clientInfo, relay, probeMs } = options
+  if (probeMs !== undefined && (await mayBeNewer(options, probeMs))) return undefined
+  const result = await fastRequests.request(
+    'initialize',
+    { protocolVersion: SESSION_REVISIONS[0], capabilities: ownCapabilities(relay), clientInfo },
+    { timeoutMs: options.timeoutMs },
+  )
+  const { protocolVersion, capabilities, serverInfo, instructions } = result
+  if (!SESSION_REVISIONS.includes(String(protocolVersion)))
+    throw new Error(`it speaks a revision of the protocol that is not supported: ${showValue(protocolVersion)}`)
+  const { name, version, description } = isRecord(serverInfo) ? serverInfo : {}
+  if (!isRecord(capabilities) || typeof name !== 'string' || typeof version !== 'string')
+    throw new Error('it sent no valid serverInfo and capabilities')
+  fastRequests.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  return { capabilities, server: { name, version, description }, instructions }
+}
+
+const showValue = (value: unknown): string => toPrintable(String(value)).slice(0, 40)
+
+/** A server of the older era rejects the probe or does not answer. */
+async function mayBeNewer({ probe, clientInfo, relay }: LegacyHandshakeOptions, probeMs: number): Promise<boolean> {
+  const _meta = createEnvelope(NEWER, clientInfo, relay, () => undefined).meta(undefined)
+  const asked = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
+  let timer: NodeJS.Timeout | undefined
+  const silence = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), probeMs)
+  })
+  try {
+    const answer = await Promise.race([probe(asked), silence])
+    if (answer === undefined) return false
+    return !isRecord(answer.error) || answer.error['code'] === OTHER_REVISION
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,78 @@
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { ListKind } from './read-listing.ts'
+
+export interface RefreshHost {
+  /** True if there is a connection whose first lists were read. */
+  isReady(): boolean
+  /** Reads and publishes these lists; false if there is no connection. */
+  read(kinds: ReadonlySet<ListKind>): Promise<void> | false
+}
+
+/** Tracks changed lists and reads them again: at once, or at intervals if they change all the time. */
+export interface Refresh {
+  readonly busy: boolean
+  changed(kind: ListKind): void
+  /** Called before all lists are read; earlier changes are included in them. */
+  begin(): void
+  /** Reads lists that changed in the meantime. */
+  resume(): void
+  /** Reads all lists again. */
+  all(): Promise<void>
+  stop(): void
+}
+
+export const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
+/** The first five changes per minute are read at once, later ones every ten seconds. */
+const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
+
+export function createRefresh(clock: Clock, log: Log, host: RefreshHost): Refresh {
+  const dirty = new Set<ListKind>()
+  let busy = false
+  let last: number[] = []
+  let cancel: (() => void) | undefined
+
+  function soon(): void {
+    if (cancel || busy || !host.isReady()) return
+    last = last.filter((at) => clock.now() - at < PACE.withinMs)
+    cancel = clock.after(last.length < PACE.calm ? PACE.soonMs : PACE.stormMs, () => {
+      cancel = undefined
+      now().catch((error: unknown) => log.warn(`lists not read: ${messageOf(error)}`))
+    })
+  }
+
+  async function now(): Promise<void> {
+    if (busy) return
+    const reading = host.read(new Set(dirty))
+    if (reading === false) return
+    busy = true
+    last.push(clock.now())
+    dirty.clear()
+    try {
+      await reading
+    } finally {
+      busy = false
+      if (dirty.size > 0) soon()
+    }
+  }
+
+  return {
+    get busy() {
+      return busy
+    },
+    changed(kind) {
+      dirty.add(kind)
+      soon()
+    },
+    begin: () => dirty.clear(),
+    resume() {
+      if (dirty.size > 0) soon()
+    },
+    all() {
+      for (const kind of ALL) dirty.add(kind)
+      return now()
+    },
+    stop: () => cancel?.(),
+  }
+}

@@ -1,0 +1,41 @@
+import { pegboardCause } from '../error-reasons.ts'
+import { mergeScopes, wantedBy } from './auth-challenge.ts'
+import type { Site } from './auth-site.ts'
+import type { Wanted } from './grant-store.ts'
+
+/**
+ * Connects without a token to find out what authorization a server requires. Undefined if it requires none or does
+ * not tell.
+ * @param before what it required earlier
+ * @throws PegboardError E_SSRF_BLOCKED, E_REDIRECT_BLOCKED
+ */
+export async function probeServer(site: Site, kind: 'http' | 'sse', before: Wanted | undefined): Promise<Wanted> {
+  const { Client, SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
+  let challenge: Wanted | undefined
+  const options = {
+    fetch: site.fetch,
+    authProvider: {
+      token: async () => undefined,
+      async onUnauthorized({ response }: { readonly response: Response }) {
+        challenge = await wantedBy(response)
+        throw new Error('a login is wanted')
+      },
+    },
+  }
+  const transport =
+    kind === 'sse' ? new SSEClientTransport(site.url, options) : new StreamableHTTPClientTransport(site.url, options)
+  const client = new Client({ name: 'pegboard', version: '0' }, { versionNegotiation: { mode: 'auto' } })
+  try {
+    await client.connect(transport, { timeout: PROBE_MS })
+  } catch (error) {
+    const refusal = pegboardCause(error)
+    if (refusal) throw refusal
+    // The reason is reported when the login is used.
+  } finally {
+    await client.close()
+  }
+  const scope = mergeScopes(challenge?.scope, before?.scope)
+  return { ...before, ...challenge, ...(scope === undefined ? {} : { scope }) }
+}
+
+const PROBE_MS = 10_000

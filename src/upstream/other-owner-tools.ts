@@ -1,0 +1,45 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { exposedName } from '../catalog/naming.ts'
+import type { Tool } from '../core/tool.ts'
+import type { OtherTools } from '../trust/assess-tools.ts'
+import { mergeOtherTools, type OtherTool, otherToolsOf } from '../trust/other-tools.ts'
+
+/** The tools of all other owners, with the ways texts may mention them. Each owner's tools are computed once. */
+export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
+  mergeOtherTools(() =>
+    [...catalog.snapshot().owners.values()].flatMap((owner) => {
+      if (owner.id === module) return []
+      const { tools, withheld } = owner
+      // Quarantined tools count, because they may be approved later.
+      const out = withheld.length === 0 ? [] : [otherToolsOf(() => withheld.map(({ tool }) => otherToolOf(tool)))]
+      if (tools.length === 0) return out
+      const known = cache.get(tools) ?? otherToolsOf(() => tools.map(otherToolOf))
+      cache.set(tools, known)
+      return [known, ...out]
+    }),
+  )
+
+const cache = new WeakMap<readonly Tool[], OtherTools>()
+
+const otherToolOf = (tool: Tool): OtherTool => {
+  const { id, module, name: exposed, ownNames } = tool
+  // Computed on access, because it may require parsing a description.
+  return Object.create(otherToolNamed(module, ownNames?.[0] ?? id.slice(module.length + 1), exposed), {
+    description: { get: () => tool.description },
+  })
+}
+
+/** The tools of one owner by their own names, before they are created. */
+export const otherToolsNamed = (
+  module: string,
+  settings: Parameters<typeof exposedName>[0],
+  tools: readonly { readonly name: string }[],
+): OtherTools => otherToolsOf(() => tools.map(({ name }) => otherToolNamed(module, name, exposedName(settings, name))))
+
+/** @param exposed exposed name of the tool */
+function otherToolNamed(module: string, name: string, exposed: string): OtherTool {
+  return {
+    name,
+    spellings: () => [name, `${module}.${name}`, exposed, `${module.replace(/^(?:mcp|api)_/, '')}.${name}`],
+  }
+}

@@ -1,0 +1,102 @@
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { type Credentials, createCredentials } from './http-credentials.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
+
+/** Logged-in principals of a server where each principal logs in. */
+export interface PrincipalLogins {
+  /** Credentials of the connection for lists: those of the first login. */
+  readonly credentials: Credentials
+  /** The principal of that login. */
+  readonly first: string | undefined
+  readonly known: readonly string[]
+  /** True if this principal is logged in, as far as known. */
+  has(principal: string): boolean
+  /** The server no longer accepts this login. */
+  refused(principal: string): void
+  close(): void
+}
+
+/** @param changed called when someone has logged in or out; tells whether lists now come from another login */
+export function createPrincipalLogins(
+  id: string,
+  settings: ServerSettings,
+  shared: UpstreamShared,
+  log: Log,
+  changed: (isOtherFirst: boolean) => void,
+): PrincipalLogins {
+  const { target } = settings
+  const url = target.kind === 'stdio' ? '' : target.url
+  const mains = new Map<string, Credentials>()
+  const refused = new Set<string>()
+  let stored: readonly string[] = []
+  let known: readonly string[] = []
+  let first: string | undefined
+  let unwatch: (() => void) | undefined
+  let closed = false
+
+  // One at a time, or an older result could arrive last.
+  let looked: Promise<void> = Promise.resolve()
+  function lookAgain(): void {
+    looked = looked.then(look).catch((error: unknown) => log.warn('logins not read', { error: messageOf(error) }))
+  }
+
+  async function look(): Promise<void> {
+    const store = await shared.tokens?.()
+    if (!store || closed) return
+    unwatch ??= store.watch(undefined, () => {
+      // Someone may have logged in again.
+      refused.clear()
+      lookAgain()
+    })
+    stored = await store.principals(id, url)
+    show()
+  }
+
+  function show(): void {
+    const now = stored.filter((one) => !refused.has(one))
+    if (now.join('\n') === known.join('\n')) return
+    known = now
+    const before = first
+    // Lists keep coming from the same login while it exists.
+    if (first === undefined || !now.includes(first)) first = now[0]
+    changed(before !== undefined && first !== undefined && first !== before)
+  }
+  lookAgain()
+
+  return {
+    credentials: {
+      async open() {
+        await looked
+        // Without any login the server is still asked and tells what it requires.
+        const whose = first ?? 'local'
+        let main = mains.get(whose)
+        if (!main) {
+          main = createCredentials(id, settings, shared, log, () => changed(false), whose)
+          mains.set(whose, main)
+        }
+        return await main.open()
+      },
+      close() {
+        for (const main of mains.values()) main.close()
+      },
+    },
+    get first() {
+      return first
+    },
+    get known() {
+      return known
+    },
+    has: (principal) => known.includes(principal),
+    refused(principal) {
+      if (!known.includes(principal)) return
+      refused.add(principal)
+      show()
+    },
+    close() {
+      closed = true
+      unwatch?.()
+    },
+  }
+}

@@ -1,0 +1,249 @@
+import { hash } from 'node:crypto'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Connection } from './connection.ts'
+import { deeperThan, entryFault } from './list-entry-limits.ts'
+import type { Brief } from './manifest.ts'
+import { mirroredArguments } from './mirrored-headers.ts'
+import { listUnenforced, readDefinition, type ToolRecord } from './tool-definition.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export type ListKind = 'tools' | 'resources' | 'prompts'
+
+/** Everything that a server offers. */
+export interface Listing {
+  readonly tools: readonly ToolRecord[]
+  readonly resources: readonly Json[]
+  readonly templates: readonly Json[]
+  readonly prompts: readonly Json[]
+  /** True if a list of resources could not be read and is empty instead. */
+  readonly missing?: boolean
+  /** Skipped tools and constraints that are not enforced, in words for the operator. */
+  readonly notes?: readonly string[]
+  /** Only for lists loaded from disk. */
+  readonly brief?: Brief
+}
+
+/** The definitions as sent by the server, by name. */
+export type Definitions = ReadonlyMap<string, Json>
+
+/** A listing that was just read. */
+export interface Read extends Listing {
+  /** Definitions of the tools; many times larger than their records. */
+  readonly definitions?: Definitions
+}
+
+export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }
+
+const MAX_PAGES = 50
+const MAX_ITEMS = 500
+const LIST_MS = 15_000
+/** Maximum size of one list, as JSON in bytes. */
+const MAX_LIST = 4 * 1024 * 1024
+const MAX_COUNTED = 64
+const MAX_CURSOR = 64 * 1024
+/** A deeper value cannot be serialized, so its size is unknown. */
+const MAX_WRITTEN = 1_000
+
+/**
+ * Reads the lists of these kinds and keeps the others. A failure to read tools is thrown; a failure to read other
+ * lists is logged, and the list is empty.
+ * @param heard called with each page of tools
+ */
+export async function readListing(
+  connection: Connection,
+  kinds: ReadonlySet<ListKind>,
+  before: Listing,
+  warn: (message: string) => void,
+  heard: (page: Json) => void = () => undefined,
+): Promise<Read> {
+  const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
+  let missing = !kinds.has('resources') && before.missing === true
+  const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
+    if (!has(kind)) return []
+    try {
+      return keepValidEntries(
+        keepWithinSize(await readPages(connection, method, key, warn), method, warn),
+        method,
+        id,
+        warn,
+      )
+    } catch (error) {
+      warn(`${method} failed: ${messageOf(error)}`)
+      if (method !== 'prompts/list') missing = true
+      return []
+    }
+  }
+  const [{ tools, definitions, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
+    await Promise.all([
+      !kinds.has('tools') ? before : has('tools') ? askTools(connection, warn, heard) : NO_TOOLS,
+      kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
+      kinds.has('resources')
+        ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
+        : before.templates,
+      kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
+    ])
+  const others = { resources, templates, prompts, ...(missing ? { missing } : {}) }
+  return { tools, ...others, ...(definitions ? { definitions } : {}), ...(notes?.length ? { notes } : {}) }
+}
+
+type ReadTools = Pick<Read, 'tools' | 'definitions' | 'notes'>
+
+const NO_TOOLS: ReadTools = { tools: [] }
+
+/** Entries with an id that every client accepts. */
+function keepValidEntries(
+  entries: readonly unknown[],
+  method: string,
+  id: string,
+  warn: (message: string) => void,
+): Json[] {
+  return entries.filter((one): one is Json => {
+    if (!isRecord(one)) return false
+    const { [id]: name } = one
+    if (typeof name !== 'string') return false
+    const fault = entryFault(one)
+    if (fault) warn(`${method}: skipped ${JSON.stringify(name.slice(0, 60))}: ${fault}`)
+    return fault === undefined
+  })
+}
+
+/** The first entries whose total size is within the limit. Entries too deep to measure are rejected elsewhere. */
+function keepWithinSize(
+  entries: readonly unknown[],
+  method: string,
+  warn: (message: string) => void,
+): readonly unknown[] {
+  let bytes = 0
+  const end = entries.findIndex((one) => {
+    bytes += deeperThan(one, MAX_COUNTED) ? 0 : (JSON.stringify(one)?.length ?? 0)
+    return bytes > MAX_LIST
+  })
+  if (end === -1) return entries
+  warn(tooMany(method, end))
+  return entries.slice(0, end)
+}
+
+const tooMany = (method: string, end: number): string =>
+  `${method} was cut at ${end} entries: it has more than ${MAX_LIST} bytes`
+
+async function askTools(
+  connection: Connection,
+  warn: (message: string) => void,
+  heard: (page: Json) => void,
+): Promise<ReadTools> {
+  const sent = await readPages(connection, 'tools/list', 'tools', warn, heard)
+  return readTools(sent, (raw) => recordOf(raw, connection), warn)
+}
+
+/** @returns why the tool is skipped, if it is */
+function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | string {
+  const record = readDefinition(raw)
+  if (typeof record === 'string' || !record.mirrors || era !== 'modern' || transport !== 'http') return record
+  const mirrored = mirroredArguments((raw as Json)['inputSchema'])
+  return typeof mirrored === 'string' ? `${JSON.stringify(record.name)}: ${mirrored}` : record
+}
+
+function readTools(
+  sent: readonly unknown[],
+  recordOf: (raw: unknown) => ToolRecord | string,
+  warn: (message: string) => void,
+): ReadTools {
+  const notes: string[] = []
+  const note = (text: string): void => {
+    if (notes.length < MAX_NOTES) notes.push(shownNote(text))
+  }
+  const tools = new Map<string, ToolRecord>()
+  const definitions = new Map<string, Json>()
+  let bytes = 0
+  for (const [at, raw] of sent.entries()) {
+    const record = recordOf(raw)
+    if (typeof record === 'string') {
+      warn(`skipped ${record}`)
+      note(`skipped ${record}`)
+      continue
+    }
+    const first = tools.get(record.name)
+    if (first) {
+      warn(`skipped a second tool named ${JSON.stringify(record.name)}`)
+      // Neither of two different definitions is the one that was approved.
+      if (first.hash !== record.hash)
+        tools.set(record.name, { ...first, hash: hash('sha256', `${first.hash} ${record.hash}`) })
+      continue
+    }
+    bytes += record.text.length
+    if (bytes > MAX_LIST) {
+      warn(tooMany('tools/list', at))
+      break
+    }
+    for (const one of listUnenforced(raw as Json, record.text)) {
+      warn(`${JSON.stringify(record.name)}: ${one}`)
+      note(`${JSON.stringify(record.name)}: ${one}`)
+    }
+    tools.set(record.name, record)
+    definitions.set(record.name, raw as Json)
+  }
+  return { tools: [...tools.values()], definitions, notes }
+}
+
+const MAX_NOTES = 20
+
+/** Models see notes, so only short plain names of the server's text are kept. */
+const shownNote = (text: string): string =>
+  text.replaceAll(/"(?:[^"\\]|\\.)*"?/gs, (quoted) => (/^"[\w./-]{1,64}"$/.test(quoted) ? quoted : '"…"'))
+
+const sizeOf = (one: unknown): number =>
+  deeperThan(one, MAX_WRITTEN) ? MAX_LIST + 1 : (JSON.stringify(one)?.length ?? 0)
+
+/** Reads pages until there are no more, one repeats, or the limit is reached. */
+async function readPages(
+  connection: Connection,
+  method: string,
+  key: string,
+  warn: (message: string) => void,
+  heard: (page: Json) => void = () => undefined,
+): Promise<readonly unknown[]> {
+  const items: unknown[] = []
+  const seen = new Set<string>()
+  let cursor: string | undefined
+  let bytes = 0
+  for (let page = 1; ; page++) {
+    const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
+    heard(result)
+    const part = result[key]
+    if (!Array.isArray(part)) {
+      warn(`${method} answered without ${key}`)
+      break
+    }
+    const room = MAX_ITEMS - items.length
+    for (const one of part.slice(0, room)) items.push(one)
+    if (part.length > room) {
+      warn(`${method} was cut at ${MAX_ITEMS} entries`)
+      break
+    }
+    const next = result['nextCursor']
+    if (typeof next !== 'string' || next === '') break
+    // All pages, and their names, are in memory at once.
+    for (const one of part.slice(0, room)) bytes += sizeOf(one)
+    const stop =
+      items.length >= MAX_ITEMS
+        ? `${MAX_ITEMS} entries`
+        : page >= MAX_PAGES
+          ? `${MAX_PAGES} pages`
+          : bytes > MAX_LIST
+            ? `page ${page}: it has more than ${MAX_LIST} bytes`
+            : next.length > MAX_CURSOR
+              ? `page ${page}: its cursor has ${next.length} characters`
+              : seen.has(next)
+                ? 'a page it repeats'
+                : undefined
+    if (stop) {
+      warn(`${method} was cut at ${stop}`)
+      break
+    }
+    seen.add(next)
+    cursor = next
+  }
+  return items
+}

@@ -1,0 +1,437 @@
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { classifyDisconnect } from '../core/failure-class.ts'
+import type { Log } from '../core/log.ts'
+import { scrub } from '../core/scrub.ts'
+import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
+import { type Connection, connect, REFUSALS } from './connection.ts'
+import { lastingCause, withoutTheirWords } from './error-reasons.ts'
+import type { Credentials } from './http-credentials.ts'
+import { type EraVerdict, isStale } from './manifest.ts'
+import { mayInstall } from './package-download.ts'
+import type { Habits } from './per-client-queue.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface LinkOptions {
+  readonly id: string
+  readonly settings: ServerSettings
+  readonly shared: UpstreamShared
+  readonly log: Log
+  readonly credentials?: Credentials
+  readonly habits?: Habits
+  /** Called with a new connection to read its lists; an error counts as a failed attempt. */
+  opened(connection: Connection, beganAt: number): Promise<void>
+  /** True if a lost connection is restored even if no call needs it. */
+  keeps(): boolean
+  /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
+  /**
+   * Called on each change: `connecting` (calls wait), `failing` (calls fail) or `known` (idle until a call).
+   * @param detail the reason for operators, with paths
+   */
+  changed(state: LinkState, reason: string | undefined, detail: string | undefined): void
+  notification(method: string, params: Json, attributed: boolean): void
+  /** True if clients must not see any text of the server. */
+  isSilent(): boolean
+  /** The next connection will use another era than this one. */
+  relearnt?(connection: Connection): void
+}
+
+export type LinkState = 'connecting' | 'failing' | 'known'
+
+/** Keeps one server connected: connects on time or on demand, and reconnects after a failure. */
+export interface ReconnectingLink {
+  /** The connection, if it can be used now. */
+  readonly live: Connection | undefined
+  /** Reported as failing but still waiting, because it may be downloading. */
+  readonly patient: boolean
+  /** Milliseconds since the epoch, if an attempt is planned. */
+  readonly nextAttemptAt: number | undefined
+  verdict: EraVerdict | undefined
+  /** Connects after this delay, or earlier if a caller needs it. */
+  later(waitMs: number): void
+  /** Connects now. Failures are reported and retried internally. */
+  connect(): Promise<void>
+  /**
+   * Waits for a connection.
+   * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED, one of `REFUSALS`
+   */
+  ready(signal?: AbortSignal): Promise<Connection>
+  /** Reports that a connection is unusable. @param failures number of failures it counts as; default 1 */
+  lost(connection: Connection, reason: string, failures?: number): void
+  /** Reports a successful request. */
+  worked(): void
+  /** Reports a failed request on a connection that seems alive; the fifth in a row closes the connection. */
+  troubled(connection: Connection, error: PegboardError): void
+  /** Closes an idle connection. The next caller gets a new one. */
+  rest(graceMs: number): void
+  stop(graceMs: number): Promise<void>
+}
+
+const RECONNECT_WAIT_MS = 5_000
+/** For a server that must not be probed now. */
+const PLAIN: EraVerdict = { era: 'legacy', transport: 'stdio', at: 0 }
+/** Maximum length of a server's error text. */
+const MAX_REASON = 16 * 1024
+
+export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
+  const { id, settings, shared, log } = options
+  const { clock } = shared
+  const backoff = createBackoff(clock)
+  const ending = new AbortController()
+  const tell = createReasonFilter(settings, options.isSilent)
+  let live: Connection | undefined
+  let connecting: Promise<Connection> | undefined
+  let leaving: Promise<unknown> | undefined
+  let verdict: EraVerdict | undefined
+  /** The server died with and without the probe; from then on attempts alternate, one process each. */
+  let turn: 'probe' | 'plain' | undefined
+  let seen = false
+  let patient = false
+  let state: LinkState | undefined
+  let reason: string | undefined
+  // A problem that only a person can fix; calls get this error instead of waiting.
+  let locked: PegboardError | undefined
+  let nextAttemptAt: number | undefined
+  let cancelTimer = (): void => undefined
+  let troubles = 0
+  let quietUntil = 0
+
+  const unavailable = (why: string, retryAfterMs?: number, failure = classifyDisconnect(why)): PegboardError =>
+    new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, {
+      class: failure,
+      ...again(retryAfterMs),
+    })
+
+  const refused = ({ code, message, hint }: PegboardError): PegboardError =>
+    new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, {
+      class: code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup',
+      hint,
+    })
+
+  function become(next: LinkState, why: string | undefined): void {
+    state = next
+    reason = why
+    const told = why === undefined ? undefined : tell(why)
+    const detail = why === undefined ? undefined : tell.withPaths(why)
+    options.changed(next, told, detail === told ? undefined : detail)
+  }
+
+  function unplan(): void {
+    cancelTimer()
+    nextAttemptAt = undefined
+  }
+
+  function connectNow(): Promise<Connection> {
+    cancelTimer()
+    connecting ??= attempt().finally(() => {
+      patient = false
+      connecting = undefined
+    })
+    return connecting
+  }
+
+  async function attempt(): Promise<Connection> {
+    if (state !== 'failing') become('connecting', reason)
+    // Two processes of one server could conflict over its files.
+    await leaving
+    const beganAt = clock.now()
+    const limits = getTimeouts(settings, shared, seen)
+    const stopWarning = limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, slow)
+    backoff.begin()
+    const known = verdict && isStale(verdict, beganAt) ? undefined : verdict
+    let modern = false
+    let probeFatal = false
+    let connection: Connection | undefined
+    let broken: string | undefined
+    try {
+      connection = await connect({
+        ...shared,
+        ...limits,
+        id,
+        settings,
+        log,
+        signal: ending.signal,
+        credentials: options.credentials,
+        habits: options.habits,
+        once: turn !== undefined,
+        verdict: known ?? (turn === 'plain' ? PLAIN : undefined),
+        onNotification: options.notification,
+        onModern() {
+          modern = true
+          if (connection !== undefined && connection === live) relearn(connection, beganAt)
+        },
+        tell,
+        onNoise(why) {
+          stopWarning?.()
+          noisy(why)
+        },
+        onProbeFatal() {
+          probeFatal = true
+        },
+        onClosed: (why) => {
+          broken = why
+          if (connection) lost(connection, why)
+        },
+      })
+      verdict = verdictOf(connection, beganAt, known)
+      stopWarning?.()
+      turn = undefined
+      seen = true
+      await options.opened(connection, beganAt)
+      if (ending.signal.aborted) throw unavailable('is stopped')
+      if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
+      live = connection
+      state = undefined
+      reason = undefined
+      locked = undefined
+      nextAttemptAt = undefined
+      troubles = 0
+      quietUntil = 0
+      backoff.succeeded()
+      if (modern) relearn(connection, beganAt)
+      return connection
+    } catch (error) {
+      stopWarning?.()
+      patient = false
+      const tail = connection?.tail().trim()
+      await connection?.close(0)
+      // The server may have been replaced by another version.
+      verdict = undefined
+      turn = turn === 'probe' && probeFatal ? 'plain' : turn !== undefined || probeFatal ? 'probe' : undefined
+      const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
+      const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
+      const lasting = lastingCause(error)
+      locked = lasting
+        ? new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
+            hint: lasting.hint,
+            class: 'server_setup',
+            cause: error,
+          })
+        : isPegboardError(error) && REFUSALS.has(error.code)
+          ? refused(error)
+          : undefined
+      if (locked) throw locked
+      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
+        class: classifyDisconnect(tell(why)),
+        cause: error,
+        ...again(waitMs),
+      })
+    }
+  }
+
+  /** The server answered the probe too late for this connection, but in time for the next. */
+  function relearn(connection: Connection, at: number): void {
+    verdict = { era: 'modern', transport: connection.transport, at }
+    options.relearnt?.(connection)
+  }
+
+  /** Tells waiting callers that there may be no answer; the process keeps running. */
+  function slow(): void {
+    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s${mayInstall(settings) ? '; it may still be downloading' : ''}`
+    if (state !== 'failing') log.warn(why)
+    patient = true
+    become('failing', why)
+  }
+
+  /** Calls keep waiting, because it may still answer. */
+  function noisy(why: string): void {
+    if (state === 'connecting') become('connecting', why)
+  }
+
+  function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
+    const waitMs = backoff.failed(askedMs)
+    // Logs a failure once and repetitions at debug level.
+    log[state === 'failing' && why === reason ? 'debug' : 'warn'](tell.withPaths(why), {
+      retryInMs: waitMs,
+      ...(tail ? { stderr: tail } : {}),
+    })
+    later(waitMs)
+    become('failing', why)
+    return waitMs
+  }
+
+  function lost(connection: Connection, why: string, failures = 1, askedMs?: number): void {
+    if (live !== connection) return
+    live = undefined
+    const tail = connection.tail().trim()
+    void connection.close(0)
+    if (ending.signal.aborted) return
+    const waitMs = backoff.lost(askedMs, failures)
+    // An unused server stays stopped until a call, unless it keeps dying.
+    if (backoff.attempt <= 1 && !options.keeps()) {
+      log.warn(`disconnected: ${why}`, tail ? { stderr: tail } : {})
+      become('known', `disconnected: ${why}`)
+      return
+    }
+    log.warn(`disconnected: ${why}`, { retryInMs: waitMs, ...(tail ? { stderr: tail } : {}) })
+    later(waitMs)
+    // Calls wait for the first reconnection, but not for a server that keeps dying.
+    become(backoff.attempt > 1 ? 'failing' : 'connecting', `disconnected: ${why}`)
+  }
+
+  function later(waitMs: number): void {
+    unplan()
+    nextAttemptAt = clock.now() + waitMs
+    // The attempt reports its own failure.
+    cancelTimer = clock.after(waitMs, () => void connectNow().catch(() => undefined))
+  }
+
+  /** Why a call must fail now; undefined if it may wait. */
+  function refusal(): PegboardError | undefined {
+    if (ending.signal.aborted) return unavailable('is stopped')
+    if (state !== 'failing') return undefined
+    // The call that finds an attempt due makes it and waits; while the circuit is open, no other call waits.
+    if (connecting ? !backoff.open : backoff.dueInMs() === 0) return undefined
+    if (locked) return locked
+    const dueInMs = connecting ? 1_000 : backoff.dueInMs()
+    const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
+    const told = tell(reason ?? '')
+    if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${told}`, retryAfterMs)
+    return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${told}.`, {
+      class: classifyDisconnect(told),
+      ...again(retryAfterMs),
+    })
+  }
+
+  /** The connection, unless the server asked for a pause. */
+  function usable(): Connection | undefined {
+    if (quietUntil !== 0 && clock.now() >= quietUntil) quietUntil = 0
+    return quietUntil === 0 ? live : undefined
+  }
+
+  async function ready(signal?: AbortSignal): Promise<Connection> {
+    const there = usable()
+    if (there) return there
+    if (live) throw unavailable('asked not to be called yet', quietUntil - clock.now(), 'rate')
+    const refused = refusal()
+    if (refused) throw refused
+    const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
+    const { promise, resolve, reject } = createDeferred<Connection>()
+    const onAbort = (): void =>
+      reject(
+        isPegboardError(signal?.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.'),
+      )
+    if (signal?.aborted) onAbort()
+    else signal?.addEventListener('abort', onAbort, { once: true })
+    const stopTimer = clock.after(waitMs, () => reject(unavailable('is still connecting', 1_000)))
+    connectNow().then(resolve, reject)
+    try {
+      return await promise
+    } finally {
+      stopTimer()
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  return {
+    get live() {
+      return usable()
+    },
+    get patient() {
+      return patient
+    },
+    get nextAttemptAt() {
+      return nextAttemptAt
+    },
+    get verdict() {
+      return verdict
+    },
+    set verdict(known) {
+      verdict = known
+      seen ||= known !== undefined
+    },
+    later,
+    connect: () =>
+      connectNow().then(
+        () => undefined,
+        () => undefined,
+      ),
+    ready,
+    lost,
+    worked() {
+      troubles = 0
+    },
+    troubled(connection, error) {
+      if (live !== connection) return
+      const askedMs = error.retryAfterMs ?? undefined
+      if (++troubles >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
+      else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, LONGEST_ASKED_MS)
+    },
+    rest(graceMs) {
+      const connection = live
+      if (!connection) return
+      live = undefined
+      unplan()
+      become('known', undefined)
+      leaving = connection
+        .close(graceMs)
+        .catch((error: unknown) => log.warn('not closed', { error: messageOf(error) }))
+        .finally(() => {
+          leaving = undefined
+        })
+    },
+    async stop(graceMs) {
+      unplan()
+      ending.abort()
+      const connection = live
+      live = undefined
+      await Promise.allSettled([connection?.close(graceMs), connecting, leaving])
+    },
+  }
+}
+
+function verdictOf({ era, transport, probe }: Connection, at: number, known: EraVerdict | undefined): EraVerdict {
+  // The era was not probed this time, so the verdict keeps its age.
+  if (probe === 'none' && known?.era === era) return { ...known, transport }
+  return { era, transport, at, ...(era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}) }
+}
+
+/** Whatever the class: Pegboard connects again by then, and the server may have been repaired. */
+const again = (retryAfterMs: number | undefined) =>
+  retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
+
+const askedOf = (error: unknown): number | undefined =>
+  isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
+
+/** Killing an installer halfway can leave a broken package that never starts again. */
+function getTimeouts(
+  settings: ServerSettings,
+  shared: UpstreamShared,
+  seen: boolean,
+): { readonly connectTimeoutMs?: number; readonly silentTimeoutMs?: number } {
+  if (settings.connectTimeoutMs !== undefined) return { connectTimeoutMs: settings.connectTimeoutMs }
+  if (settings.target.kind !== 'stdio' || (seen && !mayInstall(settings))) return {}
+  return shared.installTimeoutMs > shared.connectTimeoutMs ? { silentTimeoutMs: shared.installTimeoutMs } : {}
+}
+
+const NETWORK_CODE = /(?:^|: )(?:E[A-Z]{4,}|UND_ERR_[A-Z_]+)$/
+
+/** Makes a reason safe for clients: removes configured secrets, paths and addresses. */
+function createReasonFilter(
+  { target }: ServerSettings,
+  isSilent: () => boolean,
+): ((why: string) => string) & { withPaths(why: string): string } {
+  const given = target.kind === 'stdio' ? target.env : target.headers
+  const secrets = Object.values(given).filter((value) => value.length >= 6)
+  // `ECONNREFUSED` alone does not tell which of several servers or addresses failed.
+  const place = target.kind === 'stdio' ? undefined : new URL(target.url).host
+  const withoutSecrets = (why: string): string =>
+    secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
+  const withPaths = (why: string): string => {
+    const text = withoutSecrets(why)
+    return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
+  }
+  return Object.assign((why: string) => scrub(withoutSecrets(isSilent() ? withoutTheirWords(why) : why)), { withPaths })
+}
+
+function createDeferred<T>() {
+  let resolve!: (value: T) => void
+  let reject!: (error: unknown) => void
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}

@@ -1,0 +1,143 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import { ownerOfResource } from '../catalog/resource-owner.ts'
+import type { Clock } from '../core/clock.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+
+/** Maximum number of disputed resources reported to the operator. */
+const MAX_DISPUTED = 20
+
+/** Increasing timestamps shared by all servers, also across runs; they tell who had a resource first. */
+export interface Moments {
+  next(): number
+  /** Registers a timestamp of another run. */
+  saw(moment: number): void
+}
+
+export function createMoments(clock: Clock): Moments {
+  let last = 0
+  return {
+    next() {
+      // A clock set back must not make anyone the first.
+      last = Math.max(clock.now(), last + 1)
+      return last
+    },
+    saw(moment) {
+      last = Math.max(last, moment)
+    },
+  }
+}
+
+/** Storage for the times since when servers have had their resources. */
+export interface ClaimStore {
+  get(server: string): unknown
+  set(server: string, since: Readonly<Record<string, number>>): void
+}
+
+export interface ClaimsOptions {
+  readonly id: string
+  readonly module: string
+  readonly catalog: Catalog
+  readonly clock: Clock
+  readonly moments: Moments
+  readonly store: ClaimStore | undefined
+  readonly log: Log
+  /** Runs work when the process is idle. */
+  later(work: () => void): void
+}
+
+/**
+ * Records since when a server has listed each resource and template, so that a later server with the same one cannot
+ * take it over.
+ */
+export interface Claims {
+  since(name: string): number | undefined
+  names(): readonly string[]
+  /** Restores resources of an earlier run until the list is read. */
+  restore(): void
+  /**
+   * Servers that start together have equal rights, whichever is read first.
+   * @param moment of the start; the first list counts from then
+   */
+  begin(moment: number): void
+  /** The first list is known; anything later is new. */
+  begun(): void
+  /** Records these resources. @param named when the server first mentioned one in a result */
+  take(names: readonly string[], named: (name: string) => number | undefined): void
+  /** Removes all other resources. @returns whether there were any */
+  keepOnly(names: readonly string[]): boolean
+  /** Logs, once each, resources for which another owner answers. */
+  tellDisputed(uris: readonly string[]): void
+}
+
+export function createClaims(options: ClaimsOptions): Claims {
+  const { id, module, catalog, clock, moments, store, log } = options
+  let held = new Map<string, number>()
+  const looked = new Set<string>()
+  let disputed = 0
+  let began: number | undefined
+
+  function keep(): void {
+    options.later(() => {
+      const before = parseClaims(store?.get(id))
+      // Another process may have seen it earlier.
+      const since = [...held].map(([name, own]) => [name, Math.min(own, before.get(name) ?? own)] as const)
+      store?.set(id, Object.fromEntries(since))
+    })
+  }
+
+  const answers = (uri: string): string | undefined => ownerOfResource([...catalog.snapshot().owners.values()], uri)?.id
+
+  return {
+    since: (name) => held.get(name),
+    names: () => [...held.keys()],
+    restore() {
+      held = parseClaims(store?.get(id))
+      for (const moment of held.values()) moments.saw(moment)
+    },
+    begin(moment) {
+      began = moment
+    },
+    begun() {
+      began = undefined
+    },
+    take(names, named) {
+      const fresh = names.filter((name) => !held.has(name))
+      if (fresh.length === 0) return
+      const now = began ?? moments.next()
+      for (const name of fresh) {
+        const earlier = named(name)
+        // Mentioning a resource gives no claim to what another server owns.
+        held.set(name, earlier !== undefined && answers(name) === module ? earlier : now)
+      }
+      keep()
+    },
+    keepOnly(names) {
+      const now = new Set(names)
+      const gone = [...held.keys()].filter((name) => !now.has(name))
+      for (const name of gone) held.delete(name)
+      if (gone.length > 0) keep()
+      return gone.length > 0
+    },
+    tellDisputed(uris) {
+      const fresh = uris.filter((uri) => !looked.has(uri))
+      if (fresh.length === 0) return
+      for (const uri of fresh) looked.add(uri)
+      // By then all other known servers are restored.
+      clock.after(0, () => {
+        for (const uri of fresh) {
+          const other = disputed < MAX_DISPUTED ? answers(uri) : undefined
+          if (other === undefined || other === module) continue
+          disputed++
+          log.warn(`lists a resource for which ${other} answers`, { uri: uri.slice(0, 200) })
+        }
+      })
+    },
+  }
+}
+
+/** The stored data, if it is valid. */
+function parseClaims(kept: unknown): Map<string, number> {
+  if (!isRecord(kept)) return new Map()
+  return new Map(Object.entries(kept).filter((entry): entry is [string, number] => Number.isFinite(entry[1])))
+}

@@ -1,0 +1,294 @@
+import type { CallContext } from '../core/caller.ts'
+import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
+import { ProtocolFailure } from '../core/protocol-failure.ts'
+import { rawBytes } from '../core/raw-result.ts'
+import { newerTask, takesTasks } from '../core/task-protocol.ts'
+import type { Relay, RequestOwner } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { timeoutOf } from './adapt-server-tool.ts'
+import type { Connection, RequestOptions } from './connection.ts'
+import { isContent } from './content-blocks.ts'
+import { SESSION_LOST } from './fast-requests.ts'
+import type { Idle } from './idle-stop.ts'
+import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
+import type { OpenTasks } from './open-tasks.ts'
+import { withCheckedOutput } from './output-check.ts'
+import type { ReconnectingLink } from './reconnecting-link.ts'
+import type { Instances } from './server-instances.ts'
+import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.ts'
+import { takingTasks } from './task-relay.ts'
+import type { ToolRecord } from './tool-definition.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** What calls need from their server. */
+export interface CallsHost {
+  readonly id: string
+  readonly module: string
+  readonly log: Log
+  readonly link: ReconnectingLink
+  readonly instances: Instances
+  /** Each principal has its own login. */
+  readonly ownLogins: boolean
+  readonly idle: Idle
+  readonly openTasks: OpenTasks
+  /** Records requests; absent: telemetry is off. */
+  readonly observer?: Observer | undefined
+  settings(): ServerSettings
+  timeoutMs(): number
+  /** @throws PegboardError if the tool has been quarantined */
+  admit(record: ToolRecord): void
+  /** Remembers resources that a result names. */
+  remember(result: Json): void
+  /** Called after a successful request. */
+  recovered(): void
+  /** Called when the server's tools have changed. */
+  changed(): void
+  /** Called when the server rejects the shared login. */
+  refused(why: string): void
+  /** Called when the server rejects this principal's login. */
+  refusedTo(principal: string): void
+}
+
+/**
+ * Sends requests to one server, connecting first if necessary, and repeats them once if the server has forgotten the
+ * session.
+ */
+export interface ServerCalls {
+  /** Runs work on the caller's connection, if callers have their own. Without a caller, it runs without a login. */
+  by<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T>
+  /** Counts the server as in use meanwhile. */
+  used<T>(work: () => Promise<T>): Promise<T>
+  request(method: string, params: Json, options: RequestOptions, via?: ReconnectingLink): Promise<Json>
+  call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
+}
+
+const isFlag = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
+/** Timeout of requests that no caller waits for. */
+const SHORT_MS = 5_000
+
+export function createServerCalls(host: CallsHost): ServerCalls {
+  const { id, module, log, link, instances, ownLogins, idle, openTasks, observer } = host
+
+  function by<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T> {
+    if (!ownLogins) return instances.using(who, work)
+    const { principal } = who
+    if (principal === undefined) return refuse()
+    return instances.using(who, work).catch((error: unknown) => {
+      if (loginWanted(error) !== undefined) host.refusedTo(principal)
+      throw error
+    })
+  }
+
+  async function used<T>(work: () => Promise<T>): Promise<T> {
+    idle.enter()
+    try {
+      return await work()
+    } finally {
+      idle.leave()
+    }
+  }
+
+  const request: typeof send = observer
+    ? (method, params, options, via) => told(observer, method, params, options, via)
+    : send
+
+  function told(
+    observer: Observer,
+    method: string,
+    params: Json,
+    options: RequestOptions,
+    via: ReconnectingLink | undefined,
+  ): Promise<Json> {
+    const operation = operationOf(method, params)
+    return observer.run(operation, async () => {
+      const { relay } = options
+      const how = relay ? { ...options, relay: { ...relay, meta: observer.carried(relay.meta) } } : options
+      const result = await send(method, params, how, via)
+      if (result['isError'] === true) operation.error = 'tool_error'
+      return result
+    })
+  }
+
+  function operationOf(method: string, { name }: Json): Operation {
+    const { target } = host.settings()
+    const url = target.kind === 'stdio' ? undefined : new URL(target.url)
+    return {
+      kind: 'upstream',
+      name: method === 'tools/call' ? `${method} ${name}` : method,
+      attributes: {
+        'mcp.method.name': method,
+        'pegboard.server': id,
+        'network.transport': url ? 'tcp' : 'pipe',
+        ...(url ? { 'server.address': url.hostname } : {}),
+        ...(url?.port ? { 'server.port': Number(url.port) } : {}),
+        ...(method === 'tools/call'
+          ? { 'gen_ai.operation.name': RUN_OF_A_TOOL, 'gen_ai.tool.name': String(name) }
+          : {}),
+      },
+    }
+  }
+
+  async function send(
+    method: string,
+    params: Json,
+    options: RequestOptions,
+    via: ReconnectingLink = link,
+  ): Promise<Json> {
+    // Other connections count their own use.
+    if (via === link) idle.enter()
+    try {
+      const connection = via.live ?? (await via.ready(options.signal))
+      try {
+        const result = await connection.request(method, params, options)
+        via.worked()
+        if (via === link) host.recovered()
+        return result
+      } catch (error) {
+        const why = loginWanted(error)
+        if (via === link && why !== undefined) host.refused(why)
+        if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
+        if (error.cause !== SESSION_LOST) {
+          // It is unknown whether it ran, so it is never repeated. For a child process, its exit tells.
+          if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
+          throw error
+        }
+        // The server did not process the request, so repeating it is safe.
+        via.lost(connection, 'it lost the session', 0)
+        return await (await via.ready(options.signal)).request(method, params, options)
+      }
+    } finally {
+      if (via === link) idle.leave()
+    }
+  }
+
+  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
+    return by(ctx.caller, (via) => callBy(via, record, input, ctx, relay))
+  }
+
+  async function callBy(
+    via: ReconnectingLink,
+    record: ToolRecord,
+    input: unknown,
+    ctx: CallContext,
+    relay: Relay,
+  ): Promise<ToolResult> {
+    const open = (): Promise<Connection> => via.ready(ctx.signal)
+    const connection = via.live ?? (await (via === link ? used(open) : open()))
+    // A new connection may list other tools than the approved ones.
+    host.admit(record)
+    checkSame(via, record)
+    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
+    if (!log.terse) log.debug('asked', { callId: ctx.callId, tool: record.name, principal: ctx.caller.principal })
+    // With a login per principal, the owner of a later task request is unknown.
+    const may = !ownLogins && runsAsTask(connection.era, connection.capabilities, record)
+    if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
+    const how = {
+      timeoutMs: timeoutOf(host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
+      signal: ctx.signal,
+      relay: relay.task ? takingTasks(relay) : relay,
+      // Servers need not send progress without a listener.
+      onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
+      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+    }
+    if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
+      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
+      if (isRecord(created['task'])) return started(newerTask(created['task']), via)
+      return finished(record, created)
+    }
+    const result = onlyAsTask(record, connection)
+      ? await callAsTask(
+          params,
+          (method, own) => request(method, own, how, via),
+          (method, own) =>
+            void connection
+              .request(method, own, { timeoutMs: SHORT_MS })
+              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
+        )
+      : await request('tools/call', params, how, via)
+    const type = result['resultType']
+    if (type === 'input_required') return { kind: 'input_required', result }
+    // The owner of later task requests is unknown.
+    if (type === 'task' && ownLogins)
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a task that belongs to another login.`)
+    if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
+      return started(result, via)
+    return finished(record, result)
+  }
+
+  /** Each process lists its tools again; the approval was for another process's list. */
+  function checkSame(via: ReconnectingLink, record: ToolRecord): void {
+    const listed = via === link ? undefined : instances.definition(via, record.name)
+    if (listed === undefined || listed === record.text) return
+    host.changed()
+    throw new PegboardError('E_TOOL_CHANGED', `${id} changed the definition of ${record.name} after it was approved.`, {
+      hint: 'Tell the person who runs Pegboard: `pegboard review` shows what changed.',
+    })
+  }
+
+  /** Adds the server to a task id, for later requests. */
+  function started(task: Json, via: ReconnectingLink): ToolResult {
+    const taskId = instances.nameTask(String(task['taskId']), via)
+    openTasks.saw({ ...task, taskId })
+    return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${taskId}` } }
+  }
+
+  function finished(record: ToolRecord, answer: Json): ToolResult {
+    const result = removeTaskId(answer)
+    const type = result['resultType']
+    if (type !== undefined && type !== 'complete')
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
+    // Raw results were scanned on arrival.
+    const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
+    host.remember(fit)
+    return { kind: 'mcp', result: withCheckedOutput(record, fit) }
+  }
+
+  /** Fills in what clients require: `content`, and a boolean `isError` if present. */
+  function fitted(result: Json): Json {
+    const { content = [], isError } = result
+    if (!isContent(content))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
+    if (!isFlag(isError))
+      throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a result with an invalid isError.`)
+    return content === result['content'] ? result : { ...result, content }
+  }
+
+  return { by, used, request, call }
+}
+
+/** Explains that a login no longer works. A scope missing for one call does not affect others. */
+function loginWanted(error: unknown): string | undefined {
+  if (!isPegboardError(error) || error.code !== 'E_AUTH_REQUIRED') return undefined
+  return isPegboardError(error.cause) && error.cause.data === undefined ? error.cause.message : undefined
+}
+
+const onlyAsTask = ({ text }: ToolRecord, { era, capabilities }: Connection): boolean =>
+  era === 'legacy' && runsTasks(capabilities) && text.includes('"taskSupport":"required"')
+
+const refuse = (): Promise<never> =>
+  Promise.reject(new ProtocolFailure(-32601, 'Not available for servers with one login per principal'))
+
+/** The parts of a repeated request that answer a server's questions. */
+export const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
+  ...(inputResponses === undefined ? {} : { inputResponses }),
+  ...(requestState === undefined ? {} : { requestState }),
+})
+
+function report({ progress, total, message }: Json, ctx: CallContext): void {
+  if (typeof progress !== 'number') return
+  ctx.progress(
+    progress,
+    typeof total === 'number' ? total : undefined,
+    typeof message === 'string' ? message : undefined,
+  )
+}
+
+function headersFor({ text }: Pick<ToolRecord, 'text'>, input: unknown): Record<string, string> | undefined {
+  const mirrored = mirroredArguments((JSON.parse(text) as Json)['inputSchema'])
+  return typeof mirrored === 'string' ? undefined : mirrorHeaders(mirrored, input)
+}

@@ -1,0 +1,354 @@
+import { PegboardError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { ProtocolFailure } from '../core/protocol-failure.ts'
+import { randomId } from '../core/random-id.ts'
+import type { RequestOwner } from '../core/tool.ts'
+import type { Connection } from './connection.ts'
+import type { Credentials } from './http-credentials.ts'
+import type { OpenTasks } from './open-tasks.ts'
+import type { Habits } from './per-client-queue.ts'
+import { emptyListing, type Listing, readListing } from './read-listing.ts'
+import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
+import type { InstanceKind } from './stateful-servers.ts'
+import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */
+export interface Instances {
+  /** Runs `work` on the caller's connection, which is closed when idle. @throws PegboardError E_OVERLOADED */
+  using<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T>
+  /** Key of the caller's current connection; `''` for the one used for lists. */
+  keyOf(who: RequestOwner): string
+  /** The caller's connection, if it is open. */
+  liveOf(who: RequestOwner): Connection | undefined
+  /** The current definition of a tool on this connection; undefined if there is none, or if it is not checked. */
+  definition(link: ReconnectingLink, name: string): string | undefined
+  /**
+   * The id of a task of this connection, unique over all instances. It is valid as long as nobody else gets the process
+   * or session that knows the task, because another one may use the same id for another caller's task.
+   */
+  nameTask(taskId: string, link: ReconnectingLink): string
+  /** The connection of the task with that id, and its id there. @throws ProtocolFailure -32602 if it is gone */
+  ofTask(id: unknown): InstanceTask | undefined
+  /** The first connection has a new process. */
+  restarted(): void
+  /** A client session has ended; its connection is closed when no call or task uses it. */
+  ended(session: string): void
+  /** The first connection was closed; the next caller may have it. */
+  released(): void
+  /** The caller that has the first connection. */
+  readonly holder: RequestOwner | undefined
+  /** Number of running instances, including the first. */
+  readonly running: number
+  close(graceMs: number): Promise<void>
+}
+
+interface InstanceTask {
+  readonly taskId: string
+  readonly link: ReconnectingLink
+}
+
+export interface InstancesOptions {
+  readonly id: string
+  readonly shared: UpstreamShared
+  readonly log: Log
+  readonly main: ReconnectingLink
+  readonly openTasks: OpenTasks
+  readonly habits: Habits
+  settings(): ServerSettings
+  kind(): InstanceKind
+  /**
+   * If true, connections are separate only to avoid waiting, so callers may share the first one when the limit is
+   * reached.
+   */
+  mayShare(): boolean
+  /** Whose the first connection is, if its login determines that; `null` if the first caller may have it. */
+  mainIsOf(): string | undefined | null
+  credentials(principal: string | undefined, loggedIn: () => void): Credentials
+  isSilent(): boolean
+  /** True if someone is subscribed on this connection. */
+  follows(key: string): boolean
+  /** @param tools what it lists, with cache hints per page */
+  opened(key: string, who: RequestOwner, connection: Connection, tools: Listing['tools'], pages: readonly Json[]): void
+  notification(who: RequestOwner, method: string, params: Json, attributed: boolean): void
+  /** The session of the first connection has ended: closes it. */
+  freeMain(): void
+  /** Subscriptions and log level of this connection are gone. */
+  dropped(key: string): void
+}
+
+interface Instance {
+  readonly key: string
+  /** Prefix of its task ids, because instances may use the same ids. The servers do not see it. */
+  readonly mark: string
+  readonly who: RequestOwner
+  readonly link: ReconnectingLink
+  readonly credentials: Credentials
+  active: number
+  /** Its tool definitions, by name. */
+  tools: ReadonlyMap<string, string>
+  ended: boolean
+  cancel: () => void
+}
+
+const REST_MS = 2_000
+/** How often the instance of an ended session is checked while a task runs. */
+const ENDED_MS = 10_000
+const TOOLS: ReadonlySet<'tools'> = new Set(['tools'] as const)
+
+export const nameOfPrincipal = (principal: string): string => `principal ${principal}`
+const nameOfSession = (session: string): string => `session ${session}`
+
+export function createInstances(options: InstancesOptions): Instances {
+  const { id, shared, log, main, openTasks } = options
+  const { clock } = shared
+  const lines = new Map<string, Instance>()
+  /** Prefix of task ids on the first connection. */
+  let mainMark = randomId()
+  const closing = new Set<Promise<void>>()
+  // The caller that has the first connection, unless its login determines that.
+  let holder: string | undefined
+  let holdingWho: RequestOwner | undefined
+  let held = 0
+  /** Callers with requests on the shared first connection. */
+  const sharers = new Map<RequestOwner, number>()
+  let holderEnded = false
+
+  const nameOf = ({ principal, session }: RequestOwner): string =>
+    options.kind() === 'session' && session !== undefined ? nameOfSession(session) : nameOfPrincipal(principal ?? '')
+
+  const isMain = (name: string): boolean => {
+    const whose = options.mainIsOf()
+    return (whose === null ? holder : whose) === name
+  }
+
+  const isBusy = ({ key, mark, active }: Instance): boolean =>
+    active > 0 || options.follows(key) || openTasks.any(`${mark}:`)
+
+  /** A shared remote server keeps its tasks when the connection changes, so their ids need no prefix. */
+  const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
+
+  function nameTask(taskId: string, link: ReconnectingLink): string {
+    const mark = [...lines.values()].find((one) => one.link === link)?.mark ?? (keepsTasks() ? undefined : mainMark)
+    return mark === undefined ? taskId : `${mark}:${taskId}`
+  }
+
+  function end(line: Instance): void {
+    line.cancel()
+    line.credentials.close()
+    lines.delete(line.key)
+    options.dropped(line.key)
+    const gone = line.link.stop(REST_MS).finally(() => closing.delete(gone))
+    closing.add(gone)
+  }
+
+  /** Unused now; closed if it stays unused. */
+  function rest(line: Instance): void {
+    line.cancel()
+    if (line.active > 0) return
+    if (line.ended && !isBusy(line)) {
+      end(line)
+      return
+    }
+    const { idleStopMs } = options.settings()
+    if (!line.ended && idleStopMs === 0) return
+    line.cancel = clock.after(line.ended ? ENDED_MS : idleStopMs, () => {
+      if (isBusy(line)) return rest(line)
+      log.info('stopped an unused instance')
+      end(line)
+    })
+  }
+
+  async function readTools(
+    line: () => Instance,
+    connection: Connection,
+    page: (page: Json) => void = () => undefined,
+  ): Promise<Listing['tools']> {
+    const warn = (message: string): void => log.debug(message)
+    const { tools } = await readListing(connection, TOOLS, emptyListing, warn, page)
+    line().tools = new Map(tools.map(({ name, text }) => [name, text]))
+    return tools
+  }
+
+  function makeRoom({ principal }: RequestOwner): boolean {
+    const { maxInstances, maxInstancesPerPrincipal, where } = options.settings()
+    const own = [...lines.values()].filter(({ who }) => who.principal === principal).length
+    const setting =
+      own >= maxInstancesPerPrincipal
+        ? 'maxInstancesPerPrincipal'
+        : lines.size + 1 >= maxInstances
+          ? 'maxInstances'
+          : undefined
+    if (setting === undefined) return true
+    if (options.mayShare()) return false
+    throw new PegboardError(
+      'E_OVERLOADED',
+      `${id} is at its limit of instances: ${own} for you, ${lines.size + 1} in all.`,
+      {
+        retryAfterMs: 10_000,
+        hint: `End a session that you do not need any more, or raise ${where}.${setting}.`,
+      },
+    )
+  }
+
+  function start(key: string, who: RequestOwner): Instance {
+    const credentials = options.credentials(who.principal, () => link.later(0))
+    const link: ReconnectingLink = createReconnectingLink({
+      id,
+      settings: options.settings(),
+      shared,
+      log,
+      credentials,
+      habits: options.habits,
+      async opened(connection) {
+        const pages: Json[] = []
+        const tools = await readTools(
+          () => line,
+          connection,
+          (page) => pages.push(page),
+        )
+        options.opened(key, who, connection, tools, pages)
+      },
+      keeps: () => options.follows(key),
+      changed: () => undefined,
+      isSilent: options.isSilent,
+      notification(method, params, attributed) {
+        if (method === 'notifications/tools/list_changed' && link.live)
+          readTools(() => line, link.live).catch((error: unknown) => log.debug('its tools were not read', { error }))
+        const { taskId } = params
+        const isTask = method === 'notifications/tasks/status' && typeof taskId === 'string'
+        options.notification(who, method, isTask ? { ...params, taskId: nameTask(taskId, link) } : params, attributed)
+      },
+    })
+    link.verdict = main.verdict
+    const line: Instance = {
+      key,
+      mark: randomId(),
+      who,
+      link,
+      credentials,
+      active: 0,
+      tools: new Map(),
+      ended: false,
+      cancel: () => undefined,
+    }
+    lines.set(key, line)
+    return line
+  }
+
+  async function onShared<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
+    sharers.set(who, (sharers.get(who) ?? 0) + 1)
+    try {
+      return await work(main)
+    } finally {
+      const left = (sharers.get(who) ?? 1) - 1
+      if (left > 0) sharers.set(who, left)
+      else sharers.delete(who)
+    }
+  }
+
+  async function onMain<T>(work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
+    held++
+    try {
+      return await work(main)
+    } finally {
+      held--
+      if (holderEnded && held === 0) free()
+    }
+  }
+
+  function release(): void {
+    holder = undefined
+    holderEnded = false
+    mainMark = randomId()
+  }
+
+  function free(): void {
+    release()
+    options.dropped('')
+    options.freeMain()
+  }
+
+  async function onOwn<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
+    const name = nameOf(who)
+    if (options.mainIsOf() === null && holder === undefined) {
+      // A caller from the time it was shared may still wait for an answer there.
+      holdingWho = sharers.keys().next().value ?? who
+      holder = nameOf(holdingWho)
+    }
+    if (isMain(name)) return await onMain(work)
+    const known = lines.get(name)
+    if (!known && !makeRoom(who)) return await work(main)
+    const line = known ?? start(name, who)
+    line.cancel()
+    line.active++
+    try {
+      return await work(line.link)
+    } finally {
+      line.active--
+      rest(line)
+    }
+  }
+
+  return {
+    using: (who, work) => (options.kind() === 'shared' ? onShared(who, work) : onOwn(who, work)),
+    keyOf(who) {
+      if (options.kind() === 'shared') return ''
+      const name = nameOf(who)
+      return isMain(name) || (options.mainIsOf() === null && holder === undefined) ? '' : name
+    },
+    liveOf(who) {
+      const key = this.keyOf(who)
+      return key === '' ? main.live : lines.get(key)?.link.live
+    },
+    definition: (link, name) => [...lines.values()].find((line) => line.link === link)?.tools.get(name),
+    nameTask,
+    ofTask(id) {
+      const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []
+      if (mark !== undefined && taskId !== undefined) {
+        if (mark === mainMark) return { taskId, link: main }
+        const line = [...lines.values()].find((one) => one.mark === mark)
+        if (line) return { taskId, link: line.link }
+      }
+      if (!keepsTasks()) throw new ProtocolFailure(-32602, 'There is no such task')
+      return undefined
+    },
+    restarted() {
+      mainMark = randomId()
+    },
+    ended(session) {
+      const name = nameOfSession(session)
+      const line = lines.get(name)
+      if (line) {
+        line.ended = true
+        rest(line)
+      }
+      if (holder !== name) return
+      if (options.mayShare()) holder = undefined
+      else if (held > 0) holderEnded = true
+      else free()
+    },
+    released: release,
+    get holder() {
+      return holder === undefined ? undefined : holdingWho
+    },
+    get running() {
+      return (
+        [...lines.values()].filter(({ link, active }) => link.live !== undefined || active > 0).length +
+        (main.live ? 1 : 0)
+      )
+    },
+    async close(graceMs) {
+      await Promise.all([
+        ...[...lines.values()].map(async ({ link, credentials, cancel }) => {
+          cancel()
+          credentials.close()
+          await link.stop(graceMs)
+        }),
+        ...closing,
+      ])
+    },
+  }
+}

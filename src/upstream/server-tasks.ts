@@ -1,0 +1,64 @@
+import { isRecord } from '../core/is-record.ts'
+import { RELATED, TASKS } from '../core/task-protocol.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The task that a message of a 2025-11-25 server belongs to. */
+export function relatedTask({ _meta }: Json): string | undefined {
+  const related = isRecord(_meta) ? _meta[RELATED] : undefined
+  return isRecord(related) && typeof related['taskId'] === 'string' ? related['taskId'] : undefined
+}
+
+/** True if a 2025-11-25 server supports tasks for calls. */
+export function runsTasks(capabilities: Json): boolean {
+  const { tasks } = capabilities
+  const requests = isRecord(tasks) && tasks['requests']
+  const tools = isRecord(requests) && requests['tools']
+  return isRecord(tools) && isRecord(tools['call'])
+}
+
+/** True if a server with these capabilities supports tasks. */
+export function hasTasks(era: 'legacy' | 'modern', capabilities: Json): boolean {
+  if (era === 'legacy') return runsTasks(capabilities)
+  const { extensions } = capabilities
+  return isRecord(extensions) && isRecord(extensions[TASKS])
+}
+
+/** True if a tool may run as a task. A 2026-era server decides for each call. */
+export const runsAsTask = (
+  era: 'legacy' | 'modern',
+  capabilities: Json,
+  { text }: { readonly text: string },
+): boolean => hasTasks(era, capabilities) && (era === 'modern' || /"taskSupport":"(required|optional)"/.test(text))
+
+/**
+ * Calls a tool that a 2025-11-25 server offers only as a task, and waits for the result, so that clients see an
+ * ordinary call. Cancelling the call cancels the task.
+ * @param request sends a request for this call
+ * @param quietly sends one that nobody waits for
+ */
+export async function callAsTask(
+  params: Json,
+  request: (method: string, params: Json) => Promise<Json>,
+  quietly: (method: string, params: Json) => void,
+): Promise<Json> {
+  const created = await request('tools/call', { ...params, task: {} })
+  const taskId = isRecord(created['task']) ? created['task']['taskId'] : undefined
+  // It answered at once.
+  if (typeof taskId !== 'string') return created
+  try {
+    return removeTaskId(await request('tasks/result', { taskId }))
+  } catch (error) {
+    quietly('tasks/cancel', { taskId })
+    throw error
+  }
+}
+
+/** Removes the server's own task id from a result or notification, because clients know another one. */
+export function removeTaskId(result: Json): Json {
+  const said = result['_meta']
+  if (!isRecord(said) || !(RELATED in said)) return result
+  const { _meta, ...rest } = result
+  const { [RELATED]: _task, ...meta } = said
+  return Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
+}

@@ -1,0 +1,77 @@
+import type { Clock } from '../core/clock.ts'
+
+/** Starts work a few items at a time. */
+export interface StartQueue {
+  /** True while an item runs that is not overdue. */
+  readonly busy: boolean
+  /** Queues work; `skip` is called when its turn comes and tells whether it is no longer needed. */
+  take(work: () => Promise<void>, skip: () => boolean): void
+  /** Queues work before all work without a waiting caller. */
+  first(work: () => Promise<void>): void
+}
+
+export interface StartQueueOptions {
+  /** Maximum number of concurrent items. */
+  readonly places: number
+  /** After this long an unfinished item no longer blocks the next. */
+  readonly longestMs: number
+  /** If all slots have been taken for this long while someone waits, as many more items may start. */
+  readonly impatientMs: number
+}
+
+interface Turn {
+  readonly work: () => Promise<void>
+  readonly skip?: () => boolean
+}
+
+export function createStartQueue(clock: Clock, { places, longestMs, impatientMs }: StartQueueOptions): StartQueue {
+  const urgent: Turn[] = []
+  const waiting: Turn[] = []
+  let taken = 0
+  let impatient = false
+
+  function next(): void {
+    while (taken < places) {
+      const one = urgent.shift() ?? waiting.shift()
+      if (!one) break
+      if (!one.skip?.()) begin(one)
+    }
+    if (urgent.length === 0 || impatient) return
+    impatient = true
+    clock.after(impatientMs, more)
+  }
+
+  function more(): void {
+    impatient = false
+    for (const one of urgent.splice(0, places)) begin(one)
+    next()
+  }
+
+  function begin({ work }: Turn): void {
+    taken++
+    let over = false
+    const done = (): void => {
+      if (over) return
+      over = true
+      stop()
+      taken--
+      next()
+    }
+    const stop = clock.after(longestMs, done)
+    work().then(done, done)
+  }
+
+  return {
+    get busy() {
+      return taken > 0
+    },
+    take(work, skip) {
+      waiting.push({ work, skip })
+      next()
+    },
+    first(work) {
+      urgent.push({ work })
+      next()
+    },
+  }
+}

@@ -1,0 +1,430 @@
+import type { ChildProcessByStdio } from 'node:child_process'
+import { statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import type { Clock } from '../core/clock.ts'
+import { mayImitateError } from '../core/error-attribution.ts'
+import { PegboardError } from '../core/errors.ts'
+import { MAY_CHANGE } from '../core/exact-numbers.ts'
+import { isRecord } from '../core/is-record.ts'
+import { jsonLimitExceeded } from '../core/json-limits.ts'
+import { scanAnswer } from '../core/json-scanner.ts'
+import type { Message } from '../core/jsonrpc.ts'
+import { createLineReader } from '../core/line-reader.ts'
+import { toPrintable } from '../core/printable.ts'
+import { rawResult } from '../core/raw-result.ts'
+import { mayForgeNotice } from '../core/sanitize.ts'
+import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
+import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
+import type { OrphanProcesses } from '../programs/orphan-processes.ts'
+import {
+  childEnvironment,
+  type Environment,
+  isMissing,
+  isRelative,
+  killTree,
+  parseEnvFile,
+  spawnPlan,
+} from '../programs/spawn.ts'
+import { spawnPiped } from '../programs/spawn-piped.ts'
+import type { Watchdog } from '../programs/watchdog.ts'
+import { answeredId } from './answered-id.ts'
+import { lastWords, notMcp } from './error-reasons.ts'
+import { isList, withExactIntegers } from './exact-integers.ts'
+import { createOutputThrottle, type Flood, type OutputThrottle } from './output-throttle.ts'
+import { downloadEnvironment, isInstalling, mayInstall } from './package-download.ts'
+import type { Starts } from './process-starts.ts'
+import type { UpstreamTransport, UpstreamTransportEvents } from './transport.ts'
+import type { StdioTarget } from './upstream-settings.ts'
+
+export interface StdioOptions {
+  /** Path of the server's entry in the configuration. */
+  readonly where: string
+  readonly target: StdioTarget
+  /** Pegboard's own environment, of which the child gets little. */
+  readonly environment: Environment
+  readonly platform: string
+  readonly clock: Clock
+  /** Limits how fast processes are started. */
+  readonly starts: Starts
+  /** Finds processes that outlived the child. */
+  readonly orphans: OrphanProcesses
+  readonly flood: Flood
+  /** Maximum line length; default 16 MiB. A longer line fails only the call it answers. */
+  readonly maxFrameBytes?: number | undefined
+  /** The same while only call results are expected; default `maxFrameBytes`. */
+  readonly maxAnswerBytes?: number | undefined
+  /** Functions that kill each running child; called when this process exits. */
+  readonly reapers: Set<() => void>
+  /** Kills the child if this process is killed. */
+  readonly watchdog: Watchdog
+}
+
+const MAX_FRAME = 16 * 1024 * 1024
+/** Limit for the first line; no handshake answer is that long. */
+const MAX_OPENING = 1024 * 1024
+const MAX_UNREAD = 64 * 1024 * 1024
+const TAIL = 8 * 1024
+// Servers may print a banner, but one that prints nothing else is not an MCP server.
+const MAX_NOISE = 1_000
+/** Time for processes that left the group to end by themselves. */
+const STRAY_MS = 300
+/**
+ * After a process has ended, its output may still be processed in turns; a grandchild may hold the pipe open forever.
+ */
+const UNREAD = { everyMs: 200, times: 10 }
+const MAX_SHOWN = 120
+// A server that has not spoken yet may be installing, so it gets time to clean up.
+const INSTALL_GRACE_MS = 2_000
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable>
+
+/** Runs a server as a child process in its own process group, with JSON lines on its pipes. */
+export function createStdioTransport(options: StdioOptions): UpstreamTransport {
+  const { target, platform } = options
+  let child: Child | undefined
+  let events: UpstreamTransportEvents | undefined
+  let stderr = ''
+  let outgoing = ''
+  let noise = 0
+  let printed = false
+  let noted: string | undefined
+  let spoke = false
+  let gone = false
+  let overlong = false
+  let intakes: readonly OutputThrottle[] = []
+  let exited: Promise<void> = Promise.resolve()
+  const mark = options.watchdog.mark()
+  let closing = false
+  let swept: Promise<void> | undefined
+
+  const runs = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
+  /** Descendants that left the group. They can only be found while their parents live. */
+  const below = (): Descendants => (runs() ? descendantsOf(child?.pid as number, platform) : new Map())
+
+  const reap = (): void => endNow(new Map([...below(), ...options.orphans.now(mark)]))
+
+  const endNow = (orphans: Descendants): void => {
+    if (!child) return
+    killTree(child, 'SIGKILL', platform)
+    endDescendants(orphans, 'SIGKILL', platform)
+  }
+
+  /** Ends processes that left the group and outlived the server. */
+  const sweep = async (): Promise<void> => {
+    if (child?.pid === undefined) return
+    const orphans = await options.orphans.of(mark)
+    endDescendants(orphans, 'SIGKILL', platform)
+  }
+
+  const lost = (reason: string): void => {
+    if (gone) return
+    gone = true
+    outgoing = ''
+    for (const one of intakes) one.stop()
+    endNow(below())
+    // If we are closing it, the remaining processes get a moment.
+    if (!closing) swept = sweep().catch((error: unknown) => events?.error(error as Error))
+    options.reapers.delete(reap)
+    if (child?.pid !== undefined) options.watchdog.release(child.pid)
+    child?.stdin.destroy()
+    child?.stdout.destroy()
+    child?.stderr.destroy()
+    events?.closed(reason)
+  }
+
+  const maxFrame = options.maxFrameBytes ?? MAX_FRAME
+  const maxOpening = Math.min(maxFrame, MAX_OPENING)
+  const maxAnswer = Math.min(maxFrame, options.maxAnswerBytes ?? maxFrame)
+  const shortest = Math.min(maxOpening, maxAnswer)
+  const longest = (): number => {
+    const awaited = spoke ? events?.awaited() : 'nothing'
+    return awaited === 'nothing' ? maxOpening : awaited === 'calls' ? maxAnswer : maxFrame
+  }
+  const isOver = (bytes: number): boolean => bytes > shortest && bytes > longest()
+  const frames = createLineReader(isOver, {
+    frame(line, parts) {
+      const read = parse(line, parts)
+      if (typeof read === 'string') return events?.oversize(answeredId(line, line), line.length, read)
+      for (const one of read) {
+        if (gone) return
+        if (isMessage(one)) {
+          noise = 0
+          spoke = true
+          events?.message(one)
+          continue
+        }
+        if (!printed) events?.error(new Error('it printed a line that is not MCP; Pegboard ignored it'))
+        printed = true
+        // Output of a program that downloads the server is ignored.
+        if (noted === undefined && !isInstalling(line.toString('utf8', 0, MAX_SHOWN))) noted = shownLine(line)
+        if (++noise > MAX_NOISE) lost(notMcp(noted ?? shownLine(line)))
+      }
+    },
+    overrun() {
+      overlong = true
+      if (!spoke) lost(`it printed more than ${maxOpening} bytes without the end of a line`)
+    },
+    oversize(head, tail, bytes) {
+      overlong = false
+      if (gone) return
+      events?.oversize(answeredId(head, tail), bytes)
+    },
+  })
+
+  const complained = (bytes: Buffer): void => {
+    stderr = (stderr + bytes.toString('utf8')).slice(-TAIL)
+  }
+
+  const flush = (): void => {
+    const lines = outgoing
+    outgoing = ''
+    if (!gone && lines) child?.stdin.write(lines)
+  }
+
+  return {
+    kind: 'stdio',
+    streamPerRequest: false,
+    async open(wired) {
+      events = wired
+      const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.where, target.envFile)
+      const download = mayInstall({ target }) ? downloadEnvironment(options.environment) : {}
+      const named = { ...download, ...fromFile, ...target.env, [MARK]: mark }
+      const env = childEnvironment(options.environment, named, platform)
+      const plan = spawnPlan(target.command, target.args, env, platform)
+      const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
+        const what = isLine(target) ? target.command : path.basename(target.command)
+        const reason =
+          noFolder(options.where, target.cwd) ??
+          (cause.code === 'ENOENT'
+            ? `command not found: ${what}${isLine(target) ? '; move the arguments to "args", one word each' : ''}`
+            : `${what} cannot start (${cause.code})`)
+        lost(reason)
+        return WRONG_ENTRY.has(`${cause.code}`)
+          ? wrongEntry(reason, cause)
+          : new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
+      }
+      if (isRelative(target.command, platform)) {
+        const reason = `command "${target.command}" is relative; give its full path, such as "\${workspaceFolder}/server"`
+        lost(reason)
+        throw wrongEntry(reason)
+      }
+      const unsafe = writtenCode(target, platform)
+      if (unsafe !== undefined) {
+        lost(unsafe)
+        throw wrongEntry(unsafe)
+      }
+      await options.starts.turn()
+      if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has exited')
+      try {
+        if (isMissing(plan.file, env, target.cwd, platform)) throw Object.assign(new Error(), { code: 'ENOENT' })
+        options.watchdog.wake()
+        child = spawnPiped(plan.file, plan.args, {
+          ...plan.options,
+          env,
+          stdio: ['pipe', 'pipe', 'pipe'],
+          ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
+        }) as Child
+      } catch (error) {
+        throw cannot(error as NodeJS.ErrnoException)
+      }
+      const started = child
+      if (started.pid !== undefined) options.watchdog.guard(started.pid)
+      options.reapers.add(reap)
+      exited = new Promise((resolve) => {
+        started.once('exit', (code, signal) => {
+          resolve()
+          const end = (): void => {
+            for (const one of intakes) one.finish()
+            const words = lastWords(stderr, spoke)
+            const said = words ? `: ${words}` : spoke || noted === undefined ? '' : `; it printed ${noted}`
+            lost(`${signal ? `it was killed by ${signal}` : `it exited with code ${code}`}${said}`)
+          }
+          // The last output may still be in the pipe.
+          const isBehind = (): boolean => intakes.some(({ behind }) => behind)
+          const later = (times: number): unknown =>
+            setTimeout(() => (isBehind() && times > 0 ? later(times - 1) : end()), UNREAD.everyMs).unref()
+          started.stdout.once('close', end)
+          later(UNREAD.times)
+        })
+        started.once('error', () => resolve())
+      })
+      intakes = [
+        createOutputThrottle(
+          started.stdout,
+          options.clock,
+          options.flood,
+          frames,
+          () => overlong || events?.flooded() === true,
+        ),
+        // Only the end of stderr is kept.
+        createOutputThrottle(started.stderr, options.clock, options.flood, complained, () => true),
+      ]
+      // `exit` reports a broken pipe with a better reason.
+      for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
+      await new Promise<void>((resolve, reject) => {
+        started.once('spawn', resolve)
+        started.once('error', (error) => reject(cannot(error)))
+      })
+    },
+    send(message) {
+      if (gone || !child) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has exited')
+      if (child.stdin.writableLength > MAX_UNREAD)
+        throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server does not read its input')
+      // One write for everything sent in a turn: 32 concurrent calls cost one system call.
+      if (outgoing === '') process.nextTick(flush)
+      outgoing += `${JSON.stringify(message)}\n`
+      return undefined
+    },
+    async close(graceMs = 500) {
+      if (!child || child.pid === undefined) return lost('closed')
+      let orphans: Descendants = new Map()
+      if (runs() && !gone) {
+        flush()
+        orphans = below()
+        child.stdin.end()
+        if (!spoke && platform !== 'win32') {
+          killTree(child, 'SIGTERM', platform)
+          await waitAtMost(exited, Math.max(graceMs, INSTALL_GRACE_MS))
+        } else if (!(await waitAtMost(exited, graceMs))) {
+          orphans = new Map([...orphans, ...below()])
+          killTree(child, 'SIGTERM', platform)
+          await waitAtMost(exited, graceMs)
+        }
+      }
+      closing = true
+      lost('closed')
+      if (swept) await swept
+      else orphans = new Map([...orphans, ...(await options.orphans.of(mark))])
+      if (endDescendants(orphans, 'SIGTERM', platform)) {
+        await waitAtMost(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
+        endDescendants(orphans, 'SIGKILL', platform)
+      }
+      await waitAtMost(exited, 1_000)
+    },
+    noise: () => noted,
+    tail: () => stderr,
+  }
+}
+
+/** Error codes for a wrong entry or program, which retrying does not fix. */
+const WRONG_ENTRY: ReadonlySet<string> = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOTDIR', 'ENOEXEC', 'ELOOP'])
+
+const wrongEntry = (reason: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, {
+    hint: 'Tell the person who runs Pegboard; only they can correct its entry in the configuration.',
+    class: 'server_setup',
+    cause,
+  })
+
+const SCRIPT = /\.(?:[cm]?[jt]s|py|rb|sh|pl|php|jar|ps1)$/i
+
+/** Why its program is not started: another user may write it. */
+function writtenCode({ command, args, cwd }: StdioTarget, platform: string): string | undefined {
+  if (platform === 'win32') return undefined
+  const files = [command, ...args].filter((word, at) =>
+    at === 0 ? path.isAbsolute(word) : SCRIPT.test(word) && !word.startsWith('-'),
+  )
+  for (const file of files) {
+    const others = writtenByOthers(path.resolve(cwd ?? process.cwd(), file))
+    if (others !== undefined) return `${path.basename(file)} is not safe to run: ${others}`
+  }
+  return undefined
+}
+
+async function readEnvFile(where: string, file: string): Promise<Record<string, string>> {
+  const others = replacedByOthers(file)
+  if (others !== undefined) throw wrongEntry(`its envFile is not safe to use: ${others} (${where}.envFile)`)
+  try {
+    return parseEnvFile(await readFile(file, 'utf8'))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
+    throw wrongEntry(`its envFile ${what}: ${file} (${where}.envFile)`)
+  }
+}
+
+/** True if `command` contains a whole command line. */
+const isLine = ({ command, args }: StdioTarget): boolean => args.length === 0 && /^[^\s/\\]+\s+\S/.test(command)
+
+/** Node reports ENOENT for the program when the working folder is missing. */
+function noFolder(where: string, cwd: string | undefined): string | undefined {
+  if (cwd === undefined || statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) return undefined
+  return `its cwd does not exist: ${cwd} (${where}.cwd)`
+}
+
+/** The beginning of a line, safe for a terminal. */
+function shownLine(line: Buffer): string {
+  const text = toPrintable(line.toString('utf8', 0, 4 * MAX_SHOWN))
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+  return JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
+}
+
+// Above this size, scanning the bytes costs less than parsing and serializing them.
+const LARGE = 8 * 1024
+const MAX_HEAD = 256
+
+/**
+ * The messages of a line; several for a batch. `undefined` for banners and other noise; a text tells why the line was
+ * rejected.
+ */
+function parse(line: Buffer, parts: readonly Buffer[]): readonly unknown[] | string {
+  const first = line[0]
+  if (first === 0x7b && line.length >= LARGE && !isList(line.toString('latin1', 0, MAX_HEAD))) {
+    const whole = toRawAnswer(line, parts)
+    if (whole) return [whole]
+  }
+  const text = line.toString('utf8')
+  if (first === 0x7b && line.length < LARGE && MAY_CHANGE.test(text)) {
+    const whole = toRawAnswer(line, parts)
+    if (whole) return [whole]
+  }
+  const fault = jsonLimitExceeded(text)
+  if (fault !== undefined) return fault
+  if (first === 0x7b || first === 0x5b) return parseText(withExactIntegers(text))
+  const trimmed = text.trim()
+  return trimmed === '' ? [] : trimmed.startsWith('{') ? parseText(trimmed) : [undefined]
+}
+
+/**
+ * The answer to a call as raw bytes, if it is clean. Otherwise it is parsed, so that all readers agree on duplicate
+ * keys, text is well-formed, and values can be inspected.
+ */
+function toRawAnswer(line: Buffer, parts: readonly Buffer[]): Message | undefined {
+  if (mayForgeNotice(line) || mayImitateError(line)) return undefined
+  const answer = scanAnswer(line)
+  if (typeof answer === 'string' || !answer.id.startsWith('p:')) return undefined
+  const result = rawResult(parts, answer)
+  return result && { jsonrpc: '2.0', id: answer.id, result }
+}
+
+function parseText(text: string): readonly unknown[] {
+  try {
+    const value: unknown = JSON.parse(text)
+    return Array.isArray(value) ? value : [value]
+  } catch (error) {
+    if (error instanceof SyntaxError) return [undefined]
+    throw error
+  }
+}
+
+/** True if all members that are used later have the right type. */
+function isMessage(value: unknown): value is Message {
+  if (!isRecord(value)) return false
+  const { id, method, params } = value
+  if (id !== undefined && typeof id !== 'string' && typeof id !== 'number') return false
+  if (method === undefined) return id !== undefined
+  return typeof method === 'string' && (params === undefined || params === null || isRecord(params))
+}
+
+function waitAtMost(done: Promise<void>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), ms)
+    void done.then(() => {
+      clearTimeout(timer)
+      resolve(true)
+    })
+  })
+}

@@ -1,0 +1,135 @@
+import { isRecord } from '../core/is-record.ts'
+import type { Effect, Example } from '../core/tool.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+const DESTRUCTIVE = new Set(
+  'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge remove reset revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(
+    ' ',
+  ),
+)
+// Reading verbs. A tool counts as reading only if its server says so too.
+const READS = new Set(
+  'browse check compare count describe diff explain fetch find get history info inspect list lookup peek read retrieve search show stat stats status tree validate view whoami'.split(
+    ' ',
+  ),
+)
+// One of these anywhere in the name decides: `mark_as_read`, `read_write_all`. A wrong match such as `get_commit` is
+// harmless.
+const WRITES = new Set(
+  'add alter append apply approve archive assign attach book cancel chmod chown close commit copy cp create deploy detach disable edit enable exec execute fill grant insert install invite invoke mark merge migrate mkdir modify move mv open patch post publish push put reboot register reject rename reopen replace reply restart restore rotate run save send set start stop submit suspend sync toggle transfer trigger unlock update upload upsert write'.split(
+    ' ',
+  ),
+)
+
+/** The words of a tool's name in lower case: `getFile_contents` → get, file, contents. */
+export const wordsOf = (name: string): string[] =>
+  (ASCII.test(name)
+    ? name
+        .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+        .toLowerCase()
+        .split(/[^a-z\d]+/)
+    : name
+        .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+        .toLowerCase()
+        .split(/[^\p{L}\p{N}]+/u)
+  ).filter(Boolean)
+
+/** Matches nearly every name; Unicode classes cost several times as much. */
+const ASCII = /^[\x00-\x7f]*$/
+
+const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
+const pickWorse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
+
+/**
+ * The effect of an upstream tool, from its name and annotations. A name reads if it contains a reading verb and no
+ * writing or destructive one. A tool reads if its name reads and its server declares `readOnlyHint: true`; other
+ * annotations can only make it worse, unless the operator trusts them. A tool without annotations counts as writing.
+ */
+export function guessEffect(
+  name: string,
+  annotations: Json | undefined,
+  trustHints: boolean,
+  byName = effectByName(name),
+): Effect {
+  if (!annotations) return pickWorse(byName, 'write')
+  const readOnly = annotations['readOnlyHint']
+  const said: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
+  if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return said
+  // One library sends the protocol's defaults for every tool, which says nothing about `excel_read_sheet`.
+  if (byName === 'read' && isDefault(annotations)) return 'write'
+  return pickWorse(byName, said)
+}
+
+const DEFAULTS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }
+const isDefault = (annotations: Json): boolean =>
+  Object.entries(DEFAULTS).every(([hint, value]) => annotations[hint] === value)
+
+export function effectByName(name: string): Effect {
+  // Splits finer than for display, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.
+  const cut = ASCII.test(name)
+    ? name.replaceAll(/([A-Z])([A-Z][a-z])/g, '$1 $2')
+    : name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
+  const words = wordsOf(cut.replaceAll(/\d+/g, ' '))
+  if (words.some((word) => DESTRUCTIVE.has(word))) return 'destructive'
+  return words.some((word) => READS.has(word)) && !words.some((word) => WRITES.has(word)) ? 'read' : 'write'
+}
+
+// First the English words that models use instead of the verb, then French ones.
+const VERBS: Readonly<Record<string, readonly string[]>> = {
+  create: ['add', 'new', 'make', 'créer', 'ajouter'],
+  add: ['create', 'insert', 'ajouter'],
+  delete: ['remove', 'erase', 'supprimer', 'effacer'],
+  remove: ['delete', 'supprimer', 'retirer'],
+  get: ['fetch', 'show', 'obtenir', 'afficher'],
+  fetch: ['get', 'download', 'récupérer'],
+  list: ['show all', 'enumerate', 'lister'],
+  search: ['find', 'look up', 'chercher', 'rechercher'],
+  find: ['search', 'trouver', 'chercher'],
+  read: ['open', 'show', 'lire'],
+  write: ['save', 'écrire', 'enregistrer'],
+  update: ['edit', 'change', 'modifier', 'mettre à jour'],
+  edit: ['update', 'change', 'modifier'],
+  send: ['post', 'envoyer'],
+  move: ['rename', 'déplacer'],
+  run: ['execute', 'lancer', 'exécuter'],
+  execute: ['run', 'exécuter'],
+}
+
+/** Aliases with another verb, in English and French, before the rest of the name. */
+export function verbAliases(name: string): readonly string[] {
+  const words = wordsOf(name)
+  const at = words.findIndex((word) => Object.hasOwn(VERBS, word))
+  const others = VERBS[words[at] ?? '']
+  if (at === -1 || at > 1 || !others) return []
+  const rest = words.slice(at + 1).join(' ')
+  return others.map((verb) => (rest ? `${verb} ${rest}` : verb))
+}
+
+/** An example call with a value for every required parameter, from defaults, examples and types. */
+export function exampleOf(schema: Json): Example {
+  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const required = Array.isArray(schema['required']) ? schema['required'].slice(0, 12) : []
+  const entries = required
+    .filter((name): name is string => typeof name === 'string' && name !== '__proto__')
+    .map((name) => [name, createSample(Object.hasOwn(properties, name) ? properties[name] : undefined, name, 0)])
+  return { input: Object.fromEntries(entries) as Json }
+}
+
+function createSample(schema: unknown, name: string, depth: number): unknown {
+  if (!isRecord(schema)) return `<${name}>`
+  if (schema['const'] !== undefined) return schema['const']
+  if (schema['default'] !== undefined) return schema['default']
+  for (const key of ['examples', 'enum']) {
+    const values = schema[key]
+    if (Array.isArray(values) && values.length > 0) return values[0]
+  }
+  const variants = schema['anyOf'] ?? schema['oneOf']
+  if (Array.isArray(variants) && depth < 3) return createSample(variants[0], name, depth + 1)
+  const type = Array.isArray(schema['type']) ? schema['type'][0] : schema['type']
+  if (type === 'integer' || type === 'number') return typeof schema['minimum'] === 'number' ? schema['minimum'] : 1
+  if (type === 'boolean') return true
+  if (type === 'array') return depth < 3 ? [createSample(schema['items'], name, depth + 1)] : []
+  if (type === 'object') return depth < 3 ? exampleOf(schema).input : {}
+  return `<${name}>`
+}

@@ -1,0 +1,526 @@
+import { z } from 'zod'
+import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import type { ServerRequestKind } from '../core/server-requests.ts'
+import { describeSettingError } from '../core/setting-error.ts'
+import type { Effect, Tripwire } from '../core/tool.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { assertReachable, publicOnly } from '../policy/network-rules.ts'
+import { tripwireOptions } from '../policy/policy-options.ts'
+import { maxResultTokens } from '../results/results-options.ts'
+import type { InstanceKind } from './stateful-servers.ts'
+
+export type { ServerRequestKind }
+
+export interface StdioTarget {
+  readonly kind: 'stdio'
+  readonly command: string
+  readonly args: readonly string[]
+  /** Added to the child's small inherited environment. */
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd?: string
+  /** A file of KEY=VALUE lines; `env` overrides it. */
+  readonly envFile?: string
+}
+
+export interface HttpTarget {
+  /** `http` falls back to HTTP+SSE if the endpoint is of the older kind; `sse` uses only HTTP+SSE. */
+  readonly kind: 'http' | 'sse'
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** How to get tokens for a remote server. Absent: only `headers`, and OAuth if the server requires it. */
+export interface AuthSettings {
+  /** `none` never starts a login. */
+  readonly type: 'oauth' | 'client-credentials' | 'enterprise' | 'none'
+  readonly clientId?: string
+  readonly clientSecret?: string
+  /** PKCS 8 PEM key with which the client signs assertions, instead of a secret. */
+  readonly privateKey?: string
+  /** Algorithm of that key (default RS256). */
+  readonly algorithm?: string
+  /** How the client secret is sent. */
+  readonly tokenEndpointAuth?: 'client_secret_basic' | 'client_secret_post'
+  /** The authorization server that the client secret belongs to; the secret is sent nowhere else. */
+  readonly issuer?: string
+  /** Allow an authorization server at a private address or plain http. */
+  readonly allowPrivate: boolean
+  /** URL of a client metadata document, used as the client id where the authorization server supports it. */
+  readonly clientMetadataUrl?: string
+  readonly scopes: readonly string[]
+  /** Port of the loopback redirect; default any free port. */
+  readonly redirectPort?: number
+  /** Each principal logs in, and calls use its own tokens. */
+  readonly perPrincipal: boolean
+  /** Set for `enterprise`. */
+  readonly idp?: IdpSettings
+}
+
+/** A company's identity provider. */
+export interface IdpSettings {
+  readonly tokenEndpoint: string
+  /** Pegboard's client id there. */
+  readonly clientId: string
+  readonly clientSecret?: string
+  /** The person's identity token. */
+  readonly idToken?: string
+  /** File that contains it, read at each use; relative to the configuration. */
+  readonly idTokenFile?: string
+}
+
+/** Settings of one MCP server. */
+export interface ServerSettings {
+  readonly target: StdioTarget | HttpTarget
+  readonly enabled: boolean
+  /** Prefix of every tool and prompt name; empty keeps the server's names. */
+  readonly prefix: string
+  /** Globs for the server's own tool names; empty allows all. */
+  readonly allow: readonly string[]
+  readonly deny: readonly string[]
+  /** Timeout of a call; default: the global one. */
+  readonly timeoutMs?: number
+  /** Maximum tokens of a result; 0: no limit; default: that of the client. */
+  readonly maxResultTokens?: number
+  /** Timeout of a connection attempt; default 30 s, longer for a program that may be downloading. */
+  readonly connectTimeoutMs?: number
+  /** Trust annotations that make a tool look safer than its name, also in rules that permit. */
+  readonly trustHints: boolean
+  /** Effect of its tools, unless set for the tool. */
+  readonly effect?: Effect
+  /** What to do about result fields that look like credentials; default nothing. */
+  readonly tripwire?: Tripwire
+  readonly summary?: string
+  /** Server requests that are passed on to the client; others are refused. */
+  readonly relay: readonly ServerRequestKind[]
+  /**
+   * `lazy`: connect on first use; `background`: soon after the first list; `eager`: at once. The last two stay
+   * connected.
+   */
+  readonly start: 'lazy' | 'background' | 'eager'
+  /** Idle time after which a lazy server is stopped, in milliseconds; 0 for never. */
+  readonly idleStopMs: number
+  /** Maximum number of running and of queued calls. */
+  readonly maxConcurrent: number
+  readonly maxQueued: number
+  /** Who shares one running instance; default: depends on the server. */
+  readonly instance?: InstanceKind
+  /** Maximum number of instances in total, and per principal. */
+  readonly maxInstances: number
+  readonly maxInstancesPerPrincipal: number
+  /**
+   * `review`: new and changed tools wait for a person; `first-use`: tools of the first look are approved; `always`:
+   * all are approved.
+   */
+  readonly trust: 'review' | 'first-use' | 'always'
+  /** Allow a private address or plain http. */
+  readonly allowPrivate: boolean
+  /** Path of the entry, such as `mcpServers.<id>`, for messages. */
+  readonly where: string
+  readonly auth?: AuthSettings
+  /** Bundled services that its tools replace. */
+  readonly provides?: Provided
+  /** Its tools are for modules only. */
+  readonly internal?: boolean
+  readonly tools: Readonly<Record<string, ToolOverride>>
+}
+
+/** The services that a server may provide. */
+const PROVIDED = ['url_fetcher', 'web_search'] as const
+export type Provided = (typeof PROVIDED)[number]
+
+const ASKS = ['elicitation', 'sampling', 'roots'] as const
+const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
+const names = z.array(z.string())
+
+const authSchema = z.lazy(() =>
+  z.looseObject({
+    type: z
+      .enum(['oauth', 'client-credentials', 'enterprise', 'none'])
+      .optional()
+      .describe('How to get tokens (default oauth).'),
+    clientId: z.string().optional().describe('Id of a registered client (default: register when needed).'),
+    clientSecret: z.string().optional().describe('Client secret. Use ${env:NAME} to read it from a variable.'),
+    privateKey: z
+      .string()
+      .optional()
+      .describe('PEM key to sign assertions with, instead of a secret (private_key_jwt). Use ${env:NAME}.'),
+    algorithm: z
+      .enum(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'])
+      .optional()
+      .describe('Algorithm of that key (default RS256).'),
+    tokenEndpointAuth: z
+      .enum(['client_secret_basic', 'client_secret_post'])
+      .optional()
+      .describe('How to send the secret (default: as the authorization server supports).'),
+    issuer: z.url().optional().describe('Authorization server of the client. The secret is sent to no other server.'),
+    allowPrivate: z.boolean().optional().describe('Allow a private or http authorization server (default false).'),
+    clientMetadataUrl: z.url().optional().describe('URL of a client-id metadata document, instead of registration.'),
+    scopes: z
+      .union([z.string(), names])
+      .transform((given) => (typeof given === 'string' ? given.split(/\s+/).filter(Boolean) : given))
+      .optional()
+      .describe('Scopes to request (default: as the server names them).'),
+    redirectPort: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .optional()
+      .describe('Port for the redirect of the browser (default: any free port).'),
+    perPrincipal: z.boolean().optional().describe('Use a separate login for each principal.'),
+    idp: z
+      .looseObject({
+        tokenEndpoint: z.url().describe('Token endpoint of the identity provider.'),
+        clientId: z.string().describe('Client id at the identity provider.'),
+        clientSecret: z.string().optional().describe('Client secret. Use ${env:NAME} to read it from a variable.'),
+        idToken: z.string().optional().describe('ID token of the user. Use ${env:NAME} to read it from a variable.'),
+        idTokenFile: z.string().optional().describe('File with the ID token, read at each use.'),
+      })
+      .optional()
+      .describe('Identity provider of the company, for type enterprise.'),
+  }),
+)
+
+/** One entry of `mcpServers` in the format of Claude Desktop, Cursor and VS Code, with Pegboard's own keys added. */
+export const serverSchema = z.looseObject({
+  command: z.string().min(1).optional().describe('Program to run. It serves MCP over stdin and stdout.'),
+  args: z.array(scalar).optional().describe('Arguments of the program. No shell interprets them.'),
+  env: z.record(z.string(), scalar).optional().describe('Environment variables for the program.'),
+  cwd: z.string().optional().describe('Working directory of the program.'),
+  envFile: z.string().optional().describe('File with KEY=VALUE lines, read before env.'),
+  url: z.string().optional().describe('Address of a remote server.'),
+  serverUrl: z.string().optional().describe('The same as url.'),
+  httpUrl: z.string().optional().describe('The same as url.'),
+  type: z
+    .string()
+    .optional()
+    .describe(
+      'Transport: stdio, http, streamable-http or sse (default: detected). Also accepts the values of provides.',
+    ),
+  provides: z
+    .enum(PROVIDED)
+    .optional()
+    .describe(
+      'Kind of tool that the server replaces: callers who can use it get its tools instead of those of modules.',
+    ),
+  internal: z
+    .boolean()
+    .optional()
+    .describe(
+      'Offer the tools to modules only, for example as a search engine of web. Clients cannot see or call them.',
+    ),
+  transport: z.string().optional().describe('The same as type.'),
+  headers: z.record(z.string(), scalar).optional().describe('HTTP headers for every request.'),
+  enabled: z.boolean().optional().describe('Set to false to turn the server off.'),
+  disabled: z.boolean().optional().describe('Set to true to turn the server off.'),
+  prefix: z.string().optional().describe('Prefix of its tool names ("" for none; default: the key of this entry).'),
+  allow: names.optional().describe("Tools to allow, as globs on the server's tool names."),
+  deny: names.optional().describe("Tools to deny, as globs on the server's tool names."),
+  allowed_actions: names.optional().describe('The same as allow.'),
+  blocked_actions: names.optional().describe('The same as deny.'),
+  includeTools: names.optional().describe('The same as allow.'),
+  enabledTools: names.optional().describe('The same as allow.'),
+  excludeTools: names.optional().describe('The same as deny.'),
+  disabledTools: names.optional().describe('The same as deny.'),
+  timeoutMs: z.int().min(100).max(600_000).optional().describe('Maximum duration of a call, in milliseconds.'),
+  maxResultTokens: maxResultTokens.optional(),
+  connectTimeoutMs: z
+    .int()
+    .min(100)
+    .max(3_600_000)
+    .optional()
+    .describe(
+      'Maximum time to connect, in milliseconds (default 30000; 180000 for package runners such as npx and for new programs).',
+    ),
+  trustHints: z
+    .boolean()
+    .optional()
+    .describe("Trust readOnlyHint and other hints of the server even if the tool's name disagrees."),
+  effect: z
+    .enum(['read', 'write', 'destructive'])
+    .optional()
+    .describe(
+      'Maximum effect of all tools of the server, whatever their hints are. tools.<name>.effect sets it for one tool.',
+    ),
+  tripwire: tripwireOptions
+    .optional()
+    .describe('What to do with secrets in results (default warn: note them in the audit log).'),
+  relay: z
+    .array(z.enum(ASKS))
+    .optional()
+    .describe('Requests of the server to relay to the client: elicitation (default), sampling, roots.'),
+  start: z
+    .enum(['lazy', 'background', 'eager'])
+    .optional()
+    .describe(
+      'When to start the server: on first use (lazy, default), after the first list (background) or immediately (eager).',
+    ),
+  idleStopMs: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('Stop a lazy server after this many milliseconds without use (0: never; default 300000).'),
+  maxConcurrent: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('Maximum number of running calls (default 128). One principal leaves an eighth to others.'),
+  maxQueued: z.int().min(0).optional().describe('Maximum number of waiting calls (default 1000). Further calls fail.'),
+  instance: z
+    .enum(['shared', 'principal', 'session'])
+    .optional()
+    .describe(
+      'Who shares one running instance: all clients (shared), one principal, or one session. Default: session for browsers, shells, interpreters and servers that ask questions; otherwise shared.',
+    ),
+  maxInstances: z.int().min(1).optional().describe('Maximum number of running instances (default 32).'),
+  maxInstancesPerPrincipal: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('Maximum number of running instances for one principal (default 8).'),
+  trust: z
+    .union([z.enum(['review', 'first-use', 'always']), z.boolean()], {
+      error: 'must be "review", "first-use" or "always"',
+    })
+    .optional()
+    .describe(
+      'Which tools wait for `pegboard review`: all (review), tools that are new or change after the first connection (first-use, default), or none (always).',
+    ),
+  allowPrivate: z
+    .boolean()
+    .optional()
+    .describe('Allow addresses that are private or not https (default true; false for servers of profiles).'),
+  allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
+  auth: authSchema.optional().describe('How to get tokens for a remote server.'),
+  tools: z
+    .union([z.record(z.string(), toolOverrideOptions), names])
+    .optional()
+    .describe(
+      "Settings by the server's tool name: rename, describe, alias, replaces, timeoutMs, maxResultTokens, effect. A list means the same as allow.",
+    ),
+  summary: z.string().optional().describe('One line about the server, shown with its category.'),
+  description: z.string().optional().describe('The same as summary.'),
+})
+
+type Entry = z.infer<typeof serverSchema>
+
+// Keys of other clients that have no meaning here and are ignored.
+const FOREIGN = new Set([
+  'alwaysAllow',
+  'autoApprove',
+  'dev',
+  'gallery',
+  'icon',
+  'initTimeout',
+  'inputs',
+  'name',
+  'oauth',
+  'sandboxEnabled',
+  'timeout',
+  'version',
+  'watchPaths',
+])
+
+interface Defaults {
+  /** Path of the entry in the configuration. */
+  readonly where?: string
+  /** Whether private addresses are allowed if the entry does not say. */
+  readonly allowPrivate?: boolean
+}
+
+/**
+ * Parses one `mcpServers` entry. Unknown keys cause a warning, never an error, because people paste existing entries.
+ * @throws PegboardError E_CONFIG_INVALID if a known key has the wrong type, or if the entry does not say how to reach
+ * the server
+ */
+export function parseServer(
+  id: string,
+  raw: unknown,
+  { where = `mcpServers.${id}`, allowPrivate: mayBePrivate = true }: Defaults = {},
+): { readonly settings: ServerSettings; readonly warnings: readonly string[] } {
+  const entry = entryOf(where, raw)
+  const warnings: string[] = []
+  for (const key of Object.keys(entry)) {
+    if (key in serverSchema.shape) continue
+    const [known] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
+    warnings.push(`${where}.${key} means nothing to Pegboard${known ? `; did you mean "${known}"?` : '.'}`)
+  }
+  const summary = entry.summary ?? entry.description
+  const provides = entry.provides ?? PROVIDED.find((one) => one === entry.type)
+  const target = targetOf(where, entry, warnings)
+  const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? mayBePrivate
+  if (target.kind !== 'stdio' && !allowPrivate) assertPublic(where, target.url)
+  if (entry.auth !== undefined) assertClient(`${where}.auth`, entry.auth)
+  if (entry.instance === 'shared' && entry.auth?.perPrincipal)
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${where}.instance: "shared" does not go with auth.perPrincipal, where every principal has its own connection.`,
+    )
+  const settings: ServerSettings = {
+    target,
+    enabled: entry.enabled !== false && entry.disabled !== true,
+    prefix: entry.prefix ?? id,
+    allow: [
+      ...(entry.allow ?? []),
+      ...(entry.allowed_actions ?? []),
+      ...(entry.includeTools ?? []),
+      ...(entry.enabledTools ?? []),
+      ...(Array.isArray(entry.tools) ? entry.tools : []),
+    ],
+    deny: [
+      ...(entry.deny ?? []),
+      ...(entry.blocked_actions ?? []),
+      ...(entry.excludeTools ?? []),
+      ...(entry.disabledTools ?? []),
+    ],
+    trustHints: entry.trustHints ?? false,
+    ...(entry.effect === undefined ? {} : { effect: entry.effect }),
+    ...(entry.tripwire === undefined ? {} : { tripwire: entry.tripwire }),
+    relay: entry.relay ?? ['elicitation'],
+    start: entry.start ?? 'lazy',
+    idleStopMs: entry.idleStopMs ?? 300_000,
+    maxConcurrent: entry.maxConcurrent ?? 128,
+    maxQueued: entry.maxQueued ?? 1_000,
+    ...(entry.instance === undefined ? {} : { instance: entry.instance }),
+    maxInstances: entry.maxInstances ?? 32,
+    maxInstancesPerPrincipal: entry.maxInstancesPerPrincipal ?? 8,
+    // Another client's `trust: true` concerns that client's own prompts.
+    trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
+    allowPrivate,
+    where,
+    tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
+    ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
+    ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
+    ...(entry.maxResultTokens === undefined ? {} : { maxResultTokens: entry.maxResultTokens }),
+    ...(entry.connectTimeoutMs === undefined ? {} : { connectTimeoutMs: entry.connectTimeoutMs }),
+    ...(provides === undefined ? {} : { provides }),
+    ...(entry.internal ? { internal: true } : {}),
+    ...(summary === undefined ? {} : { summary }),
+  }
+  return { settings, warnings }
+}
+
+/** Validates key by key: few of forty are present, and they are independent. */
+function entryOf(where: string, raw: unknown): Entry {
+  if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) {
+    const shape: Readonly<Record<string, z.ZodType>> = serverSchema.shape
+    const entry: Record<string, unknown> = {}
+    const isGood = Object.entries(raw).every(([key, value]) => {
+      const read = Object.hasOwn(shape, key) ? shape[key]?.safeParse(value, QUICK) : { success: true, data: value }
+      entry[key] = read?.data
+      return read?.success
+    })
+    if (isGood) return entry as Entry
+  }
+  const whole = serverSchema.safeParse(raw, QUICK)
+  if (whole.success) return whole.data
+  const issue = whole.error.issues[0]
+  const path = [where, ...(issue?.path ?? []).map(String)].join('.')
+  throw new PegboardError(
+    'E_CONFIG_INVALID',
+    `${path}: ${issue ? describeSettingError(issue, raw) : 'is not a server'}.`,
+  )
+}
+
+/** Compiling a validator does not pay off for a single use. */
+const QUICK = { jitless: true } as const
+
+/** Checks the address text; DNS answers are checked when connecting. */
+function assertPublic(where: string, url: string): void {
+  try {
+    assertReachable(new URL(url), publicOnly(`${where}.allowPrivate`))
+  } catch (error) {
+    throw new PegboardError('E_CONFIG_INVALID', `${where}.url: ${messageOf(error)}`, {
+      hint: `${where}.allowPrivate is false, so only https and public addresses are allowed.`,
+      cause: error,
+    })
+  }
+}
+
+function assertClient(where: string, auth: NonNullable<Entry['auth']>): void {
+  const { type, clientId, clientSecret, privateKey, idp } = auth
+  const headless = type === 'client-credentials' || type === 'enterprise'
+  if (headless && (clientId === undefined || (clientSecret ?? privateKey) === undefined))
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${where}: ${type} needs "clientId" and "clientSecret" or "privateKey".`,
+    )
+  if (headless && auth.perPrincipal)
+    throw new PegboardError(
+      'E_CONFIG_INVALID',
+      `${where}: ${type} has one login for all principals, so perPrincipal cannot be set.`,
+    )
+  if (type === 'enterprise' && (idp?.idToken === undefined) === (idp?.idTokenFile === undefined))
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: enterprise needs "idp" with "idToken" or "idTokenFile".`)
+  if (clientId === undefined && (clientSecret ?? privateKey) !== undefined)
+    throw new PegboardError('E_CONFIG_INVALID', `${where}: a secret or key needs its "clientId".`)
+}
+
+function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
+  const { type, clientId, clientSecret, clientMetadataUrl, scopes, redirectPort, perPrincipal } = auth
+  const { privateKey, algorithm, tokenEndpointAuth, issuer, allowPrivate, idp } = auth
+  return {
+    type: type ?? 'oauth',
+    scopes: scopes ?? [],
+    perPrincipal: perPrincipal ?? false,
+    allowPrivate: allowPrivate ?? false,
+    ...(privateKey === undefined ? {} : { privateKey }),
+    ...(algorithm === undefined ? {} : { algorithm }),
+    ...(tokenEndpointAuth === undefined ? {} : { tokenEndpointAuth }),
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(clientId === undefined ? {} : { clientId }),
+    ...(clientSecret === undefined ? {} : { clientSecret }),
+    ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
+    ...(redirectPort === undefined ? {} : { redirectPort }),
+    ...(idp === undefined ? {} : { idp: idp as IdpSettings }),
+  }
+}
+
+const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
+  stdio: 'stdio',
+  local: 'stdio',
+  command: 'stdio',
+  http: 'http',
+  https: 'http',
+  remote: 'http',
+  streamablehttp: 'http',
+  sse: 'sse',
+}
+
+/** What an incomplete entry lacks, and the key that may have been meant. */
+function describeMissing(entry: Entry): string {
+  if (entry.url !== undefined) return `is of type "${entry.type ?? entry.transport}" and names no command`
+  const meant = Object.keys(entry).flatMap((key) =>
+    key in serverSchema.shape ? [] : findNearest(key, ['command', 'url'], 2, 1).map((known) => [key, known] as const),
+  )
+  const [key, known] = meant[0] ?? []
+  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" may be meant to be "${known}"`}`
+}
+
+function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {
+  const named = PROVIDED.some((one) => one === entry.type) ? entry.transport : (entry.type ?? entry.transport)
+  const kind = named === undefined ? undefined : KINDS[named.toLowerCase().replaceAll(/[-_ ]/g, '')]
+  if (named !== undefined && kind === undefined)
+    warnings.push(`${where}.type "${named}" is not known; stdio, http and sse are.`)
+  const url = entry.url ?? entry.serverUrl ?? entry.httpUrl
+  if (entry.command !== undefined && (kind === 'stdio' || url === undefined || kind === undefined)) {
+    if (url !== undefined) warnings.push(`${where} has a command and a url; the command is used.`)
+    return {
+      kind: 'stdio',
+      command: entry.command,
+      args: entry.args ?? [],
+      env: entry.env ?? {},
+      ...(entry.cwd === undefined ? {} : { cwd: entry.cwd }),
+      ...(entry.envFile === undefined ? {} : { envFile: entry.envFile }),
+    }
+  }
+  if (url === undefined || kind === 'stdio')
+    throw new PegboardError('E_CONFIG_INVALID', `${where} ${describeMissing(entry)}.`, {
+      hint: 'Give "command" and "args" for a local server, "url" for a remote one.',
+    })
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (!parsed || !['http:', 'https:'].includes(parsed.protocol))
+    throw new PegboardError('E_CONFIG_INVALID', `${where}.url is not an http or https address.`)
+  const sse = kind === 'sse' || (kind === undefined && /\/sse\/?$/.test(parsed.pathname))
+  return { kind: sse ? 'sse' : 'http', url, headers: entry.headers ?? {} }
+}

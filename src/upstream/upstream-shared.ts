@@ -1,0 +1,72 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Debouncer } from '../core/debouncer.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import type { RequestOwner } from '../core/tool.ts'
+import type { OrphanProcesses } from '../programs/orphan-processes.ts'
+import type { Environment } from '../programs/spawn.ts'
+import type { Watchdog } from '../programs/watchdog.ts'
+import type { Trust } from '../trust/trust.ts'
+import type { LostRules } from './catalog-publisher.ts'
+import type { ManifestStore } from './manifest.ts'
+import type { TokenStore } from './oauth/grant-store.ts'
+import type { Flood } from './output-throttle.ts'
+import type { Starts } from './process-starts.ts'
+import type { ClaimStore, Moments } from './resource-claims.ts'
+import type { StartQueue } from './start-queue.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface UpstreamHooks {
+  /**
+   * A log message that belongs to no open call; those of a call go to its caller.
+   * @param who whose instance of the server it came from; absent: a shared one
+   */
+  onLog?(owner: string, params: Json, who?: RequestOwner): void
+  onResourceUpdated?(owner: string, uri: string, who?: RequestOwner): void
+  /** A task has changed; in the format of the extension. */
+  onTask?(owner: string, task: Json): void
+}
+
+/** What all servers share. */
+export interface UpstreamShared {
+  readonly catalog: Catalog
+  readonly log: Log
+  readonly clock: Clock
+  readonly environment: Environment
+  readonly platform: string
+  readonly clientInfo: { readonly name: string; readonly version: string }
+  /** Pegboard's own id, for detecting loops. */
+  readonly gateway?: (() => string) | undefined
+  readonly manifests: ManifestStore | undefined
+  readonly claims: ClaimStore | undefined
+  readonly moments: Moments
+  /** Opens the stored logins when the first remote server is connected. Absent: no logins. */
+  readonly tokens?: (() => Promise<TokenStore>) | undefined
+  readonly hooks: UpstreamHooks
+  /** Records requests; absent: telemetry is off. */
+  readonly observer: Observer | undefined
+  /** Decides which tools are approved; absent: all are. */
+  readonly trust: Trust | undefined
+  readonly lostRules: LostRules | undefined
+  readonly callTimeoutMs: number
+  readonly connectTimeoutMs: number
+  /** For a program that may be downloading, while it has printed nothing. */
+  readonly installTimeoutMs: number
+  readonly maxFrameBytes: number | undefined
+  readonly maxAnswerBytes: number | undefined
+  /** Functions that kill each running child; called when this process exits. */
+  readonly reapers: Set<() => void>
+  /** Starts processes one after the other. */
+  readonly starts: Starts
+  /** Finds processes that outlived their server. */
+  readonly orphans: OrphanProcesses
+  readonly flood: Flood
+  /** Kills children if this process is killed. */
+  readonly watchdog: Watchdog
+  /** Saves data for the next start. */
+  readonly saveLater: Debouncer
+  /** Connects unknown servers a few at a time. */
+  readonly startQueue: StartQueue
+}

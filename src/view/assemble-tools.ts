@@ -1,0 +1,190 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Profile } from '../core/profile.ts'
+import type { JsonSchema, Schema } from '../core/schema.ts'
+import type { Draft, NameOf, Tool } from '../core/tool.ts'
+import { createFailure, type Hidden } from './visibility.ts'
+
+/** The definition of a tool for a caller, or why the tool is hidden. A variant that accepts more than the tool hides it. */
+export function assemble(
+  tool: Tool,
+  caller: Caller,
+  nameOf: NameOf,
+  profile: Profile,
+): { readonly draft: Draft } | { readonly hidden: Hidden } {
+  try {
+    const draft = tool.assemble(caller, nameOf, profile)
+    if (!draft)
+      return {
+        hidden: {
+          kind: 'unavailable',
+          stage: 'assembly',
+          reason:
+            tool.origin === 'module'
+              ? `what it needs is not set in modules.${tool.module}.config`
+              : 'nothing it needs is configured for this caller',
+        },
+      }
+    if (draft !== tool) {
+      if (typeof draft.description !== 'string') throw new TypeError('assemble gave no description')
+      const wider = widerThan(tool.input, draft.input)
+      if (wider !== undefined) throw new TypeError(`what assemble gave is wider than the tool: ${wider}`)
+    }
+    return { draft }
+  } catch (error) {
+    return { hidden: createFailure('assembly', error) }
+  }
+}
+
+const compared = new WeakMap<Schema, { readonly base: Schema; readonly wider: string | undefined }>()
+
+/** Compared once for each variant. */
+function widerThan(base: Schema, variant: Schema): string | undefined {
+  if (base === variant) return undefined
+  const known = compared.get(variant)
+  if (known?.base === base) return known.wider
+  const wider = findWidening(base.json, variant.json)
+  compared.set(variant, { base, wider })
+  return wider
+}
+
+/** What a variant of a schema accepts that the schema does not, as a sentence; `undefined` if it only narrows. */
+export function findWidening(base: unknown, variant: unknown, path = ''): string | undefined {
+  if (variant === false || base === true || isDeepStrictEqual(base, variant)) return undefined
+  const at = path || 'the whole'
+  if (!isRecord(base) || !isRecord(variant)) return `${at} accepts more`
+  const odd =
+    HARD.find((key) => !isDeepStrictEqual(base[key], variant[key])) ??
+    DEFINITIONS.find((key) => !isPartOf(variant[key], base[key]))
+  if (odd) return `${at} has another ${odd}, which cannot be compared`
+  return (
+    widerBranches(base, variant, path) ??
+    widerType(base, variant, at) ??
+    widerValues(base, variant, at) ??
+    widerBounds(base, variant, at) ??
+    widerProperties(base, variant, path) ??
+    ('items' in base ? findWidening(base['items'], variant['items'] ?? {}, `${path}[]`) : undefined)
+  )
+}
+
+/** Keywords that are not compared. They must be equal. */
+const HARD = [
+  '$ref',
+  'allOf',
+  'not',
+  'if',
+  'then',
+  'else',
+  'dependentRequired',
+  'dependentSchemas',
+  'patternProperties',
+  'propertyNames',
+  'contains',
+  'prefixItems',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+]
+
+const DEFINITIONS = ['$defs', 'definitions']
+
+const isPartOf = (part: unknown, whole: unknown): boolean =>
+  !isRecord(part) ||
+  Object.entries(part).every(([key, value]) => isRecord(whole) && isDeepStrictEqual(value, whole[key]))
+
+const branchesOf = (schema: JsonSchema): readonly unknown[] | undefined => {
+  const branches = schema['anyOf'] ?? schema['oneOf']
+  return Array.isArray(branches) ? branches : undefined
+}
+
+function widerBranches(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
+  const wide = branchesOf(base)
+  if (!wide) {
+    const own = branchesOf(variant)?.map((branch) =>
+      findWidening(base, { ...variant, ...(branch as object), ...NO_BRANCHES }, path),
+    )
+    return own?.find((one) => one !== undefined)
+  }
+  const own = branchesOf(variant) ?? [variant]
+  const strange = own.find((branch) => wide.every((other) => findWidening(other, branch, path) !== undefined))
+  return strange === undefined ? undefined : `${path || 'the whole'} has an alternative that the tool does not have`
+}
+
+const NO_BRANCHES = { anyOf: undefined, oneOf: undefined }
+
+function typesOf(schema: JsonSchema): readonly string[] | undefined {
+  const { type } = schema
+  if (typeof type === 'string') return [type]
+  if (Array.isArray(type)) return type as string[]
+  return valuesOf(schema)?.map(typeOfValue)
+}
+
+const typeOfValue = (value: unknown): string =>
+  value === null
+    ? 'null'
+    : Array.isArray(value)
+      ? 'array'
+      : Number.isInteger(value)
+        ? 'integer'
+        : (typeof value as string)
+
+const isWithin = (type: string, types: readonly string[]): boolean =>
+  types.includes(type) || (type === 'integer' && types.includes('number'))
+
+function widerType(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+  const types = typesOf(base)
+  if (!types || branchesOf(variant)) return undefined
+  const own = typesOf(variant)
+  if (own?.every((type) => isWithin(type, types))) return undefined
+  return `${at} has another type (${own?.join(', ') ?? 'any'}, not ${types.join(', ')})`
+}
+
+const valuesOf = (schema: JsonSchema): readonly unknown[] | undefined =>
+  'const' in schema ? [schema['const']] : Array.isArray(schema['enum']) ? schema['enum'] : undefined
+
+function widerValues(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+  const values = valuesOf(base)
+  if (!values || branchesOf(variant)) return undefined
+  const own = valuesOf(variant)
+  if (!own) return `${at} is no longer one of ${values.length} values`
+  const strange = own.find((value) => !values.some((other) => isDeepStrictEqual(value, other)))
+  return strange === undefined
+    ? undefined
+    : `${at} has the value ${JSON.stringify(strange)}, which the tool does not have`
+}
+
+const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']
+const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']
+const EXACT = ['pattern', 'format', 'multipleOf', 'uniqueItems']
+
+function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+  // The tool itself checks single values.
+  if (valuesOf(variant) || branchesOf(variant)) return undefined
+  const wider =
+    UPPER.find((key) => typeof base[key] === 'number' && !(Number(variant[key]) <= base[key])) ??
+    LOWER.find((key) => typeof base[key] === 'number' && !(Number(variant[key]) >= base[key])) ??
+    EXACT.find((key) => base[key] !== undefined && base[key] !== false && base[key] !== variant[key])
+  return wider && `${at} has another ${wider}`
+}
+
+function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
+  const properties = isRecord(base['properties']) ? base['properties'] : {}
+  const own = isRecord(variant['properties']) ? variant['properties'] : {}
+  // An object without declared properties may get some.
+  const isFree = Object.keys(properties).length === 0 && base['additionalProperties'] !== false
+  for (const [name, schema] of Object.entries(own)) {
+    const inner = path === '' ? name : `${path}.${name}`
+    if (Object.hasOwn(properties, name)) {
+      const wider = findWidening(properties[name], schema, inner)
+      if (wider !== undefined) return wider
+    } else if (!isFree) return `${inner} is a parameter that the tool does not have`
+  }
+  const required = (variant['required'] ?? []) as readonly unknown[]
+  const dropped = ((base['required'] ?? []) as readonly string[]).find((name) => !required.includes(name))
+  if (dropped !== undefined) return `${path === '' ? dropped : `${path}.${dropped}`} is no longer required`
+  const open = variant['additionalProperties'] ?? true
+  if (base['additionalProperties'] === undefined || typesOf(variant)?.includes('object') !== true) return undefined
+  return (
+    findWidening(base['additionalProperties'], open, `${path}.*`) && `${path || 'the whole'} takes further parameters`
+  )
+}

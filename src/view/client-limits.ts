@@ -1,0 +1,112 @@
+import { WIRE_NAME_MAX } from '../core/tool-names.ts'
+import { compilePatterns } from '../policy/policy-rules.ts'
+import type { ClientSettings } from './client-options.ts'
+import { type ClientFacts, clientFacts } from './client-table.ts'
+import type { ExposureSettings } from './exposure-options.ts'
+import type { SchemaStyle } from './portable-schema.ts'
+
+/** Limits of a client. They decide how tools are shown, never which tools are allowed. */
+export interface ClientLimits {
+  /** Equal for clients with the same limits. */
+  readonly key: string
+  /** Infinity if unknown. */
+  readonly maxTools: number
+  /** In characters, without the client's own prefix. */
+  readonly maxNameLength: number
+  /** As configured for this client. */
+  readonly schema?: SchemaStyle
+  /** What suits the client, if nothing is configured for it. */
+  readonly suited?: SchemaStyle
+  readonly maxResultBytes?: number
+  /** 0: no limit. */
+  readonly maxResultTokens?: number
+  /** The part of a result that its model reads; absent: unknown, or both. */
+  readonly reads?: 'content' | 'structured'
+  readonly trustsListChanged: boolean
+  readonly deferralKeys: readonly string[]
+  readonly maxInstructions: number
+  readonly exposure: Partial<ExposureSettings>
+}
+
+/** The limits of a client. @param client the name that it gave itself; `undefined` if it gave none */
+export type LimitsOf = (client: string | undefined) => ClientLimits
+
+/** Claude Code cuts instructions at 2,048 characters. */
+const MAX_INSTRUCTIONS = 2_000
+/** For unknown clients. Those that do not know the key ignore it. */
+const DEFERRAL = ['anthropic/alwaysLoad']
+/** Bounds the memory, because clients choose their names. */
+const MAX_KEPT = 1_000
+
+/** @param settings by name or pattern; a later match overrides an earlier one */
+export function createLimits(settings: ClientSettings = {}): LimitsOf {
+  const own = Object.entries(settings).map(
+    ([pattern, said]) => [compilePatterns([pattern.toLowerCase()]), said] as const,
+  )
+  const known = new Map<string, ClientLimits>()
+  const make = (client: string): ClientLimits => {
+    const name = plainName(client)
+    const fitting = own.filter(([fits]) => fits(name) || fits(client.toLowerCase())).map(([, said]) => said)
+    return limitsFrom(factsOf(client)?.facts, fitting)
+  }
+  const nobody = limitsFrom(undefined, [])
+  return (client) => {
+    if (client === undefined) return nobody
+    let limits = known.get(client)
+    if (!limits) {
+      limits = make(client)
+      if (known.size >= MAX_KEPT) known.clear()
+      known.set(client, limits)
+    }
+    return limits
+  }
+}
+
+/** What is known about a client, by the name that it gives itself or by our id. */
+export function factsOf(client: string): { readonly id: string; readonly facts: ClientFacts } | undefined {
+  const name = plainName(client)
+  for (const [id, facts] of Object.entries(clientFacts))
+    if (id === name || compilePatterns(facts.names.map((one) => one.toLowerCase()))(name)) return { id, facts }
+  return undefined
+}
+
+/** Bridges append themselves to the name: `claude-ai (via mcp-remote 0.1.37)`. */
+const plainName = (client: string): string =>
+  client
+    .replace(/\s*\(via .*$/, '')
+    .trim()
+    .toLowerCase()
+
+/** Characters left for our part of a name; the maximum for unknown clients. */
+export const roomForName = ({ maxName, prefix = '' }: ClientFacts): number =>
+  maxName === undefined ? WIRE_NAME_MAX : Math.min(WIRE_NAME_MAX, maxName - prefix.length)
+
+function limitsFrom(facts: ClientFacts | undefined, said: readonly ClientSettings[string][]): ClientLimits {
+  const own = Object.assign({}, ...said.map(omitUndefined)) as Partial<ClientSettings[string]>
+  const exposure = Object.assign({}, ...said.map((one) => omitUndefined(one.exposure))) as Partial<ExposureSettings>
+  const maxResultBytes = own.maxResultBytes ?? facts?.maxResultBytes
+  const maxResultTokens = own.maxResultTokens ?? facts?.maxResultTokens
+  const reads = own.reads ?? facts?.reads
+  const limits = {
+    maxTools: own.maxTools ?? facts?.maxTools ?? Number.POSITIVE_INFINITY,
+    maxNameLength: own.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
+    ...(own.schema === undefined ? {} : { schema: own.schema }),
+    ...(facts?.schema === undefined ? {} : { suited: facts.schema }),
+    ...(maxResultBytes === undefined ? {} : { maxResultBytes }),
+    ...(maxResultTokens === undefined ? {} : { maxResultTokens }),
+    ...(reads === undefined || reads === 'both' ? {} : { reads }),
+    trustsListChanged: own.trustsListChanged ?? facts?.listChanged ?? true,
+    deferralKeys: own.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
+    maxInstructions: own.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
+    exposure,
+  }
+  return { key: JSON.stringify(limits), ...limits }
+}
+
+/** Without undefined values, which would override others. */
+const omitUndefined = (said: object): object =>
+  Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
+
+/** How schemas are listed: as configured, otherwise as the client needs them. */
+export const styleFor = ({ schema, suited }: ClientLimits, common: SchemaStyle): SchemaStyle =>
+  schema ?? (common === 'portable' ? (suited ?? common) : common)

@@ -1,0 +1,186 @@
+import type { Snapshot } from '../catalog/catalog.ts'
+import type { Owner } from '../catalog/owner.ts'
+import type { Caller } from '../core/caller.ts'
+import { messageOf } from '../core/errors.ts'
+import { once } from '../core/once.ts'
+import type { NameOf, Tool } from '../core/tool.ts'
+import { assemble } from './assemble-tools.ts'
+import type { SchemaStyle } from './portable-schema.ts'
+import { applyReplacements, type Making } from './replacement.ts'
+import { shortNames, withName } from './short-names.ts'
+import { expandMacros, hasMacros } from './text-macros.ts'
+import type { ViewTool } from './view.ts'
+import type { Rules } from './view-rules.ts'
+import { checkVisibility, type Hidden } from './visibility.ts'
+
+/** Reports why a tool is hidden although its owner offers it. `tool` is empty if it concerns all tools of servers. */
+export type Warn = (tool: string, why: string, message?: string) => void
+
+/** For whom tools are merged, and how. */
+export interface MergeScope {
+  readonly caller: Caller
+  readonly rules: Rules
+  /** The owners that the caller may see. */
+  readonly owners: readonly Owner[]
+  /** Intents whose tools are offered now; undefined: all. */
+  readonly offered: readonly string[] | undefined
+  readonly fitting: Fitting
+  readonly warn: Warn
+}
+
+/** What the client can take. */
+export interface Fitting {
+  readonly schema: SchemaStyle
+  /** In characters. */
+  readonly maxNameLength: number
+  isTaken(name: string): boolean
+}
+
+/** The tools that a caller sees, and those that it does not. */
+export interface MergedTools {
+  readonly tools: readonly ViewTool[]
+  readonly byId: ReadonlyMap<string, ViewTool>
+  readonly hidden: ReadonlyMap<string, Hidden>
+  /** Ids by shortened names. */
+  readonly short: ReadonlyMap<string, string>
+}
+
+/**
+ * Checks the visibility of each tool, then compares the visible ones and assembles them. If that fails with the tools
+ * of servers, the caller gets those of modules only.
+ * @param others names of tools that are not in `given`; default none
+ */
+export function mergeTools(given: readonly Tool[], scope: MergeScope, others: NameOf = () => undefined): MergedTools {
+  try {
+    return merge(given, scope, others)
+  } catch (error) {
+    scope.warn('', messageOf(error))
+    return merge(
+      given.filter(({ origin }) => origin === 'module'),
+      scope,
+      others,
+    )
+  }
+}
+
+function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): MergedTools {
+  const { caller, rules, owners, offered, fitting, warn } = scope
+  const { schema, maxNameLength, isTaken } = fitting
+  const hidden = new Map<string, Hidden>()
+  const hide = (id: string, why: Hidden): void => {
+    hidden.set(id, why)
+    if (why.failure !== undefined) warn(id, `${why.reason}: ${why.failure}`)
+  }
+  const allowed = new Map<string, Tool>()
+  const ids = once(() => new Set(given.map(({ id }) => id)))
+  for (const tool of given) {
+    const seen = checkVisibility(tool, caller, rules)
+    if ('hidden' in seen) hide(tool.id, seen.hidden)
+    else if (seen.tool.id !== tool.id && !addNew(ids(), seen.tool.id)) hide(tool.id, aliasTaken(seen.tool))
+    else allowed.set(tool.id, seen.tool)
+  }
+  const shorter = shortNames(allowed, maxNameLength, isTaken)
+  const candidates: ViewTool[] = []
+  const byId = new Map<string, ViewTool>()
+  for (const [id, tool] of allowed) {
+    const name = shorter.get(id)
+    const entry = unchangedEntry(name === undefined ? tool : withName(tool, name), schema)
+    candidates.push(entry)
+    byId.set(id, entry)
+  }
+  applyReplacements({ tools: candidates, byId, hidden }, owners, rules, (tool, why) =>
+    warn(tool, why, 'a tool of a profile is left out'),
+  )
+  if (offered !== undefined)
+    for (const [id, { tool }] of byId) {
+      if (tool.intent === undefined || offered.includes(tool.intent)) continue
+      byId.delete(id)
+      hide(id, notAskedFor(tool.intent))
+    }
+
+  const nameOf = (id: string): string | undefined => byId.get(id)?.tool.name ?? others(id)
+  const tools: ViewTool[] = []
+  for (const [id, entry] of byId) {
+    const { tool } = entry
+    const assembled = assemble(tool, caller, nameOf, rules.profile)
+    if ('hidden' in assembled) {
+      byId.delete(id)
+      hide(id, assembled.hidden)
+      continue
+    }
+    const shown = assembled.draft === tool ? entry : { tool, schema, ...assembled.draft }
+    if (shown !== entry) byId.set(id, shown)
+    tools.push(shown)
+  }
+  tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
+  expandDescriptions({ tools, byId, hidden }, owners)
+  return { tools, byId, hidden, short: new Map([...shorter].map(([id, name]) => [name, id])) }
+}
+
+const addNew = (ids: Set<string>, id: string): boolean => !ids.has(id) && ids.add(id).size > 0
+
+/** The only allowed alias of the tool is the name of another tool, which has priority. */
+const aliasTaken = ({ id }: Tool): Hidden => ({
+  kind: 'denied',
+  stage: 'policy',
+  reason: `the rules allow it only as ${id}, which is the name of another tool`,
+})
+
+const notAskedFor = (intent: string): Hidden => ({
+  kind: 'unavailable',
+  stage: 'deliberate',
+  reason: `it is offered only when a message asks for it (${intent}), and this one does not`,
+})
+
+/** Descriptions of modules may contain macros for tools, which have other names for each caller. */
+function expandDescriptions({ tools, byId }: Making, owners: readonly Owner[]): void {
+  for (const [at, entry] of tools.entries()) {
+    const { tool } = entry
+    // Not even read for a tool of a server: that would parse its definition.
+    if (tool.origin !== 'module' || !hasMacros(entry.description)) continue
+    const { description, input, schema } = entry
+    const expanded = {
+      tool,
+      description: expandMacros(description, { tools, owners }),
+      input,
+      ...(schema && { schema }),
+    }
+    tools[at] = expanded
+    byId.set(tool.id, expanded)
+  }
+}
+
+/**
+ * Tools that wait for a review: why each is hidden, and their ids by all of their names. A caller who may not use one
+ * does not learn about it.
+ */
+export function withheldTools(
+  { owners }: Snapshot,
+  caller: Caller,
+  rules: Rules,
+): { readonly hidden: ReadonlyMap<string, Hidden>; readonly names: ReadonlyMap<string, string> } {
+  const hidden = new Map<string, Hidden>()
+  const names = new Map<string, string>()
+  for (const { withheld } of owners.values())
+    for (const { tool, code, reason, hint } of withheld) {
+      const seen = checkVisibility(tool, caller, rules)
+      const mayLearn = 'tool' in seen || seen.hidden.kind === 'unavailable'
+      hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', reason, code, hint } : seen.hidden)
+      for (const name of [tool.id, tool.name, tool.id.replace(/^mcp_/, '')]) names.set(name, tool.id)
+    }
+  return { hidden, names }
+}
+
+// Getters, because a definition may be bytes until it is first read.
+const readThrough: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
+  get description() {
+    return this.tool.description
+  },
+  get input() {
+    return this.tool.input
+  },
+}
+
+/** The entry of a tool that assembly did not change. */
+export const unchangedEntry = (tool: Tool, schema: SchemaStyle): ViewTool =>
+  Object.assign(Object.create(readThrough), { tool, schema })

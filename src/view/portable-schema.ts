@@ -1,0 +1,257 @@
+import type { JsonSchema } from '../core/schema.ts'
+
+/**
+ * How much Pegboard changes listed schemas. `portable`: resolve references, remove rare formats, and add missing
+ * `items`. `strict`: also merge alternatives at the top level into one object. `as-is`: change nothing.
+ */
+export type SchemaStyle = 'portable' | 'strict' | 'as-is'
+
+/** Formats that strict providers accept. */
+const FORMATS = new Set(['date', 'date-time', 'time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid'])
+/** Keywords that contain schemas: by name, in a list, or directly. Everything else is data. */
+const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
+const IN_LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
+const ITSELF = new Set(
+  'items additionalProperties additionalItems not if then else contains propertyNames unevaluatedItems unevaluatedProperties'.split(
+    ' ',
+  ),
+)
+/** Keywords beside a reference that do not narrow it. */
+const NOTES = new Set(['title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'])
+const COMBINED = ['allOf', 'anyOf', 'oneOf'] as const
+/** A reference stays if resolving it would make the schema larger than this. */
+const MAX_NODES = 5_000
+
+const made: Readonly<Record<'portable' | 'strict', WeakMap<object, JsonSchema>>> = {
+  portable: new WeakMap(),
+  strict: new WeakMap(),
+}
+
+/** The schema as listed. Computed once for each schema object; the same object if nothing changes. */
+export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portable'): JsonSchema {
+  if (style === 'as-is') return schema
+  let known = made[style].get(schema)
+  if (!known) {
+    const plain = needsWork(schema) ? inlineRefs(schema) : schema
+    known = style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
+    made[style].set(schema, known)
+  }
+  return known
+}
+
+/** Some providers reject a whole request because of one such schema. */
+export const hasAlternatives = (schema: JsonSchema): boolean => COMBINED.some((key) => Array.isArray(schema[key]))
+
+function needsWork(root: JsonSchema): boolean {
+  const open: unknown[] = [root]
+  while (open.length > 0) {
+    const node = open.pop()
+    if (!isSchema(node)) continue
+    if (typeof node['$ref'] === 'string') return true
+    const { format } = node
+    if (typeof format === 'string' && !FORMATS.has(format)) return true
+    if (lacksItems(node)) return true
+    for (const child of childrenOf(node)) open.push(child)
+  }
+  return false
+}
+
+/** VS Code omits a tool with an array schema without `items`. An empty schema means the same. */
+const lacksItems = ({ type, items }: JsonSchema): boolean =>
+  items === undefined && (type === 'array' || (Array.isArray(type) && type.includes('array')))
+
+function childrenOf(node: JsonSchema): unknown[] {
+  return Object.entries(node).flatMap(([key, value]) =>
+    BY_NAME.has(key) && isSchema(value)
+      ? Object.values(value)
+      : IN_LIST.has(key) && Array.isArray(value)
+        ? value
+        : ITSELF.has(key)
+          ? [value]
+          : [],
+  )
+}
+
+function inlineRefs(root: JsonSchema): JsonSchema {
+  const circular = circularRefs(root)
+  const kept = new Set<string>()
+  let nodes = 0
+
+  const write = (node: unknown): unknown => {
+    if (!isSchema(node)) return node
+    nodes++
+    const { $ref: ref } = node
+    const target = typeof ref === 'string' ? targetOf(root, ref) : undefined
+    if (typeof ref === 'string' && target !== undefined && !circular.has(ref)) {
+      const { $ref: _ref, ...rest } = node
+      const [written, beside] = [write(target), copy(rest)]
+      if (Object.keys(rest).length === 0 || !isSchema(written)) return written
+      return Object.entries(rest).every(([key, value]) => NOTES.has(key) || written[key] === value)
+        ? { ...written, ...beside }
+        : { ...beside, allOf: [written, ...(Array.isArray(beside['allOf']) ? beside['allOf'] : [])] }
+    }
+    if (typeof ref === 'string') kept.add(ref)
+    return copy(node)
+  }
+  const copy = (node: JsonSchema): JsonSchema => {
+    if (nodes > MAX_NODES) throw TOO_LARGE
+    const next: Record<string, unknown> = {}
+    for (const [key, value] of Object.entries(node)) {
+      if (key === 'format' && typeof value === 'string' && !FORMATS.has(value)) continue
+      if (BY_NAME.has(key) && isSchema(value))
+        next[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, write(one)]))
+      else if (IN_LIST.has(key) && Array.isArray(value)) next[key] = value.map(write)
+      else next[key] = ITSELF.has(key) ? write(value) : value
+    }
+    if (lacksItems(node)) next['items'] = {}
+    return next
+  }
+
+  try {
+    const { $defs, definitions, ...body } = root
+    const whole = write(body) as JsonSchema
+    const stores = { ...(isSchema($defs) && { $defs }), ...(isSchema(definitions) && { definitions }) }
+    const used: Record<string, unknown> = {}
+    for (const [key, store] of Object.entries(stores)) {
+      const names = neededOf(key, store, kept, write)
+      if (Object.keys(names).length > 0) used[key] = names
+    }
+    return { ...used, ...whole }
+  } catch (error) {
+    if (error !== TOO_LARGE) throw error
+    return root
+  }
+}
+
+const TOO_LARGE = new Error('written out it would be too large')
+
+/** Definitions that are still referenced: recursive ones, and those with an anchor. */
+function neededOf(
+  key: string,
+  store: JsonSchema,
+  kept: ReadonlySet<string>,
+  write: (node: unknown) => unknown,
+): Record<string, unknown> {
+  const names: Record<string, unknown> = {}
+  for (let more = true; more; ) {
+    more = false
+    for (const [name, definition] of Object.entries(store)) {
+      if (Object.hasOwn(names, name)) continue
+      const ref = `#/${key}/${escaped(name)}`
+      const anchored = isSchema(definition) && ('$anchor' in definition || '$dynamicAnchor' in definition)
+      const wanted = [...kept].some((one) => one === ref || one.startsWith(`${ref}/`))
+      if (!anchored && !wanted) continue
+      names[name] = write(definition)
+      more = true
+    }
+  }
+  return names
+}
+
+/** References that lead back to themselves. */
+function circularRefs(root: JsonSchema): ReadonlySet<string> {
+  const edges = new Map<string, ReadonlySet<string>>()
+  const refsIn = (start: unknown): ReadonlySet<string> => {
+    const found = new Set<string>()
+    const open: unknown[] = [start]
+    while (open.length > 0) {
+      const node = open.pop()
+      if (!isSchema(node)) continue
+      if (typeof node['$ref'] === 'string') found.add(node['$ref'])
+      for (const child of childrenOf(node)) open.push(child)
+    }
+    return found
+  }
+  const open = [...refsIn(root)]
+  while (open.length > 0) {
+    const ref = open.pop() as string
+    if (edges.has(ref)) continue
+    const inside = refsIn(targetOf(root, ref))
+    edges.set(ref, inside)
+    open.push(...inside)
+  }
+  const circular = new Set<string>()
+  for (const start of edges.keys()) {
+    const seen = new Set<string>()
+    const next = [...(edges.get(start) ?? [])]
+    while (next.length > 0) {
+      const ref = next.pop() as string
+      if (ref === start) {
+        circular.add(start)
+        break
+      }
+      if (seen.has(ref)) continue
+      seen.add(ref)
+      next.push(...(edges.get(ref) ?? []))
+    }
+  }
+  return circular
+}
+
+/** The target of a reference within this schema; undefined if it leads out of it or nowhere. */
+function targetOf(root: JsonSchema, ref: string): unknown {
+  if (ref === '#') return root
+  if (!ref.startsWith('#/')) return undefined
+  let at: unknown = root
+  for (const part of ref.slice(2).split('/')) {
+    const key = unescaped(part)
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+    at = (at as Record<string, unknown>)[key]
+  }
+  return at
+}
+
+const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+  } catch {
+    // A lone % is part of the name.
+    return part.replaceAll('~1', '/').replaceAll('~0', '~')
+  }
+}
+
+/**
+ * One object for all alternatives: it has all of their properties, and requires those that each of them requires. It
+ * accepts more than the tool, which still checks.
+ */
+function mergeAlternatives(schema: JsonSchema): JsonSchema {
+  const { allOf, anyOf, oneOf, ...base } = schema
+  const parts: JsonSchema[] = []
+  const all = Array.isArray(allOf) ? allOf.filter(isSchema).map(mergeAlternatives) : []
+  parts.push(base, ...all)
+  const required = new Set(parts.flatMap(requiredOf))
+  for (const choice of [anyOf, oneOf]) {
+    if (!Array.isArray(choice)) continue
+    const options = choice.filter(isSchema).map(mergeAlternatives)
+    const [first, ...others] = options.map((option) => new Set(requiredOf(option)))
+    for (const name of first ?? []) if (others.every((other) => other.has(name))) required.add(name)
+    parts.push(...options)
+  }
+  const properties: Record<string, unknown> = {}
+  for (const part of parts)
+    for (const [name, one] of Object.entries(isSchema(part['properties']) ? part['properties'] : {}))
+      properties[name] = Object.hasOwn(properties, name) ? combineProperty(properties[name], one) : one
+  const { required: _required, additionalProperties: _closed, ...rest } = base
+  // One alternative may allow what another forbids.
+  const closed = parts.length === 1 ? { additionalProperties: base['additionalProperties'] } : {}
+  return {
+    ...rest,
+    type: 'object',
+    properties,
+    ...(closed.additionalProperties === undefined ? {} : closed),
+    ...(required.size > 0 ? { required: [...required] } : {}),
+  }
+}
+
+const requiredOf = (schema: JsonSchema): string[] =>
+  Array.isArray(schema['required']) ? schema['required'].filter((name) => typeof name === 'string') : []
+
+function combineProperty(a: unknown, b: unknown): unknown {
+  if (JSON.stringify(a) === JSON.stringify(b)) return a
+  const known = isSchema(a) && Array.isArray(a['anyOf']) && Object.keys(a).length === 1 ? a['anyOf'] : [a]
+  return known.some((one) => JSON.stringify(one) === JSON.stringify(b)) ? a : { anyOf: [...known, b] }
+}
+
+const isSchema = (value: unknown): value is JsonSchema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

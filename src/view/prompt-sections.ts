@@ -1,0 +1,34 @@
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { PromptSection } from '../core/module.ts'
+import type { View } from './view.ts'
+
+/** The prompt sections of the modules that a caller sees, by priority, then by module. */
+export type Sections = (view: View) => readonly PromptSection[]
+
+/** Omits a section that throws or has the wrong shape, and logs it once. */
+export function createSections(log: Log): Sections {
+  const said = new Set<string>()
+  const leaveOut = (module: string, error: string): [] => {
+    const key = `${module}\n${error}`
+    if (!said.has(key)) log.warn('skipped the prompt section of a module', { module, error })
+    said.add(key)
+    return []
+  }
+  return (view) =>
+    view.owners
+      .flatMap(({ id, promptSection }) => {
+        if (!promptSection || view.count(id) === 0) return []
+        try {
+          const section: unknown = promptSection(view.caller, (tool) => view.byId.get(tool)?.tool.name, view.profile)
+          if (section === undefined || section === null) return []
+          const { priority, text } = section as Partial<PromptSection>
+          if (typeof priority !== 'number' || !Number.isFinite(priority) || typeof text !== 'string')
+            return leaveOut(id, 'promptSection returns { priority: a number, text: a string }, or nothing')
+          return text.trim() === '' ? [] : [{ priority, text: text.trim() }]
+        } catch (error) {
+          return leaveOut(id, messageOf(error))
+        }
+      })
+      .sort((a, b) => a.priority - b.priority)
+}

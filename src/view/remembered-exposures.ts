@@ -1,0 +1,82 @@
+import type { Caller } from '../core/caller.ts'
+import { decideExposure, type Exposure, isSearched, ownersWithoutTools } from './exposure.ts'
+import type { ExposureSettings } from './exposure-options.ts'
+import type { View } from './view.ts'
+
+/**
+ * Remembers exposures, because a list must not change its mode during a conversation. There is one exception: if all
+ * tools were listed while a server, API or module was still being read, and what it has no longer fits.
+ */
+export interface RememberedExposures {
+  /** Decided for the first request of a session; without sessions, of a principal and profile. */
+  of(view: View, caller: Caller): Exposure
+  /** Call it when a session has ended. */
+  forget(session: string): void
+  /** Call it when settings have changed. Sessions keep their exposure; other callers get a new one. */
+  decideAnew(): void
+}
+
+const MAX_KEPT = 10_000
+
+interface Kept {
+  readonly exposure: Exposure
+  readonly settings: ExposureSettings
+  /** False while something that counts is still being read. */
+  isFinal: boolean
+  /** The view that it was last checked against. Sessions that ask for nothing must not keep old views. */
+  view: WeakRef<View>
+}
+
+/**
+ * @param beside returns the number of tools that every mode lists; default 0
+ * @param isLoading whether modules are being loaded
+ */
+export function createRememberedExposures(
+  settingsOf: (profile: string) => ExposureSettings,
+  beside: (caller: Caller) => number = () => 0,
+  isLoading: () => boolean = () => false,
+): RememberedExposures {
+  // A session may use several profiles in turn, and a principal several clients.
+  const sessions = new Map<string, Map<string, Kept>>()
+  const principals = new Map<string, Map<string, Kept>>()
+  return {
+    of(view, caller) {
+      // From the caller, because sessions share views.
+      const { session, profile, principal, grants } = caller
+      const [all, key] = session === undefined ? [principals, principal] : [sessions, session]
+      const way = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
+      const known = all.get(key)?.get(way)
+      const settings = known?.settings ?? settingsOf(profile)
+      const decide = (counts: boolean): Exposure => decideExposure(view, settings, beside(caller), counts)
+      const outgrown = known && !known.isFinal && known.view.deref() !== view ? decide(false) : undefined
+      const isFinal = !isLoading() && ownersWithoutTools(view).length === 0
+      if (known && !(outgrown && isSearched(outgrown.mode))) {
+        known.view = new WeakRef(view)
+        known.isFinal ||= isFinal
+        return known.exposure
+      }
+      const when = outgrown ? 'decided when the tools of this' : 'decided when this'
+      const whose = session === undefined ? 'client' : 'session'
+      const decided = outgrown ?? decide(true)
+      const made = {
+        ...decided,
+        why: `${when} ${whose} ${outgrown ? 'no longer fit' : 'first asked'}: ${decided.why}`,
+      }
+      let kept = all.get(key)
+      if (!kept) {
+        if (all.size >= MAX_KEPT) all.delete(all.keys().next().value ?? key)
+        kept = new Map()
+        all.set(key, kept)
+      }
+      kept.set(way, {
+        exposure: made,
+        settings,
+        isFinal: isFinal || isSearched(made.mode),
+        view: new WeakRef(view),
+      })
+      return made
+    },
+    forget: (session) => sessions.delete(session),
+    decideAnew: () => principals.clear(),
+  }
+}

@@ -1,0 +1,358 @@
+import type { Snapshot } from '../catalog/catalog.ts'
+import type { Clash } from '../catalog/name-clashes.ts'
+import type { Owner, OwnerInfo } from '../catalog/owner.ts'
+import { once } from '../core/once.ts'
+import { editDistance, findNearest } from '../core/tool-names.ts'
+import type { ViewTool } from './view.ts'
+import type { Hidden } from './visibility.ts'
+
+/** Longer than any tool name, and than any alias that a model would write. */
+const LONGEST_NAME = 512
+
+type Down = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
+
+/** What a name means for one caller. Suggestions contain visible tools only. */
+export type Resolution =
+  | { readonly kind: 'found'; readonly tool: ViewTool }
+  | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
+  /** It exists, and the caller may learn why it cannot be used. */
+  | { readonly kind: 'hidden'; readonly id: string; readonly hidden: Hidden }
+  | {
+      readonly kind: 'unknown'
+      readonly suggestions: readonly string[]
+      readonly sameModule: readonly string[]
+      /** The named server, if it is not connected. */
+      readonly down?: Down
+    }
+
+/**
+ * Creates the function that resolves names. The first of these that matches wins:
+ * 1. a tool's id, then its wire name;
+ * 2. the same with another separator (`__`, `::`, `:`, `/`), and without `mcp_` or `api_`;
+ * 3. an alias of only one tool;
+ * 4. the same with one `_` as the separator;
+ * 5. an action name of only one tool;
+ * 6. all of these, ignoring case and punctuation;
+ * 7. the name or alias of a hidden tool, if the caller may learn about it.
+ *
+ * A name that begins with the name of an owner, or that contains a dot, means only a tool of that owner. The name of a
+ * hidden tool never means another tool.
+ */
+export function createResolver(
+  tools: readonly ViewTool[],
+  byId: ReadonlyMap<string, ViewTool>,
+  hidden: ReadonlyMap<string, Hidden>,
+  snapshot: Snapshot,
+  /** The owners that the caller sees. */
+  owners: readonly Owner[],
+  /** Ids of tools that wait for a review, by their names. */
+  withheld: ReadonlyMap<string, string>,
+  /** Ids by names that were shortened for this client. */
+  short: ReadonlyMap<string, string> = new Map(),
+): (name: string) => Resolution {
+  /** By id or by wire name, full or shortened. Ids have priority. */
+  const exact = (name: string): ViewTool | undefined =>
+    byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
+  // Computed on use: most names are exact, and ten thousand tools have many other names.
+  const derived = once(() => derivedNames(tools))
+  const clashes = once(
+    () =>
+      new Map(
+        snapshot.clashes.flatMap((clash) => (clash.isPrompt ? [] : [[clash.name.toLowerCase(), clash] as const])),
+      ),
+  )
+
+  const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
+    if (!found || found.size === 0) return undefined
+    const [only] = found
+    if (found.size === 1 && only) return { kind: 'found', tool: only }
+    return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
+  }
+
+  const hiddenNames = once(() => hiddenSpellings(hidden))
+
+  /**
+   * With servers `a` and `a_b`, `a_b_x` could mean `a.b_x` or `a_b.x`. If both exist it means neither, otherwise only
+   * the latter.
+   */
+  function byUnderscore(name: string): Resolution | undefined {
+    const found = new Set<ViewTool>()
+    let meant: ReadonlySet<string> = new Set()
+    for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
+      const head = snapshot.ownersNamed(name.slice(0, at).toLowerCase())
+      const dotted = `${name.slice(0, at)}.${name.slice(at + 1)}`
+      const named = exact(dotted)
+      if (named) found.add(named)
+      if (head.size === 0) continue
+      meant = head
+      for (const entry of derived().owned.get(dotted.toLowerCase()) ?? []) found.add(entry)
+    }
+    const [only] = found
+    if (only && found.size === 1 && meant.size > 0 && !meant.has(only.tool.module))
+      return { kind: 'unknown', ...suggest(name, tools, owners) }
+    return unique(found)
+  }
+
+  return (raw) => {
+    const name = raw.trim()
+    const direct = exact(name)
+    if (direct) return { kind: 'found', tool: direct }
+    const own = OWN_MODULE.exec(name)
+    const isOurs = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
+    const bundled = own?.[1] === undefined || !isOurs ? undefined : ownModule(own[1].replace(/__|::|:|\//, '.'), byId)
+    if (bundled) return { kind: 'found', tool: bundled }
+    const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
+    if (other && !byId.has(other.id) && hidden.has(other.id))
+      return resolveHidden(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
+    // No tool has such a name, and without these characters it could mean another one.
+    if (UNNAMEABLE.test(name)) return { kind: 'unknown', suggestions: [], sameModule: [] }
+    // Bounds the cost: every other spelling is tried at every separator.
+    if (name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
+    const unseen = /__|[.:/]/.test(name) ? downOf(ownerNamed(name, owners)) : undefined
+    if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
+    const clash = clashes().get(name.toLowerCase())
+    if (clash?.isAway)
+      return resolveHidden(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
+    const wanting = clash && unique(getClashingTools(clash, tools, byId))
+    if (wanting) return wanting
+    const meant = ownersMeant(name, snapshot)
+    const among = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined =>
+      unique(meant && found ? new Set([...found].filter(({ tool }) => meant.has(tool.module))) : found)
+    for (const separator of ['__', '::', ':', '/']) {
+      const at = name.indexOf(separator)
+      if (at <= 0) continue
+      const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
+      const found = exact(dotted)
+      if (found) return { kind: 'found', tool: found }
+      const aliased = among(derived().aliases.get(dotted.toLowerCase()))
+      if (aliased) return aliased
+    }
+    const aliased = among(derived().aliases.get(name.toLowerCase()))
+    if (aliased) return aliased
+    const underscored = byUnderscore(name)
+    if (underscored) return underscored
+    const told = resolveHidden(name, hidden, snapshot, withheld)
+    if (told) return told
+    const flat = flatten(name)
+    if (!hiddenNames().has(flat)) {
+      const action = among(derived().actions.get(name.toLowerCase()))
+      if (action) return action
+      const flattened = among(derived().flat.get(flat))
+      if (flattened) return flattened
+    }
+    const hiddenOne = hiddenNamed(name, hidden, snapshot)
+    if (hiddenOne) return hiddenOne
+    return { kind: 'unknown', ...suggest(name, tools, owners) }
+  }
+}
+
+/** The tools that a contested name means: the tool that has the name, otherwise all that want it. */
+function getClashingTools(
+  { ids, kept, isCase }: Clash,
+  tools: readonly ViewTool[],
+  byId: ReadonlyMap<string, ViewTool>,
+): ReadonlySet<ViewTool> {
+  const holder = kept === undefined || isCase ? undefined : byId.get(kept)
+  if (holder) return new Set([holder])
+  return ids.length > 1 && (kept === undefined || isCase)
+    ? new Set(tools.filter(({ tool }) => ids.includes(tool.id)))
+    : new Set()
+}
+
+/** Invisible characters, and an empty part between dots. */
+const UNNAMEABLE = /[\p{C}\u115f\u1160\u3164\uffa0]|\.\./u
+
+const SEPARATOR = /__|::|[:/]/g
+
+/** `pegboard.filesystem.read` is the bundled module's tool, even if a server is called `filesystem`. */
+const OWN_MODULE = /^pegboard(?:\.|__|::|:|\/)(.+)$/i
+
+function ownModule(id: string, byId: ReadonlyMap<string, ViewTool>): ViewTool | undefined {
+  const found = byId.get(`pegboard_${id}`) ?? byId.get(id)
+  return found?.tool.origin === 'module' ? found : undefined
+}
+
+/** The owners that a name begins with; undefined if it begins with none. */
+function ownersMeant(name: string, { ownersNamed }: Snapshot): ReadonlySet<string> | undefined {
+  const folded = name.toLowerCase()
+  const heads = [...folded.matchAll(SEPARATOR)].map(({ index }) => folded.slice(0, index))
+  for (const head of heads.reverse()) {
+    const owners = ownersNamed(head)
+    if (owners.size > 0) return owners
+  }
+  const dot = folded.indexOf('.')
+  return dot === -1 ? undefined : ownersNamed(folded.slice(0, dot))
+}
+
+/**
+ * Names of hidden tools, ignoring case and punctuation. For tools that wait or whose server fails, also without the
+ * owner.
+ */
+function hiddenSpellings(hidden: ReadonlyMap<string, Hidden>): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (const [id, { kind, stage }] of hidden) {
+    const dot = id.indexOf('.')
+    const action = id.slice(dot + 1)
+    names.add(flatten(id))
+    names.add(flatten(`${id.slice(0, dot).replace(/^(?:mcp|api)_/, '')}.${action}`))
+    if (kind === 'quarantined' || stage === 'upstream') names.add(flatten(action))
+  }
+  return names
+}
+
+interface Derived {
+  /** By names of servers without `mcp_` or `api_`. */
+  readonly owned: ReadonlyMap<string, ReadonlySet<ViewTool>>
+  readonly aliases: ReadonlyMap<string, ReadonlySet<ViewTool>>
+  /** By names without the module. */
+  readonly actions: ReadonlyMap<string, ReadonlySet<ViewTool>>
+  /** By letters and digits only. */
+  readonly flat: ReadonlyMap<string, ReadonlySet<ViewTool>>
+}
+
+function derivedNames(tools: readonly ViewTool[]): Derived {
+  const aliases = new Map<string, Set<ViewTool>>()
+  const actions = new Map<string, Set<ViewTool>>()
+  const flat = new Map<string, Set<ViewTool>>()
+  const owned = new Map<string, Set<ViewTool>>()
+  for (const entry of tools) {
+    const { id, module } = entry.tool
+    const action = id.slice(module.length + 1)
+    add(actions, action.toLowerCase(), entry)
+    add(flat, flatten(id), entry)
+    for (const alias of entry.tool.aliases) {
+      add(aliases, alias.toLowerCase(), entry)
+      add(aliases, `${module}.${alias}`.toLowerCase(), entry)
+    }
+    if (/^(?:mcp|api)_/.test(module)) {
+      const short = module.slice(4)
+      add(owned, `${short}.${action}`.toLowerCase(), entry)
+      add(aliases, `${short}.${action}`.toLowerCase(), entry)
+      add(flat, flatten(`${short}.${action}`), entry)
+      for (const alias of entry.tool.aliases) add(aliases, `${short}.${alias}`.toLowerCase(), entry)
+    }
+  }
+  // An alias never hides a tool that has the same name in another spelling: the name then means both.
+  const spelled = new Map<string, Set<ViewTool>>()
+  for (const named of actions.values())
+    for (const entry of named) add(spelled, flatten(entry.tool.id.slice(entry.tool.module.length + 1)), entry)
+  for (const [name, also] of aliases) {
+    if (actions.has(name)) {
+      if ([...also].some((entry) => !actions.get(name)?.has(entry))) aliases.delete(name)
+      continue
+    }
+    for (const entry of spelled.get(flatten(name)) ?? []) also.add(entry)
+  }
+  return { owned, aliases, actions, flat }
+}
+
+function resolveHidden(
+  name: string,
+  hidden: ReadonlyMap<string, Hidden>,
+  snapshot: Snapshot,
+  withheld: ReadonlyMap<string, string>,
+): Resolution | undefined {
+  const dotted = name.replace(/__|::|:|\//, '.')
+  const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
+  const id = tool?.id ?? withheld.get(name) ?? withheld.get(dotted)
+  const reason = id === undefined ? undefined : hidden.get(id)
+  return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
+}
+
+/** The only hidden tool that has this name without its category. */
+function hiddenNamed(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+  const wanted = name.toLowerCase()
+  const found: Array<readonly [string, Hidden]> = []
+  for (const [id, why] of hidden) {
+    const tool = why.kind === 'denied' ? undefined : snapshot.byId.get(id)
+    if (!tool) continue
+    if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === wanted))
+      found.push([id, why])
+  }
+  if (found.length === 0) return offByBareName(wanted, hidden, snapshot)
+  const [only] = found
+  return only && found.length === 1 ? { kind: 'hidden', id: only[0], hidden: only[1] } : undefined
+}
+
+/** Agents rely on some tools by their bare names. They learn that the module is disabled; by other names they do not. */
+function offByBareName(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+  for (const [id, { kind, stage }] of hidden) {
+    if (kind !== 'denied' || stage !== 'switch') continue
+    const tool = snapshot.byId.get(id)
+    if (!tool?.toldWhenOff || id.slice(tool.module.length + 1) !== name) continue
+    const setting = `tools.${name}.enabled`
+    const reason = `${name} tool is disabled (enable via config: ${setting}=true)`
+    return { kind: 'hidden', id, hidden: { kind: 'disabled', stage, reason, setting } }
+  }
+  return undefined
+}
+
+/** Similar ids, otherwise tools with a similar action name, and other tools of the named module. */
+function suggest(
+  name: string,
+  tools: readonly ViewTool[],
+  owners: readonly Owner[],
+): { suggestions: string[]; sameModule: string[]; down?: Down } {
+  const dotted = name.replace(/__|::|:|\//, '.')
+  const module = dotted.split('.')[0] ?? ''
+  const owner = ownerNamed(name, owners)
+  const owned = tools.filter((entry) => entry.tool.module === owner?.id)
+  const suggestions = [
+    // A correct category is a stronger hint than similar letters.
+    ...(owner
+      ? findNearest(
+          `${owner.id}.${dotted.slice(module.length + 1)}`,
+          owned.map((entry) => entry.tool.id),
+        )
+      : []),
+    ...findNearest(
+      dotted,
+      tools.map((entry) => entry.tool.id),
+    ),
+  ].filter((id, at, all) => all.indexOf(id) === at && nearInAction(dotted, id))
+  if (suggestions.length === 0 && !dotted.includes('.')) {
+    const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
+    suggestions.push(...findNearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
+  }
+  const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
+  const down = downOf(owner)?.down
+  return { suggestions, sameModule, ...(down === undefined ? {} : { down }) }
+}
+
+/** At most half of the letters may differ: three are few in a long name, and all of `rm`. */
+function nearInAction(dotted: string, id: string): boolean {
+  const [wanted, action] = [dotted, id].map((name) => name.slice(name.indexOf('.') + 1).toLowerCase()) as [
+    string,
+    string,
+  ]
+  const max = Math.floor(Math.max(wanted.length, action.length) / 2)
+  return !dotted.includes('.') || editDistance(wanted, action, max) <= max
+}
+
+/** The owner that the first part of a name means. */
+function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
+  const module = name.replace(/__|::|:|\//, '.').split('.')[0] ?? ''
+  return (
+    owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
+  )
+}
+
+/**
+ * A server that is not connected, and whether none of its tools is known. Undefined for a known server with tools,
+ * because calls start it.
+ */
+function downOf(owner: Owner | undefined): { readonly down: Down; readonly isEmpty: boolean } | undefined {
+  if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
+  const { id, state, reason } = owner
+  const isEmpty = owner.tools.length + owner.withheld.length === 0
+  if (state === 'known' && !isEmpty) return undefined
+  return { down: { id, state, ...(reason === undefined ? {} : { reason }) }, isEmpty }
+}
+
+const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
+
+function add(index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void {
+  const found = index.get(key)
+  if (found) found.add(entry)
+  else index.set(key, new Set([entry]))
+}

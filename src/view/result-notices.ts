@@ -1,0 +1,45 @@
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { View } from './view.ts'
+
+/** Returns a function that gets the notices for a caller; undefined if no visible module has any. */
+export type Notices = (view: View, caller: Caller) => (() => Promise<readonly string[]>) | undefined
+
+/** A result waits no longer for notices. */
+const MAX_MS = 1_000
+const MAX_CHARS = 2_000
+const MAX_LINES = 20
+
+/** Omits and logs a module that throws, takes too long, or returns the wrong shape. */
+export function createNotices(log: Log, clock: Clock): Notices {
+  return ({ noticing, profile }, caller) =>
+    noticing.length === 0
+      ? undefined
+      : async () => {
+          const all = noticing.map(async ({ id, notices }) => {
+            try {
+              return requireTexts(await inTime(clock, async () => notices?.(caller, profile)))
+            } catch (error) {
+              log.warn('skipped the notices of a module', { module: id, error: messageOf(error) })
+              return []
+            }
+          })
+          return (await Promise.all(all)).flat()
+        }
+}
+
+function requireTexts(given: unknown): readonly string[] {
+  if (!Array.isArray(given) || !given.every((line) => typeof line === 'string'))
+    throw new TypeError('notices returns a list of texts')
+  return given.slice(0, MAX_LINES).map((line: string) => line.slice(0, MAX_CHARS))
+}
+
+async function inTime(clock: Clock, work: () => Promise<unknown>): Promise<unknown> {
+  let cancel: (() => void) | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    cancel = clock.after(MAX_MS, () => reject(new Error(`it took longer than ${MAX_MS} ms`)))
+  })
+  return await Promise.race([work(), late]).finally(() => cancel?.())
+}

@@ -1,0 +1,22 @@
+import type { Profile } from '../core/profile.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { DeliberateSettings } from './deliberate-options.ts'
+import type { ExposureSettings } from './exposure-options.ts'
+import type { SchemaStyle } from './portable-schema.ts'
+
+/** What the configuration says about a profile, as views need it. */
+export interface Rules {
+  readonly profile: Profile
+  readonly policy: Policy
+  /** How schemas are listed. */
+  readonly schema: SchemaStyle
+  /** Owner ids of the servers that belong to this profile. */
+  readonly own?: ReadonlySet<string>
+  /** How many tools are listed. */
+  readonly exposure: ExposureSettings
+  /** Deliberate mode; default only for users who want it. */
+  readonly deliberate?: DeliberateSettings
+}
+
+/** The rules of a profile. For an unknown name: rules that allow nothing. */
+export type RulesOf = (profile: string) => Rules

@@ -1,0 +1,132 @@
+import type { Catalog, Snapshot } from '../catalog/catalog.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Log } from '../core/log.ts'
+import { limitToGrants } from '../policy/token-scope.ts'
+import { type ClientLimits, createLimits, type LimitsOf } from './client-limits.ts'
+import { createDeliberate, intentsOf } from './deliberate.ts'
+import type { Warn } from './merge-tools.ts'
+import { buildView, type View } from './view.ts'
+import type { Rules, RulesOf } from './view-rules.ts'
+
+export interface Views {
+  viewFor(caller: Caller): View
+  /** Records that a tool with this intent ran for the caller. */
+  used(caller: Caller, intent: string): void
+  /** Merges the tools of the first current view ahead of its first search. On stdio that is the view of the client. */
+  warm(): void
+}
+
+export interface ViewsOptions {
+  readonly catalog: Catalog
+  /** Its answers may change only together with the version of the catalogue. */
+  readonly rulesOf: RulesOf
+  /** The same holds for these. Default: the known limits of common clients. */
+  readonly limitsOf?: LimitsOf
+  readonly log: Log
+}
+
+const MAX_VIEWS = 256
+const MAX_WARNED = 1_000
+
+/** Builds views, and keeps them until the catalogue changes. */
+export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }: ViewsOptions): Views {
+  let version = -1
+  let intents: readonly string[] | undefined
+  const views = new Map<string, View>()
+  // A session passes the same caller object again and again.
+  let byCaller = new WeakMap<Caller, View>()
+  const deliberate = createDeliberate()
+  // Without this, the same warning would be logged for every request.
+  const warned = new Set<string>()
+  const warnFor =
+    (profile: string): Warn =>
+    (tool, why, message) => {
+      // A broken check fails in every profile.
+      const key = `${tool}\n${why}\n${message === undefined ? '' : profile}`
+      if (warned.has(key)) return
+      if (warned.size >= MAX_WARNED) warned.clear()
+      warned.add(key)
+      const text = message ?? (tool === '' ? MERGE_FAILED : 'a tool was hidden because its check failed')
+      log.warn(text, { ...(tool === '' ? {} : { tool }), error: why, profile })
+    }
+
+  /** Intents that the message of the caller asks for; undefined: all tools are offered. */
+  function offeredTo(caller: Caller, snapshot: Snapshot): readonly string[] | undefined {
+    if (!caller.turn) return undefined
+    intents ??= intentsOf(snapshot)
+    return deliberate.offered(caller, rulesOf(caller.profile).deliberate, intents)
+  }
+
+  return {
+    viewFor(caller) {
+      const snapshot = catalog.snapshot()
+      if (snapshot.version !== version) {
+        views.clear()
+        byCaller = new WeakMap()
+        intents = undefined
+        version = snapshot.version
+      }
+      const offered = offeredTo(caller, snapshot)
+      const known = offered === undefined ? byCaller.get(caller) : undefined
+      if (known) return known
+      const limits = limitsOf(caller.client?.name)
+      const key = keyOf(caller, limits, offered)
+      let view = views.get(key)
+      if (!view) {
+        if (views.size >= MAX_VIEWS) views.clear()
+        view = buildView({
+          snapshot,
+          caller: sharedCaller(caller),
+          rules: rulesFor(caller, rulesOf),
+          limits,
+          offered,
+          warn: warnFor(caller.profile),
+        })
+        views.set(key, view)
+        // The caller of a view must get this view again, although it has no turn.
+        byCaller.set(view.caller, view)
+      }
+      if (offered === undefined) byCaller.set(caller, view)
+      return view
+    },
+    used: (caller, intent) => deliberate.used(caller, intent),
+    warm() {
+      if (catalog.snapshot().version === version) void views.values().next().value?.byId
+    },
+  }
+}
+
+/** Log message. */
+export const MERGE_FAILED = 'cannot merge the tools of servers with those of modules; clients see the modules only'
+
+/** Everything that a view may depend on. Callers with the same key share a view. */
+const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] | undefined): string =>
+  JSON.stringify([
+    caller.principal,
+    caller.profile,
+    caller.roles,
+    caller.grants ?? '',
+    caller.provider ?? '',
+    limits.key,
+    caller.era,
+    caller.supports,
+    offered ?? '',
+  ])
+
+/** The part of a caller that `keyOf` covers. Checks see nothing else, because their result is shared. */
+const sharedCaller = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => ({
+  principal,
+  profile,
+  roles,
+  ...(grants === undefined ? {} : { grants }),
+  ...(provider === undefined ? {} : { provider }),
+  era,
+  supports,
+})
+
+/** The rules of the profile, narrowed by the grants of the token, with the model provider of this request. */
+function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): Rules {
+  const ofProfile = rulesOf(profile)
+  const rules = grants ? { ...ofProfile, policy: limitToGrants(ofProfile.policy, grants) } : ofProfile
+  return provider === undefined ? rules : { ...rules, profile: { ...rules.profile, provider } }
+}

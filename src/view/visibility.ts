@@ -1,0 +1,183 @@
+import type { Owner, OwnerInfo } from '../catalog/owner.ts'
+import type { Caller } from '../core/caller.ts'
+import { type ErrorCode, messageOf, PegboardError } from '../core/errors.ts'
+import { classifyDisconnect } from '../core/failure-class.ts'
+import type { Tool } from '../core/tool.ts'
+import { wireName } from '../core/tool-names.ts'
+import { missingNeed } from './tool-needs.ts'
+import type { Rules } from './view-rules.ts'
+
+/** The checks that a tool passes, in this order. `backend` is the check of a module's own tool, `upstream` of a server's. */
+export const STAGES = [
+  'policy',
+  'provider',
+  'capabilities',
+  'flags',
+  'permissions',
+  'switch',
+  'backend',
+  'upstream',
+  'replacement',
+  'deliberate',
+  'assembly',
+] as const
+export type Stage = (typeof STAGES)[number]
+
+/** Why a caller does not see a tool. */
+export interface Hidden {
+  /** A `denied` tool must look to the caller as if it did not exist. The caller may learn the reason of the others. */
+  readonly kind: 'denied' | 'disabled' | 'unavailable' | 'quarantined'
+  readonly stage: Stage
+  /** Safe to show to a model. */
+  readonly reason: string
+  /** Message of the error that a check threw: for the log and the operator only. */
+  readonly failure?: string
+  /** The setting to change. */
+  readonly setting?: string
+  /** Of a quarantined tool. */
+  readonly code?: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
+  readonly hint?: string
+}
+
+/** The error for a call of a hidden tool. Never use it for a `denied` tool. */
+export function refusalOf({ id, hidden }: { readonly id: string; readonly hidden: Hidden }): PegboardError {
+  if (hidden.kind === 'disabled')
+    return new PegboardError('E_TOOL_DISABLED', hidden.reason, {
+      hint: `Set ${hidden.setting ?? `tools.${id}.enabled`} to true to allow it.`,
+    })
+  if (hidden.kind === 'quarantined')
+    return new PegboardError(hidden.code ?? 'E_TOOL_QUARANTINED', `${id} ${hidden.reason}.`, {
+      ...(hidden.hint === undefined ? {} : { hint: hidden.hint }),
+    })
+  return new PegboardError('E_TOOL_HIDDEN', `${id} is not available: ${hidden.reason}.`, {
+    hint:
+      hidden.stage === 'deliberate'
+        ? 'Answer without it, or ask the person whether they want it.'
+        : 'Use another tool until that has changed.',
+  })
+}
+
+const CORRECT = 'Tell the person who runs Pegboard; only they can correct'
+/** States of a server that only a person can change, with the error codes that its calls have, too. */
+const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hint?: string]> = [
+  [/^it requires (?:a login|authorization|a token)/, 'E_AUTH_REQUIRED'],
+  [/^it rejects the value of/, 'E_AUTH_REQUIRED', `${CORRECT} that key.`],
+  [/^it redirects to another address/, 'E_REDIRECT_BLOCKED', `${CORRECT} its address.`],
+  [/^The address is refused/, 'E_SSRF_BLOCKED', `${CORRECT} its address.`],
+  [
+    /^command not found|^command ".*" is relative|cannot start \(E(?:ACCES|PERM|NOTDIR|NOEXEC|LOOP)\)|^its (?:cwd|envFile) | is not safe to run: /,
+    'E_UPSTREAM_UNAVAILABLE',
+    `${CORRECT} its entry in the configuration.`,
+  ],
+]
+
+/** The error for a tool of a server that is not connected. */
+export function absentBy(
+  { id, state, reason }: Pick<OwnerInfo, 'id' | 'state' | 'reason'>,
+  name: string,
+): PegboardError {
+  // Waiting would not help.
+  const known = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
+  if (known) {
+    const [, code, hint] = known
+    return new PegboardError(code, `${id}: ${reason}.`, {
+      class: code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup',
+      ...(hint === undefined ? {} : { hint }),
+    })
+  }
+  return new PegboardError(
+    'E_UPSTREAM_UNAVAILABLE',
+    `${id} is ${state}${reason ? ` (${reason})` : ''}, so '${name.slice(0, 80)}' is not available.`,
+    { class: classifyDisconnect(reason ?? '') },
+  )
+}
+
+/** The tool, under the alias that the policy allows if it allows no other name; or why the caller does not see it. */
+export type Visibility = { readonly tool: Tool } | { readonly hidden: Hidden }
+
+/**
+ * Decides whether a caller sees a tool. Listing, search and calls all use this decision, so that a tool is visible
+ * exactly if it can be called. The first check that fails hides the tool:
+ *
+ * 1. Internal tools are for set-up steps and modules only.
+ * 2. The policy: profile, constraints, deny rules, maximum effect.
+ * 3. What the tool needs: provider, capabilities, flags, then permissions.
+ * 4. Switches: `enabled` in the configuration of the tool, then of its module.
+ * 5. The tool's own `available`.
+ *
+ * A check that throws hides the tool. Checks that compare tools follow in `mergeTools`: shared aliases, replacement,
+ * deliberate mode, then assembly.
+ */
+export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }: Rules): Visibility {
+  if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps and modules only')
+  let stage: Stage = 'policy'
+  try {
+    const decision = policy.decide(tool, caller)
+    if (!decision.allow && decision.kind === 'denied') return hide('denied', 'policy', decision.reason)
+    stage = 'provider'
+    const missing = missingNeed(tool, caller, profile)
+    // A caller without a permission must not learn what the permission opens.
+    if (missing) return hide(missing.stage === 'permissions' ? 'denied' : 'unavailable', missing.stage, missing.reason)
+    if (!decision.allow) {
+      const { reason, setting } = decision
+      return { hidden: { kind: 'disabled', stage: 'switch', reason, ...(setting === undefined ? {} : { setting }) } }
+    }
+    stage = 'switch'
+    const enabled = tool.enabled?.(profile) ?? true
+    // Clients do not learn which modules they could have.
+    if (enabled !== true) return hide('denied', 'switch', String(enabled))
+    stage = tool.origin === 'upstream' ? 'upstream' : 'backend'
+    const available = tool.available(caller, profile)
+    if (available !== true) return hide('unavailable', stage, String(available))
+    return { tool: decision.as === undefined ? tool : withAlias(tool, decision.as) }
+  } catch (error) {
+    // If a check of the policy or of a switch failed, it is unknown whether the caller may learn about the tool.
+    const isDenied = stage === 'policy' || stage === 'provider' || stage === 'switch'
+    return { hidden: createFailure(stage, error, isDenied ? 'denied' : 'unavailable') }
+  }
+}
+
+/**
+ * The result of `checkVisibility` for all lazy tools of an owner, so that they can be counted without being created.
+ * `each`: they may differ, or the tools are not lazy, so each one must be checked. Lazy tools are never internal and
+ * have no needs and no switch of a module.
+ */
+export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: Rules): 'all' | 'none' | 'each' {
+  const { id, lazyTools, provides } = owner
+  // These can replace other tools, or be replaced because of their names.
+  const isCompared = provides !== undefined || own?.has(id) === true
+  if (!lazyTools || isCompared || !policy.allowsAll(id)) return 'each'
+  return lazyTools.available(caller) === true ? 'all' : 'none'
+}
+
+/** The result of a check that threw. */
+export const createFailure = (
+  stage: Stage,
+  error: unknown,
+  kind: 'denied' | 'unavailable' = 'unavailable',
+): Hidden => ({
+  kind,
+  stage,
+  reason: `its ${CHECKS[stage] ?? stage} check failed`,
+  failure: messageOf(error),
+})
+
+const CHECKS: Partial<Record<Stage, string>> = {
+  provider: 'needs',
+  backend: 'availability',
+  upstream: 'availability',
+}
+
+const hide = (kind: Hidden['kind'], stage: Stage, reason: string): Visibility => ({ hidden: { kind, stage, reason } })
+
+/** The tool under one of its aliases. Its own name becomes an alias. */
+function withAlias(tool: Tool, alias: string): Tool {
+  const id = `${tool.module}.${alias}`
+  const aliases = [tool.id.slice(tool.module.length + 1), ...tool.aliases.filter((other) => other !== alias)]
+  return Object.create(tool, {
+    id: { value: id, enumerable: true },
+    name: { value: wireName(id), enumerable: true },
+    aliases: { value: aliases, enumerable: true },
+    itself: { value: tool },
+  })
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { createDebouncer } from '../../src/core/debouncer.ts'
+import { manualClock } from '../server/echo.ts'
+
+function setUp() {
+  const clock = manualClock()
+  const done: string[] = []
+  const later = createDebouncer(clock, 500, 5_000)
+  return { clock, done, later, add: (key: string, what = key) => later.schedule(key, () => done.push(what)) }
+}
+
+describe('debounced work', () => {
+  it('runs after a quiet moment, only the last of each key', () => {
+    const { clock, done, add } = setUp()
+    add('a', 'first')
+    add('b')
+    clock.advance(400)
+    add('a', 'second')
+    clock.advance(499)
+    expect(done).toEqual([])
+    clock.advance(1)
+    expect(done).toEqual(['second', 'b'])
+  })
+
+  it('runs after its maximum delay, however much is scheduled', () => {
+    const { clock, done, add } = setUp()
+    for (let n = 0; n < 50; n++) {
+      add(`${n}`)
+      clock.advance(100)
+    }
+    expect(done).toContain('0')
+  })
+
+  it('runs at once on flush, and not again', () => {
+    const { clock, done, add, later } = setUp()
+    add('a')
+    later.flush()
+    expect(done).toEqual(['a'])
+    clock.advance(10_000)
+    expect(done).toEqual(['a'])
+    add('b')
+    clock.advance(500)
+    expect(done).toEqual(['a', 'b'])
+  })
+})

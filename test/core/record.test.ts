@@ -1,7 +1,0 @@
-import { expect, it } from 'vitest'
-import { isRecord } from '../../src/core/record.ts'
-
-it('a record is an object that is neither a list nor null', () => {
-  expect([{}, { a: 1 }].map(isRecord)).toEqual([true, true])
-  expect([[], null, undefined, 'a', 1, true].map(isRecord)).toEqual([false, false, false, false, false, false])
-})

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { shortSignatureOf, signatureOf } from '../../src/core/tool-signature.ts'
+
+it('shows required parameters first, short types, defaults and choices', () => {
+  expect(
+    signatureOf({
+      type: 'object',
+      properties: {
+        limit: { type: 'integer', default: 2000 },
+        path: { type: 'string' },
+        mode: { enum: ['a', 'b'] },
+        tags: { type: 'array', items: { type: 'string' } },
+        at: { type: ['string', 'null'] },
+        where: { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] },
+      },
+      required: ['path'],
+    }),
+  ).toBe('path: str, limit?: int = 2000, mode?: "a"|"b", tags?: str[], at?: str|null, where?: {x: num}')
+})
+
+it('accepts invalid schemas', () => {
+  expect(signatureOf({})).toBe('')
+  expect(signatureOf({ properties: { a: true, b: { anyOf: [{ type: 'string' }, { $ref: '#/x' }] } } })).toBe(
+    'a?: any, b?: str|any',
+  )
+})
+
+describe('a short signature', () => {
+  const properties = {
+    parent: { type: 'string' },
+    values: {
+      type: 'array',
+      items: { type: 'object', properties: { name: { type: 'string' }, size: { type: 'integer' } } },
+    },
+    note: { type: 'string' },
+    state_event: { enum: ['close', 'reopen'] },
+  }
+  const schema = { type: 'object', properties, required: ['parent', 'values', 'state_event'] }
+
+  it('is whole where there is room, with the members of listed objects', () => {
+    expect(shortSignatureOf(schema, 200)).toBe(
+      'parent: str, values: {name?: str, size?: int}[], state_event: "close"|"reopen", note?: str',
+    )
+  })
+
+  it('leaves out optional parameters first, then types, and never a required parameter', () => {
+    expect(shortSignatureOf(schema, 82)).toBe(
+      'parent: str, values: {name?: str, size?: int}[], state_event: "close"|"reopen", …',
+    )
+    expect(shortSignatureOf(schema, 44)).toBe(
+      'parent: str, values: {name?: str, size?: int}[], state_event: "close"|"reopen", …',
+    )
+    expect(shortSignatureOf(schema, 10)).toBe('parent, values, state_event, …')
+  })
+
+  it('shows optional parameters that are wanted before others, two of them even without room', () => {
+    const optional = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [name, { type: 'integer' }]))
+    const many = { type: 'object', properties: { ...optional, id: { type: 'string' } }, required: ['id'] }
+    expect(shortSignatureOf(many, 24, (name) => name === 'c')).toBe('id: str, c?: int, …')
+    expect(shortSignatureOf(many, 10, (name) => name !== 'a')).toBe('id: str, b?: int, c?: int, …')
+  })
+})

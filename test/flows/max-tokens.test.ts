@@ -1,0 +1,70 @@
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { expect, it } from 'vitest'
+import { appWithResults } from '../long-results.ts'
+
+const ROOTS = { modules: { filesystem: { config: { roots: ['.'] } } } }
+
+async function rig() {
+  const { connection, call } = await appWithResults(ROOTS)
+  const ask = async (name: string, args: object) => {
+    const { content } = await connection.callTool({ name, arguments: args as never })
+    const { text = '' } = (content as { text?: string }[])[0] ?? {}
+    expect(countTokens(text)).toBeLessThan(1.15 * Number((args as { max_tokens?: number }).max_tokens ?? 100_000))
+    return JSON.parse(text)
+  }
+  return { ask, call }
+}
+
+it('search_tools drops details and then rows, and says how many', async () => {
+  const { ask } = await rig()
+  const query = 'read or write a file'
+  const all = await ask('search_tools', { query, max_results: 20, detail: 'full' })
+  expect(all.tools[0]).toHaveProperty('parameters')
+  const some = await ask('search_tools', { query, max_results: 20, detail: 'full', max_tokens: 300 })
+  expect(some.tools[0]).not.toHaveProperty('parameters')
+  expect(some.tools[0].name).toBe(all.tools[0].name)
+  expect(some.omitted).toBe(all.count - some.count)
+})
+
+it('browse_category makes the page smaller, and the next page goes on', async () => {
+  const { ask } = await rig()
+  const all = await ask('browse_category', { category: 'filesystem' })
+  const names = (tools: { name: string }[]) => tools.map(({ name }) => name)
+  const first = await ask('browse_category', { category: 'filesystem', max_tokens: 200 })
+  const next = await ask('browse_category', { category: 'filesystem', page: 2, page_size: first.page_size })
+  expect(names([...first.tools, ...next.tools])).toEqual(
+    names(all.tools).slice(0, first.tools.length + next.tools.length),
+  )
+})
+
+it('get_tool shows less and less, but always the required parameters', async () => {
+  const { ask } = await rig()
+  const all = await ask('get_tool', { name: 'filesystem.read' })
+  const short = await ask('get_tool', { name: 'filesystem.read', max_tokens: 200 })
+  expect(all).toMatchObject({ examples: expect.anything(), hash: expect.stringMatching(/^[\w-]{12}$/) })
+  expect(short.signature ?? JSON.stringify(short.parameters)).toContain('path')
+  expect(short.hash).toBe(all.hash)
+})
+
+it('get_tool answers unchanged only to a caller that sends the hash', async () => {
+  const { ask } = await rig()
+  const { hash } = await ask('get_tool', { name: 'filesystem.read' })
+  expect(await ask('get_tool', { name: 'filesystem.read', hash })).toEqual({
+    name: 'filesystem.read',
+    unchanged: true,
+    hash,
+  })
+  expect(await ask('get_tool', { name: 'filesystem.read', hash: 'other' })).toHaveProperty('parameters')
+  expect(await ask('get_tool', { name: 'filesystem.read' })).toHaveProperty('parameters')
+})
+
+it('execute_tool limits the result of one call, also where arguments stand beside the name', async () => {
+  const { call, ask } = await rig()
+  const { content } = await call('big.words', { count: 2_000 }, { max_tokens: 400 })
+  expect(countTokens(content[0]?.text ?? '')).toBeLessThan(450)
+  expect(content[0]?.text).toContain('above the limit of 400')
+  expect((await call('big.words', { count: 300 }, { max_tokens: 400 })).content[0]?.text).toBe('word '.repeat(300))
+  expect(await ask('execute_tool', { name: 'filesystem.ls', path: '.', max_tokens: 5_000 })).toMatchObject({
+    success: true,
+  })
+})

@@ -1,0 +1,142 @@
+import { describe, expect, it } from 'vitest'
+import { queryResult, summarizeResult } from '../../src/results/result-query.ts'
+import { shapeOf } from '../../src/results/result-shape.ts'
+
+const log = Array.from({ length: 1_000 }, (_, i) =>
+  i % 100 === 50 ? `ERROR job ${i} failed` : `INFO job ${i} done`,
+).join('\n')
+const rows = Array.from({ length: 500 }, (_, i) => ({
+  id: i,
+  name: `Item ${i}`,
+  price: i * 2,
+  tags: i % 2 ? ['odd'] : ['even', 'pair'],
+  owner: { city: i % 3 ? 'Graz' : 'Wien' },
+}))
+const table = JSON.stringify({ total: 500, items: rows })
+
+const read = (text: string, query: object, tokens = 1_000) => queryResult(text, query, tokens)
+
+describe('the shape of a value', () => {
+  it('names keys, types and counts', () => {
+    expect(shapeOf({ total: 2, items: [{ id: 1, note: 'a' }, { id: 2.5 }], empty: [], none: null })).toBe(
+      '{total: integer, items: 2 × {id: integer|number, note?: string}, empty: [], none: null}',
+    )
+    expect(shapeOf([[1, 2], [3]])).toBe('2 × 1–2 × integer')
+  })
+
+  it('leaves out inner levels until it fits', () => {
+    const wide = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`key_${i}`, { inner: { value: i } }]))
+    expect(shapeOf(wide, 2_000)).toContain('key_0: {inner: {value: integer}}')
+    expect(shapeOf(wide, 700)).toContain('key_0: {1 keys}')
+    expect(shapeOf(wide, 100).length).toBeLessThanOrEqual(100)
+  })
+})
+
+describe('the summary of a result', () => {
+  it('of JSON has its shape and its beginning', () => {
+    expect(summarizeResult(table, 30)).toMatchObject({
+      isJson: true,
+      shape: expect.stringContaining('items: 500 × {id'),
+    })
+    const list = summarizeResult(JSON.stringify(rows), 60)
+    expect(list).toMatchObject({ lines: 500, preview: expect.stringMatching(/^\{"id":0,[\s\S]*\}$/) })
+  })
+
+  it('of text ends after a line', () => {
+    const { isJson, lines, preview } = summarizeResult(log, 40)
+    expect([isJson, lines]).toEqual([false, 1_000])
+    expect(preview).toMatch(/^INFO job 0 done\n[\s\S]* done$/)
+  })
+})
+
+describe('reading a text', () => {
+  it('gives the first page, and then the next', () => {
+    const first = read(log, {}, 100)
+    expect(first.note).toMatch(/^lines 1–\d+ of 1,000 lines\. Page 1 of about \d+; go on with page 2\.$/)
+    const second = read(log, { page: 2 }, 100)
+    const next = first.text.split('\n').length
+    expect(second.text.split('\n')[0]).toBe(`INFO job ${next} done`)
+    expect(second.note).toMatch(new RegExp(`^lines ${next + 1}–`))
+  })
+
+  it('gives every line exactly once over all pages', () => {
+    const pages: string[] = []
+    for (let page = 1; ; page++) {
+      const { note, text } = read(log, { page }, 400)
+      pages.push(text)
+      if (/the last/.test(note)) break
+    }
+    expect(pages.join('\n')).toBe(log)
+  })
+
+  it('gives lines, head and tail', () => {
+    expect(read(log, { lines: '51-52' })).toEqual({
+      note: 'lines 51–52, 2 of 1,000 lines in 51-52. All of it.',
+      text: 'ERROR job 50 failed\nINFO job 51 done',
+    })
+    expect(read(log, { head: 2 }).text).toBe('INFO job 0 done\nINFO job 1 done')
+    expect(read(log, { tail: 1 }).text).toBe('INFO job 999 done')
+  })
+
+  it('finds lines, with context, and counts them', () => {
+    expect(read(log, { grep: 'ERROR.*fail', context: 1, head: 3 }).text).toBe(
+      '50-INFO job 49 done\n51:ERROR job 50 failed\n52-INFO job 51 done',
+    )
+    expect(read(log, { grep: 'error', ignoreCase: true, count: true })).toEqual({
+      note: '10 lines with "error".',
+      text: '',
+    })
+    expect(read(log, { grep: 'nothing like it' }).note).toBe('None of 1,000 lines with "nothing like it".')
+  })
+
+  it('searches for the text if it is no regular expression', () => {
+    expect(read('a(b\nc', { grep: 'a(' })).toMatchObject({ text: '1:a(b' })
+  })
+
+  it('spreads a sample', () => {
+    expect(read(log, { sample: 4 }).text.split('\n')).toEqual([
+      'INFO job 0 done',
+      'ERROR job 250 failed',
+      'INFO job 500 done',
+      'ERROR job 750 failed',
+    ])
+  })
+
+  it('cuts a text without lines', () => {
+    const page = `<p>${'word '.repeat(5_000)}</p>`
+    const { text, note } = read(page, {}, 100)
+    expect(text.length).toBeLessThan(700)
+    expect(note).toContain('go on with page 2')
+  })
+})
+
+describe('reading JSON', () => {
+  it('by path', () => {
+    expect(read(table, { path: '$.items[1].name' }).text).toBe('Item 1')
+    expect(read(table, { path: 'items[-1].owner.city' }).text).toBe('Graz')
+    expect(read(table, { path: '$.items[2:4].id' }).text).toBe('2\n3')
+    expect(read(table, { path: "$['items'][*].id", count: true }).note).toBe('500 rows.')
+    expect(() => read(table, { path: '$.nothing' })).toThrow('Nothing is at $.nothing.')
+    expect(() => read(table, { path: '$.items[' })).toThrow('Invalid path')
+    expect(() => read(log, { path: '$.a' })).toThrow('The result is text, not JSON.')
+  })
+
+  it('filters and projects rows', () => {
+    expect(read(table, { where: { price: { '>': 990 } }, select: ['id', 'owner.city'] }).text).toBe(
+      '{"id":496,"owner.city":"Graz"}\n{"id":497,"owner.city":"Graz"}\n{"id":498,"owner.city":"Wien"}\n{"id":499,"owner.city":"Graz"}',
+    )
+    expect(read(table, { where: { tags: { contains: 'odd' }, name: { contains: 'ITEM 1' } }, count: true }).note).toBe(
+      '56 rows.',
+    )
+    expect(read(table, { where: { id: { in: [3, 5] } }, select: ['name'] }).text).toBe(
+      '{"name":"Item 3"}\n{"name":"Item 5"}',
+    )
+    expect(read(table, { path: '$.items', where: { id: 7 } }).text).toMatch(/^\{"id":7,/)
+    expect(() => read(table, { where: { id: { like: 3 } } })).toThrow('unknown operator "like"')
+    expect(() => read('{"a":1}', { where: { a: 1 } })).toThrow('where and select need a list of objects.')
+  })
+
+  it('of an object line by line', () => {
+    expect(read('{"a":{"b":1}}', { grep: '"b"' }).text).toBe('3:  "b": 1')
+  })
+})

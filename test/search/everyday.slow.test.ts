@@ -1,0 +1,67 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { embeddedTable, includedAtlas, includedEncoderFiles } from '../../src/app/package-info.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { includedEncoder } from '../../src/search/embedders/included-encoder.ts'
+import { type EvalQuery, type EvalReport, evaluate } from '../../src/search/evaluate.ts'
+import { createSemanticLane } from '../../src/search/semantic-lane.ts'
+import { createToolSearch } from '../../src/search/tool-search.ts'
+import { isForLearning, readEveryday } from '../../training/everyday.ts'
+
+/** What search reached when the models were made, in percent, on the half of the requests that nothing was learned from. */
+const REACHED = { first: 71.5, inFive: 89.8, foreignFirst: 48, foreignInFive: 75, noMatchSure: 11, refused: 5 }
+const POINT = 1
+
+/** Share of the queries with a right tool among the first `k`, in percent. */
+function foundIn(k: number, { rows }: EvalReport, isAsked: (query: EvalQuery) => boolean): number {
+  const asked = rows.filter((row) => row.relevant.length > 0 && isAsked(row))
+  const found = asked.filter(({ answers, relevant }) => answers.slice(0, k).some((id) => relevant.includes(id)))
+  return (100 * found.length) / asked.length
+}
+
+describe('requests in everyday words over the tools of 54 real servers', () => {
+  const { tools, queries } = readEveryday()
+  const measured = queries.filter((query) => !isForLearning(query))
+  let report: EvalReport
+
+  beforeAll(async () => {
+    const semantic = createSemanticLane({
+      source: includedEncoder(includedEncoderFiles()),
+      queryTimeoutMs: 60_000,
+      log: silentLog,
+    })
+    const search = createToolSearch({ table: embeddedTable, atlas: includedAtlas, semantic })
+    report = await evaluate(tools, measured, {
+      async load(sources) {
+        search.sync(sources, 1)
+        await search.warm()
+        await semantic.settled()
+      },
+      async query(query, limit) {
+        const { hits, unanswered } = await search.query(query, { limit, visible: () => true })
+        return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
+      },
+    })
+    await search.close()
+  }, 120_000)
+
+  it('finds the right tool in English as well as when the models were made, within a point', () => {
+    const isEnglish = ({ lang }: EvalQuery): boolean => lang === 'en'
+    expect(foundIn(1, report, isEnglish)).toBeGreaterThanOrEqual(REACHED.first - POINT)
+    expect(foundIn(5, report, isEnglish)).toBeGreaterThanOrEqual(REACHED.inFive - POINT)
+  })
+
+  it('finds the right tool in thirteen other languages as well as when the models were made, within a point', () => {
+    const isForeign = ({ lang }: EvalQuery): boolean => lang !== 'en'
+    expect(foundIn(1, report, isForeign)).toBeGreaterThanOrEqual(REACHED.foreignFirst - POINT)
+    expect(foundIn(5, report, isForeign)).toBeGreaterThanOrEqual(REACHED.foreignInFive - POINT)
+  })
+
+  it('says that nothing is likely when no tool answers, and seldom when one does', () => {
+    expect(100 * report.noMatch.answered).toBeLessThanOrEqual(REACHED.noMatchSure + POINT)
+    const right = report.rows.filter(
+      ({ lang, answers, relevant }) => lang === 'en' && answers[0] !== undefined && relevant.includes(answers[0]),
+    )
+    const refused = right.filter(({ unlikely }) => unlikely).length
+    expect((100 * refused) / right.length).toBeLessThanOrEqual(REACHED.refused + POINT)
+  })
+})

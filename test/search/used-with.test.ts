@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest'
+import type { Atlas } from '../../src/search/atlas.ts'
+import { usedWith } from '../../src/search/used-with.ts'
+import { makeTool } from '../tools.ts'
+
+const atlas: Atlas = {
+  id: 'a1',
+  requestsOf: () => undefined,
+  vectorOf: () => undefined,
+  lineOf: () => undefined,
+  neighboursOf: ({ name }) =>
+    name === 'mcp_git__git_commit'
+      ? { before: ['git_status', 'git_add', 'git_init'], after: ['git_push', 'git_log', 'git_tag'] }
+      : undefined,
+}
+const tools = ['git_add', 'git_init', 'git_log', 'git_push', 'git_status', 'git_tag'].map((name) =>
+  makeTool(`mcp_git.${name}`, { effect: name === 'git_log' || name === 'git_status' ? 'read' : 'write' }),
+)
+const commit = makeTool('mcp_git.git_commit')
+
+it('names the tool that changes something before it, and two that follow', () => {
+  expect(usedWith(commit, tools, atlas)).toEqual({
+    before: ['mcp_git.git_add'],
+    after: ['mcp_git.git_push', 'mcp_git.git_log'],
+  })
+})
+
+it('leaves out tools that the caller does not see or that the answer lists', () => {
+  const others = tools.filter(({ id }) => id === 'mcp_git.git_tag')
+  expect(usedWith(commit, others, atlas)).toEqual({ before: [], after: ['mcp_git.git_tag'] })
+  expect(usedWith(commit, [], atlas)).toBeUndefined()
+})
+
+it('says nothing about a tool that the atlas does not know', () => {
+  expect(usedWith(makeTool('mcp_git.other'), tools, atlas)).toBeUndefined()
+  expect(usedWith(commit, tools, undefined)).toBeUndefined()
+})

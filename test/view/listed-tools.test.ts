@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest'
+import { firstSentence } from '../../src/core/first-sentence.ts'
+
+describe('the first sentence of a description', () => {
+  it.each([
+    ['Reads a file. Not for folders.', 'Reads a file.'],
+    ['Runs a tool, e.g. name "a.b". Then more.', 'Runs a tool, e.g. name "a.b".'],
+    ['Files, i.e. not folders', 'Files, i.e. not folders'],
+    ['Liest a.b! Und mehr.', 'Liest a.b!'],
+    ['読む。次。', '読む。'],
+    ['Notion | Retrieve a page\nError Responses:\n400: Bad request', 'Retrieve a page'],
+    ['Runs a cell by its\n  index\n\n    Args:\n  index: Which one', 'Runs a cell by its index'],
+    ['IMPORTANT: Log in first. Lists all orders.', 'Lists all orders.'],
+    ['\n 🎯 Purpose:\n   1. Reads contacts.\n   2. More.', 'Reads contacts.'],
+    ['<use_case> **Migrates** a schema. </use_case>', 'Migrates a schema.'],
+    ['Pay - Api: This is the public Pay REST API. Cancel an order', 'Cancel an order'],
+    ['Returns the sum of two numbers', 'Returns the sum of two numbers'],
+    ['Wait.', 'Wait.'],
+    ['', ''],
+  ])('of %j is %j', (text, sentence) => expect(firstSentence(text, 80)).toBe(sentence))
+
+  it('is cut at a word if it is too long', () => {
+    expect(firstSentence('one two three four five', 16)).toBe('one two three…')
+  })
+})
