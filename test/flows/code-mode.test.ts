@@ -267,9 +267,11 @@ describe('a script', () => {
   })
 
   it('cannot flood its caller', async () => {
-    const { run } = await coder()
-    const printed = await run(`for (let n = 0; n < 5_000; n++) console.log('x'.repeat(1_000)); return 1`)
-    expect(printed.printed.length).toBeLessThan(110_000)
+    const { client, run } = await coder()
+    const code = `for (let n = 0; n < 5_000; n++) console.log('x'.repeat(1_000)); return 1`
+    const [printed] = (await callTool(client, { name: 'run_code', arguments: { code } })).content
+    expect(printed.text).toMatch(/^\[run_code: 10\d\.\d kB, /)
+    expect(printed.text.length).toBeLessThan(8_000)
     expect((await run(`return 'x'.repeat(5_000_000)`)).error.message).toContain('return at most 4194304')
     const calls = await run(
       `return (await Promise.allSettled(Array.from({ length: 1_000 }, () => tools.shop.prices()))).filter(({ status }) => status === 'fulfilled').length`,

@@ -55,7 +55,7 @@ const METHODS: Table = {
 
 const META: Table = {
   ...Object.fromEntries(
-    'execute_tool run_parallel background_run watch_start schedule_once schedule_cron request_tool_injection'
+    'execute_tool run_code run_parallel background_run watch_start schedule_once schedule_cron request_tool_injection'
       .split(' ')
       .map((name) => [name, route(name)]),
   ),
@@ -69,6 +69,7 @@ const META: Table = {
   ),
   watch_resume: why('its next look is decided like every other look of a watcher'),
   ...each('schedule_cancel schedule_list schedule_status', why('about jobs of the caller; ends or reads them')),
+  read_result: why('reads results that the caller was given'),
   remind: why('tells a text later and calls nothing'),
   ...each('remember forget', why('keeps texts of the caller and calls nothing')),
   clear_injected_tools: why('takes names off a list'),
@@ -98,7 +99,7 @@ const AGENT: Table = {
 const INDEX: Table = {
   createApp: route('queued'),
   ...each(
-    'z defineModule toSchema compileGlob errorCatalogue isPegboardError PegboardError ToolError',
+    'z defineModule toSchema compileGlob errorCatalogue failureClasses isPegboardError PegboardError ToolError',
     why('words that modules are written in'),
   ),
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
@@ -167,6 +168,7 @@ const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string
   'src/exec/call-context.ts': [3, route('ctx.call')],
   'src/exec/task-runs.ts': [1, route('background_run')],
   'src/loader/module-shapes.ts': [3, why('functions of drop-in files in the words of our tools')],
+  'src/meta/run_code.ts': [1, route('run_code')],
   'src/meta/run_parallel.ts': [1, route('run_parallel')],
   'src/meta/surface.ts': [3, route('execute_tool')],
   'src/openapi/adapt-operation.ts': [1, why('the run of a tool of an API')],

@@ -199,7 +199,8 @@ test('a contact is added to a list of thousands within its call', async () => {
     active,
     Array.from({ length: 2_000 }, (_, at) => `## P${at}\n\`\`\`yaml\ncontact_id: tg:${at + 1}\n\`\`\`\n`).join('\n'),
   )
-  const { call } = await served({ contacts: { config: { manage: true } } }, { dir })
+  const settings = { execution: { maxResultTokens: 0 } }
+  const { call } = await served({ contacts: { config: { manage: true } } }, { dir, settings })
   const { moved_to_inactive } = await call('contacts.contacts_upsert', { contact_id: 'tg:9999', name: 'New' })
   expect(moved_to_inactive).toHaveLength(1_851)
   expect((await call('contacts.contacts_list')).count).toBe(150)

@@ -101,6 +101,14 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   run_parallel: async (_world, { client }, wish) => ({
     answer: await ask(client, 'run_parallel', { actions: [formOf(wish), { name: 'no.such_tool' }] }),
   }),
+  /** A script calls tools as `tools.owner.tool`; `context_builder` stands for no owner. */
+  run_code: async (world, { client }, { name, args }) => {
+    const at = name.indexOf('.')
+    const [owner, tool] = at < 0 ? ['context_builder', name] : [name.slice(0, at), name.slice(at + 1)]
+    const callee = `tools[${JSON.stringify(owner)}][${JSON.stringify(tool)}]`
+    const code = `return await ${callee}(${JSON.stringify(args)})`
+    return { answer: await world.inCodeMode(() => ask(client, 'run_code', { code })) }
+  },
   run_text: async (_world, { client }, { name, args }) => ({
     answer: await ask(client, 'context_builder.run_text', {
       text: `<tool_call>${JSON.stringify({ name, arguments: args })}</tool_call>`,

@@ -36,6 +36,8 @@ export interface World {
   /** From now on these rules and these random tools apply. */
   say(said: Said, zoo: readonly Thing[], mode: Mode): Promise<void>
   setZoo(zoo: readonly Thing[]): void
+  /** Does something while the clients have code mode. */
+  inCodeMode<T>(work: () => Promise<T>): Promise<T>
   /** Runs since the last call: ids of tools, and requests to servers. */
   ran(): readonly string[]
   /** Takes all call slots; returns how to release them. */
@@ -218,7 +220,7 @@ export async function openWorld(): Promise<World> {
   }
   const off = Object.fromEntries(bundled.map((name) => [name, { enabled: false }]))
 
-  const settingsFor = ({ file: { constraints = {}, off: switched = [], ...policy }, profiles }: Said, mode: Mode) => ({
+  const settingsFor = ({ file: { constraints = {}, off: switched = [], ...policy }, profiles }: Said, mode: Mode | 'code') => ({
     ...base,
     exposure: { mode },
     policy,
@@ -319,6 +321,7 @@ export async function openWorld(): Promise<World> {
     },
   )
 
+  let now: { readonly said: Said; readonly mode: Mode } = { said: nothing, mode: 'direct' }
   let zoo: readonly Thing[] = []
   let read = 0
   const recorded = globalThis as Recorder
@@ -350,10 +353,19 @@ export async function openWorld(): Promise<World> {
     ways,
     things: () => [...FIXED, ...zoo],
     async say(said, next, mode) {
+      now = { said, mode }
       await app.reload(readSettings(settingsFor(said, mode), dir))
       setZoo(next)
     },
     setZoo,
+    async inCodeMode(work) {
+      await app.reload(readSettings(settingsFor(now.said, 'code'), dir))
+      try {
+        return await work()
+      } finally {
+        await app.reload(readSettings(settingsFor(now.said, now.mode), dir))
+      }
+    },
     ran() {
       const text = readFileSync(file, 'utf8')
       const lines = text.slice(read).split('\n').filter(Boolean)

@@ -40,7 +40,7 @@ const LIES: ReadonlyArray<readonly [what: string, result: string, heard: string]
   ['notes that are no object', '{"content":[{"type":"text","text":"a","annotations":7}]}', 'E_UPSTREAM_PROTOCOL'],
   ['a question', '{"resultType":"input_required","inputRequests":{}}', 'E_UPSTREAM_PROTOCOL'],
   ['a kind of result nobody knows', `{"resultType":{"a":1},${TEXT}}`, 'E_UPSTREAM_PROTOCOL'],
-  ['depth', `{${TEXT},"structuredContent":${nested(20_000)}}`, 'cannot be represented as JSON'],
+  ['depth', `{${TEXT},"structuredContent":${nested(20_000)}}`, 'cannot be sent as JSON'],
   ['no JSON', `{${TEXT},"structuredContent":{"n":NaN}}`, 'E_TIMEOUT'],
   ['a long number', `{${TEXT},"structuredContent":{"n":1234567890123456789}}`, '"n":1234567890123456789'],
   [
