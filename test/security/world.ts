@@ -220,7 +220,10 @@ export async function openWorld(): Promise<World> {
   }
   const off = Object.fromEntries(bundled.map((name) => [name, { enabled: false }]))
 
-  const settingsFor = ({ file: { constraints = {}, off: switched = [], ...policy }, profiles }: Said, mode: Mode | 'code') => ({
+  const settingsFor = (
+    { file: { constraints = {}, off: switched = [], ...policy }, profiles }: Said,
+    mode: Mode | 'code',
+  ) => ({
     ...base,
     exposure: { mode },
     policy,
