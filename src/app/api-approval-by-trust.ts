@@ -1,17 +1,19 @@
 import type { Catalog } from '../catalog/catalog.ts'
+import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Approval } from '../openapi/api-approval.ts'
 import { moduleOf } from '../openapi/apis.ts'
 import { lockName } from '../openapi/lock-name.ts'
 import { fingerprint } from '../trust/fingerprint.ts'
 import { reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
+import { type LostRules, lostRuleSentence } from '../upstream/catalog-publisher.ts'
 import { otherToolsNamed, otherToolsTo } from '../upstream/other-owner-tools.ts'
 
 /**
  * Approves operations of APIs with the same checks, modes and lock file as tools of servers, under a name that no
  * server has.
  */
-export const createApproval = (trust: Trust, catalog: Catalog): Approval => ({
+export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRules?: LostRules): Approval => ({
   fingerprint,
   look(id, settings, tools) {
     const server = lockName(id)
@@ -20,7 +22,12 @@ export const createApproval = (trust: Trust, catalog: Catalog): Approval => ({
     const definitions = { get: (name: string) => byName.get(name)?.source }
     const otherTools = otherToolsTo(catalog, module)
     const own = once(() => otherToolsNamed(module, settings, tools))
-    const held = trust.look({ server, mode: settings.trust, tools, definitions, otherTools, own }, true)
+    function loses(gone: readonly string[]): boolean {
+      const lost = lostRules?.({ module, settings }, gone, [...byName.keys()]) ?? []
+      for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
+      return lost.length > 0
+    }
+    const held = trust.look({ server, mode: settings.trust, tools, definitions, otherTools, own, loses }, true)
     const hint = reviewHint(server)
     return new Map(
       [...held].map(([name, { code, reason, why }]) => [name, { code, reason, hint, waits: why !== 'rejected' }]),

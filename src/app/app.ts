@@ -98,7 +98,7 @@ export interface App extends Host {
   /** Entries of constraints that name no tool. */
   unknownActions(): readonly { readonly owner: string; readonly action: string }[]
   /**
-   * Rules of the policy that match no tool. Omits rules that may concern a server whose tools are not known yet.
+   * Rules of the policy that match no tool, or name one tool and match several. Omits rules that may concern a server whose tools are not known yet.
    * @param also with `off` also rules about modules and servers that are switched off
    */
   unmatchedRules(also?: 'off'): readonly UnmatchedRule[]

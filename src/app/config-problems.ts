@@ -11,7 +11,14 @@ import type { Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { sameRulesSentence, sharedNameSentence } from './claimed-names.ts'
 import type { LiveSettings } from './live-settings.ts'
-import { certainlyUnmatched, mayConcern, ownersNamedIn, type UnmatchedRule, unmatchedRules } from './unmatched-rules.ts'
+import {
+  ambiguousRules,
+  certainlyUnmatched,
+  mayConcern,
+  ownersNamedIn,
+  type UnmatchedRule,
+  unmatchedRules,
+} from './unmatched-rules.ts'
 
 /** Settings without effect, for the operator. */
 export interface ConfigProblems {
@@ -72,7 +79,7 @@ export function createConfigProblems(options: ConfigProblemsOptions): ConfigProb
 
   function unmatched(also?: 'off'): readonly UnmatchedRule[] {
     const snapshot = catalog.snapshot()
-    const found = unmatchedRules(settings.config, snapshot)
+    const found = [...unmatchedRules(settings.config, snapshot), ...ambiguousRules(settings.config, snapshot)]
     const coming = stillToCome()
     return also === undefined
       ? certainlyUnmatched(found, snapshot, coming)

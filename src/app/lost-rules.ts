@@ -4,15 +4,16 @@ import type { RuleSetting } from '../policy/policy-options.ts'
 import { createCoverer, listOf, shortOf } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
-/** Returns the forbidding or limiting rules that matched removed tools of a server and match none of its current tools. */
+/** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
 export function lostRulesOf(config: () => Config): LostRules {
-  return ({ module, settings: { prefix } }, gone, now) => {
+  return ({ module, settings: { prefix, deny } }, gone, now) => {
     const short = shortOf(module)
     const spelled = (name: string) =>
       spellingsOf([name, `${module}.${name}`, `${short}.${name}`, `${short}__${name}`, `${prefix}__${name}`])
     const before = gone.map(spelled)
     const after = now.map(spelled)
-    return [...new Set(collectForbidding(config()))].filter((pattern) => {
+    const own = deny.map((pattern) => `${short}.${pattern}`)
+    return [...new Set([...collectForbidding(config()), ...own])].filter((pattern) => {
       const covers = createCoverer([pattern])
       return before.some(covers) && !after.some(covers)
     })

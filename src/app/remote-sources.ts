@@ -101,6 +101,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
   const updated = createEmitter<[uri: string, isKnown: (view: View) => boolean, who?: RequestOwner]>()
   const taskChanged = createEmitter<[owner: string, task: Json]>()
   const { maxResultBytes } = config.execution
+  const lostRules = lostRulesOf(options.current)
   const upstreams = createUpstreams({
     catalog,
     log,
@@ -109,7 +110,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     manifests: createBytesStore(join(stateDir, 'manifests'), warn('cannot store or read a manifest')),
     claims: claimStore(stateDir, config.file ?? workspace, warn('cannot store or read the owners of resources')),
     trust,
-    lostRules: lostRulesOf(options.current),
+    lostRules,
     observer,
     environment: env,
     async tokens() {
@@ -139,7 +140,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     apis: config.openapi,
     lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
     documents: createFileStore<Json>(join(documents, 'documents'), lost),
-    approval: createApproval(trust, catalog),
+    approval: createApproval(trust, catalog, log.scoped('trust'), lostRules),
   })
 
   return {

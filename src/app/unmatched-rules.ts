@@ -10,7 +10,7 @@ import { renamedIn } from './profile-rules.ts'
 
 const LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
-/** A rule that matches no tool: probably a typo, or the tool was renamed. */
+/** A rule that matches no tool: probably a typo, or the tool was renamed. Or a rule about one tool that matches several. */
 export interface UnmatchedRule {
   /** For the operator. */
   readonly sentence: string
@@ -39,6 +39,29 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
       sentence: `${setting} names ${JSON.stringify(given)}, which matches no tool.`,
       owners: meant.flatMap(patternsOf).map(ownerIn),
     }))
+}
+
+/**
+ * Rules that name one tool and match several, because a server has tools whose names differ in spelling only. Such a
+ * rule applies to all of them.
+ */
+export function ambiguousRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
+  const owners = [...snapshot.owners.values()]
+  return entriesOf(config)
+    .filter(({ permits }) => !permits)
+    .flatMap(({ setting, meant }) =>
+      [...new Set(meant.flatMap(singleNames))].flatMap((name) => {
+        const head = ownerIn(name)
+        const rule = { owners: [head] }
+        return owners.flatMap((owner) => {
+          if (!mayConcern(rule, owner.id)) return []
+          const matches = fittingIn(name, owner)
+          return matches === undefined
+            ? []
+            : [{ ...rule, sentence: `${setting} names ${JSON.stringify(name)}, which matches ${matches}.` }]
+        })
+      }),
+    )
 }
 
 function entriesOf(config: Config): readonly Entry[] {
@@ -83,7 +106,29 @@ function isFitting(entry: Entry, owner: Owner): boolean {
   return found || owner.withheld.some(({ tool }) => fits(tool))
 }
 
-function createMatcher({ meant, permits }: Entry): (tool: Tool) => boolean {
+const fittingNames = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
+
+/** `3 tools: a, b and 1 that waits for a review`; undefined if fewer than two fit. */
+function fittingIn(name: string, owner: Owner): string | undefined {
+  const fits = createMatcher({ meant: [name], permits: false })
+  const known = fittingNames.get(owner.tools) ?? new Map<string, readonly string[]>()
+  fittingNames.set(owner.tools, known)
+  let found = known.get(name)
+  if (found === undefined) {
+    found = owner.tools.filter(fits).map(({ id }) => id)
+    known.set(name, found)
+  }
+  // Names that wait for a review are not shown.
+  const waiting = owner.withheld.filter(({ tool }) => fits(tool)).length
+  const total = found.length + waiting
+  if (total < 2) return undefined
+  const shown = found.slice(0, 5).join(', ')
+  const rest = found.length > 5 ? ', …' : ''
+  const held = waiting === 0 ? '' : `${waiting} that ${waiting === 1 ? 'waits' : 'wait'} for a review`
+  return `${total} tools: ${[`${shown}${rest}`, held].filter(Boolean).join(' and ')}`
+}
+
+function createMatcher({ meant, permits }: Pick<Entry, 'meant' | 'permits'>): (tool: Tool) => boolean {
   const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>
@@ -103,6 +148,16 @@ function patternsOf(rule: RuleSetting): readonly string[] {
   return tools === undefined ? ['*'] : listOf(tools)
 }
 
+/** The patterns of a rule that name one tool of one owner. */
+function singleNames(rule: RuleSetting): readonly string[] {
+  if (typeof rule === 'string') return isSingle(rule) ? [rule] : []
+  const { tools = [], module, actions = [] } = rule
+  const owned = module === undefined ? [] : listOf(actions).map((action) => `${module}.${action}`)
+  return [...listOf(tools), ...owned].filter(isSingle)
+}
+
+const isSingle = (pattern: string): boolean => !pattern.includes('*') && ownerIn(pattern) !== undefined
+
 /** The owner part of a pattern; undefined if it has none. */
 const ownerIn = (pattern: string): string | undefined => /^([^.]*?)(?:\.|__)/.exec(lower(pattern))?.[1]
 
@@ -110,7 +165,7 @@ const ownerIn = (pattern: string): string | undefined => /^([^.]*?)(?:\.|__)/.ex
 const removePunctuation = (name: string): string => lower(name).replaceAll(/[^\p{L}\p{N}*]/gu, '')
 
 /** Whether the rule may concern tools of this owner. */
-export function mayConcern({ owners }: UnmatchedRule, owner: string): boolean {
+export function mayConcern({ owners }: Pick<UnmatchedRule, 'owners'>, owner: string): boolean {
   const names = [owner, shortOf(owner)].map(removePunctuation)
   return owners.some((head) => head === undefined || names.some(compilePatterns([removePunctuation(head)])))
 }

@@ -435,8 +435,8 @@ export interface ServerPrompt {
 export interface Servers {
   list(): readonly ServerStatus[]
   /**
-   * Policy rules that match no tool, as sentences. For the operator and admins; empty for others, and while servers
-   * are still connecting.
+   * Policy rules that match no tool, or name one tool and match several, as sentences. For the operator and admins;
+   * empty for others, and while servers are still connecting.
    */
   unmatchedRules(): readonly string[]
   /**

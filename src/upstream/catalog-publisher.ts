@@ -31,12 +31,16 @@ export interface PublisherOptions extends ToolHost {
   about(): string | undefined
 }
 
-/** Rules of the operator that matched tools which a server no longer has, and match none of its current tools. */
+/** Rules of the operator that matched tools which an owner no longer has, and match none of its current tools. */
 export type LostRules = (
-  server: Pick<ToolHost, 'module' | 'settings'>,
+  owner: { readonly module: string; readonly settings: Pick<ToolHost['settings'], 'prefix' | 'deny'> },
   gone: readonly string[],
   now: readonly string[],
 ) => readonly string[]
+
+/** @param name of the owner in the configuration */
+export const lostRuleSentence = (rule: string, name: string, kind: 'server' | 'API'): string =>
+  `the rule ${JSON.stringify(rule)} matches no tool of ${name} any more: new tools of this ${kind} wait for a review`
 
 type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
@@ -155,10 +159,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function losesRules(gone: readonly string[], now: readonly string[]): boolean {
     const lost = options.lostRules?.(options, gone, now) ?? []
-    for (const rule of lost)
-      tellOnce(
-        `the rule ${JSON.stringify(rule)} matches no tool of ${id} any more: new tools of this server wait for a review`,
-      )
+    for (const rule of lost) tellOnce(lostRuleSentence(rule, id, 'server'))
     return lost.length > 0
   }
 

@@ -98,3 +98,39 @@ describe('a policy rule that matches no tool', () => {
     expect(await warnings(app, { ...localCaller, profile: 'small' })).toEqual(all.slice(0, 1))
   })
 })
+
+describe('a policy rule that names one tool', () => {
+  const named = (...names: string[]): Offered => ({ tools: names.map((name) => ({ name, description: 'Does it.' })) })
+  const policy = {
+    deny: ['gh.delete_repo', 'gh.list_*', { module: 'gh', actions: ['read_file', 'find'] }, 'list_all'],
+    allow: ['gh.delete_repo'],
+    rateLimits: [{ tools: ['gh.list_all'], perMinute: 5 }],
+  }
+
+  it('and matches several is reported with all of them', async () => {
+    const gh = named(
+      'delete_repo',
+      'Delete_Repo',
+      'list_all',
+      'list_some',
+      'read_file',
+      'readFile',
+      'read-file',
+      'find',
+    )
+    const { app } = await serve({ gh, other: named('deleteRepo') }, {}, undefined, {}, { policy })
+    expect(await warnings(app)).toEqual([
+      'policy.deny names "gh.delete_repo", which matches 2 tools: mcp_gh.delete_repo, mcp_gh.Delete_Repo.',
+      'policy.deny names "gh.read_file", which matches 3 tools: mcp_gh.read_file, mcp_gh.readFile, mcp_gh.read-file.',
+    ])
+  })
+
+  it('and matches tools that wait for a review is reported without their names', async () => {
+    const gh = named('delete_repo', 'delete repo')
+    const deny = { policy: { deny: ['gh.delete_repo'] } }
+    const { app } = await serve({ gh }, { gh: { trust: 'review' } }, undefined, {}, deny)
+    expect(await warnings(app)).toEqual([
+      'policy.deny names "gh.delete_repo", which matches 2 tools: 2 that wait for a review.',
+    ])
+  })
+})

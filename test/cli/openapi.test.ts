@@ -155,6 +155,28 @@ To decide about single tools, name them after the server. --reject instead of --
     }
   })
 
+  it('waits for a review if a rule matches none of its tools any more, also with trust "always"', async () => {
+    for (const [entry, policy] of [
+      [{}, { deny: ['small.two'] }],
+      [{ deny: ['two'] }, {}],
+    ]) {
+      const { dir, remove } = folder({
+        'small.json': document('one', 'two'),
+        'mcp.config.json': { openapi: { small: { document: 'small.json', trust: 'always', ...entry } }, policy },
+      })
+      try {
+        const run = (...argv: string[]) => pegboard(dir, ...argv, '--config', 'mcp.config.json')
+        expect((await run('check')).code).toBe(0)
+        writeFileSync(`${dir}/small.json`, JSON.stringify(document('one', 'three')))
+        const names = (JSON.parse((await run('list', '--json')).out) as { name: string }[]).map(({ name }) => name)
+        expect(names.filter((name) => name.startsWith('api_'))).toEqual(['api_small.one'])
+        expect((await run('list', 'servers')).out).toContain('1 tool waits for a review')
+      } finally {
+        remove()
+      }
+    }
+  })
+
   it('is downloaded again by check --frozen if its document is remote', async () => {
     const documents = [JSON.stringify(document('one')), JSON.stringify(document('two'))]
     const server = await serve((_request, response) => void response.end(documents[0]))

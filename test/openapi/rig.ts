@@ -43,7 +43,7 @@ export async function withApis(
     clock: options.clock ?? systemClock,
     lists: { get: (key) => kept.lists.get(key), set: (key, value) => void kept.lists.set(key, value) },
     documents: { get: (key) => kept.documents.get(key), set: (key, value) => void kept.documents.set(key, value) },
-    approval: createApproval(options.trust ?? trustIn(undefined), catalog),
+    approval: createApproval(options.trust ?? trustIn(undefined), catalog, silentLog),
     apis: settingsOf(entries),
     delayMs: 1,
   })

@@ -123,6 +123,17 @@ describe('a rule whose tool was removed', () => {
       )
     })
 
+  it('keeps new tools of its server waiting also if it is in the entry of the server', async () => {
+    const served = await serve(
+      { gh: offer('delete_repo', 'list_repos') },
+      { gh: { trust: 'always', deny: ['delete_*'] } },
+    )
+    served.offer('gh', offer('list_repos', 'purge_everything'))
+    await until(() => served.withheld('mcp_gh').length > 0)
+    expect(codeOf(await served.call('gh__purge_everything'))).toBe('E_TOOL_QUARANTINED')
+    expect(served.logged.join('\n')).toContain('the rule \\"gh.delete_*\\" matches no tool of gh any more')
+  })
+
   it('applies at the first connection, and ignores a server that never had such a tool', async () => {
     const config = { policy: { deny: ['gh.delete_repo'] } }
     const served = await servedAs(config, ['delete_repo', 'list_repos'], 'first-use')
