@@ -47,6 +47,7 @@ const libraries = [
   '@modelcontextprotocol/server/stdio',
   'yaml',
   'jose',
+  'diff',
 ]
 
 const chunk = (name, lines, plugins) =>

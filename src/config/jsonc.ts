@@ -43,9 +43,10 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 /**
  * Reads JSON with comments, trailing commas and a byte order mark. Refuses a key that is given twice in one object,
  * `__proto__` as a key, integers that would be rounded, and more than 100 levels.
+ * @param options.roundIntegers rounds large integers instead of refusing them, for callers that do not use them
  * @throws JsoncError
  */
-export function parseJsonc(source: string): Jsonc {
+export function parseJsonc(source: string, options: { readonly roundIntegers?: boolean } = {}): Jsonc {
   // A byte order mark takes no column.
   const text = source.replace(/^\ufeff/, '')
   const lines = new Map<string, number>()
@@ -95,7 +96,12 @@ export function parseJsonc(source: string): Jsonc {
       },
       onLiteralValue(value, _offset, _length, line, column) {
         // The rounded id of a chat is the id of another chat.
-        if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value))
+        if (
+          options.roundIntegers !== true &&
+          typeof value === 'number' &&
+          Number.isInteger(value) &&
+          !Number.isSafeInteger(value)
+        )
           fail('an integer beyond 2^53 would be rounded: write it as a string', line, column)
         add(value, line)
       },

@@ -366,6 +366,30 @@ export const errorCatalogue = {
     meaning: 'A login to a remote server failed.',
     next: 'Read the reason, then run pegboard auth again.',
   },
+  E_EDIT_SYNTAX: {
+    audience: 'operator',
+    class: 'server_setup',
+    meaning: 'A file cannot be edited, because its content is not in the expected format.',
+    next: 'Correct the file as the message says, then try again.',
+  },
+  E_EDIT_STALE: {
+    audience: 'operator',
+    class: 'server_setup',
+    meaning: 'A file changed after Pegboard had read it. Nothing was written.',
+    next: 'Run the command again, and check the new preview.',
+  },
+  E_EDIT_UNSAFE: {
+    audience: 'operator',
+    class: 'server_setup',
+    meaning: 'Pegboard does not edit this file: it is a link, too large, not UTF-8, or another user can write it.',
+    next: 'Fix the file as the message says, or edit it yourself.',
+  },
+  E_UNDO_MISSING: {
+    audience: 'operator',
+    class: 'not_found',
+    meaning: 'There is no change of files to undo.',
+    next: 'Run pegboard undo --list, which shows the changes.',
+  },
   E_NAME_TAKEN: {
     audience: 'operator',
     class: 'server_setup',
