@@ -12,10 +12,12 @@ async function post(url, headers, body) {
   return await response.json()
 }
 
+const systemOf = (instructions) => (instructions ? `${SYSTEM}\n\n${instructions}` : SYSTEM)
+
 const openAi = ({ endpoint, model, key }) => ({
-  open(request, tools) {
+  open(request, tools, instructions) {
     const messages = [
-      { role: 'system', content: SYSTEM },
+      { role: 'system', content: systemOf(instructions) },
       { role: 'user', content: request },
     ]
     const functions = tools.map(({ name, description, inputSchema: parameters }) => ({
@@ -40,7 +42,7 @@ const openAi = ({ endpoint, model, key }) => ({
 })
 
 const anthropic = ({ endpoint, model, key }) => ({
-  open(request, tools) {
+  open(request, tools, instructions) {
     const messages = [{ role: 'user', content: request }]
     const defined = tools.map(({ name, description, inputSchema }) => ({
       name,
@@ -50,7 +52,7 @@ const anthropic = ({ endpoint, model, key }) => ({
     return {
       async next() {
         const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-        const body = { model, max_tokens: 4_096, system: SYSTEM, messages, tools: defined }
+        const body = { model, max_tokens: 4_096, system: systemOf(instructions), messages, tools: defined }
         const { content } = await post(endpoint, headers, body)
         messages.push({ role: 'assistant', content }, { role: 'user', content: [] })
         return content
@@ -62,5 +64,8 @@ const anthropic = ({ endpoint, model, key }) => ({
   },
 })
 
-/** @param options `shape` ("openai" or "anthropic"), `endpoint`, `model`, `key` */
+/**
+ * `open(request, tools, instructions)` begins a conversation; the instructions are those of the MCP server.
+ * @param options `shape` ("openai" or "anthropic"), `endpoint`, `model`, `key`
+ */
 export const openModel = (options) => (options.shape === 'anthropic' ? anthropic : openAi)(options)
