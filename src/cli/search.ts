@@ -21,6 +21,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const limit = readInteger(args, 'limit', 1, 100, 5)
   const lanes = oneOf(args, 'lanes', LANES, 'hybrid')
   const explain = args.values['explain'] === true
+  const brief = !explain && args.values['limit'] === undefined
   const progress = modelProgress(io)
   const find = async ({
     app,
@@ -37,7 +38,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       io.stderr('pegboard: warning: the search model is unavailable; search uses keywords only.\n')
     const view = app.view(caller)
     const { owners } = app.catalog.snapshot()
-    const answer = await app.search(query, caller, limit, { lanes, explain })
+    const answer = await app.search(query, caller, limit, { lanes, explain, brief })
     // With a configuration that is ignored, the nearest tools are not those that the user means.
     const hits = answer.unanswered && ignored !== undefined ? [] : answer.hits
     if (answer.unanswered && hits.length > 0) io.stderr('No close match; these are the nearest.\n')

@@ -26,7 +26,7 @@ export interface Host {
     query: string,
     caller: Caller,
     limit: number,
-    how?: Pick<ToolQueryOptions, 'lanes' | 'explain'>,
+    how?: Pick<ToolQueryOptions, 'lanes' | 'explain' | 'brief'>,
   ): Promise<ToolAnswer>
   /** What a category is for, in plain words. */
   categoryLine(owner: Owner, view: View): string

@@ -56,16 +56,13 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     const format = readFormat(input, 'search_tools', host, request.caller)
     const tokens = readMaxTokens(input, 'search_tools')
     const query = readQuery(input)
-    const limit = readInteger(
-      input,
-      input.max_results === undefined ? 'limit' : 'max_results',
-      'search_tools',
-      1,
-      20,
-      5,
-    )
+    const limitKey = input.max_results === undefined ? 'limit' : 'max_results'
+    const limit = readInteger(input, limitKey, 'search_tools', 1, 20, 5)
+    // A model that asks for a number of tools wants to choose itself.
+    const brief = input[limitKey] === undefined
     await host.serversRead(request.caller)
-    const { hits, unanswered = [], more = [], behind, usedWith } = await host.search(query, request.caller, limit)
+    const answered = await host.search(query, request.caller, limit, { brief })
+    const { hits, unanswered = [], more = [], behind, usedWith } = answered
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const full = input.detail === 'full'

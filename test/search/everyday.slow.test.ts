@@ -22,6 +22,8 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
   const { tools, queries } = readEveryday()
   const measured = queries.filter((query) => !isForLearning(query))
   let report: EvalReport
+  /** The number of tools in each answer with `brief`, and whether it has lost the only right tool. */
+  const brief: { readonly all: number; readonly kept: number; readonly lost: boolean }[] = []
 
   beforeAll(async () => {
     const semantic = createSemanticLane({
@@ -41,6 +43,12 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
         return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
       },
     })
+    for (const { query, relevant, answers } of report.rows) {
+      const { hits } = await search.query(query, { limit: 5, visible: () => true, brief: true })
+      const [all, kept] = [answers.slice(0, 5), hits.map(({ id }) => id)]
+      const isRight = (id: string): boolean => relevant.includes(id)
+      brief.push({ all: all.length, kept: kept.length, lost: all.some(isRight) && !kept.some(isRight) })
+    }
     await search.close()
   }, 120_000)
 
@@ -63,5 +71,12 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
     )
     const refused = right.filter(({ unlikely }) => unlikely).length
     expect((100 * refused) / right.length).toBeLessThanOrEqual(REACHED.refused + POINT)
+  })
+
+  it('lists few other tools beside one that is almost certainly right, and never loses the only right one', () => {
+    const shorter = brief.filter(({ all, kept }) => kept < all)
+    expect(shorter.length).toBeGreaterThanOrEqual(10)
+    expect(shorter.reduce((sum, { kept }) => sum + kept, 0) / shorter.length).toBeLessThan(2)
+    expect(brief.filter(({ lost }) => lost)).toEqual([])
   })
 })
