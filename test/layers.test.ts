@@ -26,7 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   meta: ['core', 'catalog', 'search', 'view', 'exec', 'code', 'results'],
   agent: ['core', 'view', 'exec', 'meta'],
   server: ['core', 'observe', 'state', 'policy', 'catalog', 'view', 'exec', 'meta', 'agent', 'services', 'results'],
-  setup: ['core', 'state', 'config'],
+  setup: ['core', 'state', 'policy', 'upstream', 'config'],
   // Option schemas only; the rule below enforces that.
   config: [
     'core',

@@ -6,6 +6,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
 import { findNearest } from '../core/tool-names.ts'
+import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
@@ -174,9 +175,14 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
     })
     .map(([id]) => `modules.${id} names no loaded module${suggestion(id, owners.keys())}`)
   const ids = tools.map((tool) => tool.id)
-  const known = new Set(tools.flatMap((tool) => [tool.id, tool.name, tool.id.slice(tool.module.length + 1)]))
+  const known = new Set(
+    tools.flatMap(({ id, name, module }) => {
+      const action = id.slice(module.length + 1)
+      return [id, name, action, `${shortOf(module)}.${action}`]
+    }),
+  )
   const switches = Object.keys(config.tools)
-    .filter((name) => !known.has(name))
+    .filter((name) => !(name.includes('*') ? [...known].some(compilePatterns([name])) : known.has(name)))
     .map((name) => `tools.${name} names no tool${suggestion(name, ids)}`)
   const view = app.view(caller)
   const pinned = config.exposure.pinned

@@ -164,6 +164,27 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'enable',
+    summary: 'Enable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
+    operands: '<server | server.tool> …',
+    maxOperands: 500,
+    options: {},
+  },
+  {
+    name: 'disable',
+    summary: 'Disable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
+    operands: '<server | server.tool> …',
+    maxOperands: 500,
+    options: {},
+  },
+  {
+    name: 'remove',
+    summary: 'Remove servers or APIs from the configuration. A removed tool no longer exists for any client.',
+    operands: '<server | server.tool> …',
+    maxOperands: 500,
+    options: {},
+  },
+  {
     name: 'schema',
     summary: 'Show all tools of a module with their parameters, including hidden tools.',
     operands: '[module]',

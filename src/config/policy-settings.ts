@@ -14,14 +14,18 @@ export function policySettings(config: Config): PolicySettings {
 }
 
 type Switches = Readonly<
-  Record<string, { readonly enabled: boolean; readonly rate_limit?: { readonly per_minute: number } | undefined }>
+  Record<
+    string,
+    { readonly enabled?: boolean | undefined; readonly rate_limit?: { readonly per_minute: number } | undefined }
+  >
 >
 
 /** Settings of single tools. */
-export function toPolicySwitches(tools: Switches): Pick<PolicySettings, 'disabled' | 'perMinute'> {
+export function toPolicySwitches(tools: Switches): Pick<PolicySettings, 'disabled' | 'enabled' | 'perMinute'> {
   const entries = Object.entries(tools)
   return {
-    disabled: entries.flatMap(([name, { enabled }]) => (enabled ? [] : [name])),
+    disabled: entries.flatMap(([name, { enabled }]) => (enabled === false ? [name] : [])),
+    enabled: entries.flatMap(([name, { enabled }]) => (enabled === true ? [name] : [])),
     perMinute: Object.fromEntries(
       entries.flatMap(([name, { rate_limit }]) => (rate_limit ? [[name, rate_limit.per_minute]] : [])),
     ),

@@ -50,7 +50,7 @@ export const profileOptions = z.lazy(() =>
       .record(
         z.string(),
         z.strictObject({
-          enabled: z.boolean().default(true).describe('Set to false to turn the tool off in this profile.'),
+          enabled: z.boolean().optional().describe('Set to false to turn the tool off in this profile (default true).'),
           rate_limit: rateLimitOptions.optional().describe('Rate limit of the tool in this profile.'),
         }),
       )

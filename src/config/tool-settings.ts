@@ -21,8 +21,10 @@ const toolOptions = z.lazy(() =>
   z.strictObject({
     enabled: z
       .boolean()
-      .default(true)
-      .describe('Set to false to turn the tool off. Callers get an error that names this setting.'),
+      .optional()
+      .describe(
+        'Set to false to turn the tool off (default true). Callers get an error that names this setting. The name may contain *; true for a single tool takes precedence.',
+      ),
     rate_limit: rateLimitOptions.optional().describe('Rate limit of the tool.'),
     maxResultTokens: maxResultTokens.optional(),
     deny_paths: z
@@ -58,7 +60,7 @@ export const toolsSection = z
           })
   })
   .default({})
-  .describe('Settings by tool name.')
+  .describe('Settings by tool name or id. For enabled and rate_limit the name may contain *.')
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -72,8 +72,10 @@ export interface PolicySettings {
   readonly tripwires?: Readonly<Record<string, Tripwire>>
   /** Calls per minute, by tool name or id. */
   readonly perMinute?: Readonly<Record<string, number>>
-  /** Tool names or ids with `enabled: false`. */
+  /** Tool names, ids or patterns with `enabled: false`. */
   readonly disabled?: readonly string[]
+  /** Tool names or ids with `enabled: true`: patterns of `disabled` do not apply to them. */
+  readonly enabled?: readonly string[]
   /** True for visible modules and servers, by catalog owner; default all. */
   readonly sees?: (owner: string) => boolean
   /** Prefix of setting names in reasons, such as `profiles.work.`. */
@@ -95,6 +97,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const ask = (settings.ask ?? []).map((rule) => createRule(rule))
   const allow = (settings.allow ?? []).map((rule) => createRule(rule, true))
   const disabled = new Set(settings.disabled ?? [])
+  const enabled = new Set(settings.enabled ?? [])
   const covered = [...disabled].map((name) => ({ name, covers: createCoverMatcher([name]) }))
   const max = RANK[settings.maxEffect ?? 'destructive']
   const constraints = Object.entries(settings.constraints ?? {}).map(([name, rule]) => ({
@@ -127,6 +130,9 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
 
   const first = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
     rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
+
+  const isEnabled = (tool: Tool): boolean =>
+    enabled.size > 0 && listRuleNames(tool, actionOf(tool)).some((name) => enabled.has(name))
 
   function decide(given: Tool, by: Actor = NOBODY): Decision {
     // Renaming a tool for one caller does not change the decision.
@@ -165,7 +171,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         : ([
             tool.name,
             ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => listRuleNames(tool, action)),
-          ].find((name) => disabled.has(name)) ?? covered.find(({ covers }) => covers(names()))?.name)
+          ].find((name) => disabled.has(name)) ??
+          covered.find(({ name, covers }) => !(name.includes('*') && isEnabled(tool)) && covers(names()))?.name)
     if (switched !== undefined) {
       const setting = `${where}tools.${switched}.enabled`
       const isBare = switched === actionOf(tool)

@@ -111,6 +111,19 @@ describe('the policy', () => {
     for (const name of ['db.drop', 'db__drop', 'drop']) expect(kind({ disabled: [name] })).toBe('disabled')
   })
 
+  it('disables tools by pattern, except a tool that is enabled by its own name', () => {
+    const settings = { disabled: ['mcp_box.delete_*'], enabled: ['mcp_box.delete_draft'] }
+    expect(kind(settings, makeTool('mcp_box.delete_repo'))).toBe('disabled')
+    expect(kind(settings, makeTool('mcp_box.deleteRepo'))).toBe('disabled')
+    expect(kind(settings, makeTool('mcp_box.delete_draft'))).toBe('allowed')
+    expect(kind(settings, makeTool('mcp_other.delete_repo'))).toBe('allowed')
+    expect(kind({ ...settings, disabled: ['mcp_box.delete_draft'] }, makeTool('mcp_box.delete_draft'))).toBe('disabled')
+    expect(createPolicy(settings).decide(makeTool('mcp_box.delete_repo'))).toMatchObject({
+      reason: 'mcp_box.delete_repo tool is disabled',
+      setting: 'tools.mcp_box.delete_*.enabled',
+    })
+  })
+
   it('finds constraint entries that match no tool of their module', () => {
     const policy = createPolicy({ constraints: { db: { allowed_actions: ['qery', 'drop'], blocked_actions: ['x*'] } } })
     expect(policy.unknownActions([makeTool('db.drop')])).toEqual([

@@ -1,0 +1,128 @@
+import { readdirSync } from 'node:fs'
+import { ownPackage } from '../app/package-info.ts'
+import type { Config } from '../config/load-config.ts'
+import { systemClock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { silentLog } from '../core/log.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { compilePatterns } from '../policy/policy-rules.ts'
+import type { NamedEntry } from '../setup/server-entries.ts'
+import { type EditedEntry, entryNamed, removeEntries, rootOf, switchEntries } from '../setup/switch-entries.ts'
+import type { Args } from './args.ts'
+import { readOption } from './args.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { openApp, openConfig } from './open-app.ts'
+
+type Verb = 'enable' | 'disable' | 'remove'
+
+const DONE: Readonly<Record<Verb, string>> = { enable: 'Enabled', disable: 'Disabled', remove: 'Removed' }
+const ALREADY: Readonly<Record<Verb, string>> = {
+  enable: 'is enabled already',
+  disable: 'is disabled already',
+  remove: 'is removed already',
+}
+
+/** Edits the entries of servers, APIs, modules and tools in the configuration file. */
+export async function editEntries(verb: Verb, args: Args, io: Io): Promise<number> {
+  const names = args.positionals
+  if (names.length === 0) throw new UsageError(`${verb} takes the name of a server, or of a tool as server.tool`)
+  const { config, text } = await openConfig(args, io)
+  if (config.file === undefined) throw new UsageError(`${verb} needs a configuration: --config FILE`)
+  const modules = moduleNames(config)
+  const entries = names.map((name) => entryNamed(rootOf(text ?? ''), modules, name))
+  const tools = await toolsNamed(entries, config, io)
+  const target = { file: config.file, stateDir: config.dirs.state, modules, clock: systemClock }
+  const result =
+    verb === 'remove' ? await removeEntries(names, target) : await switchEntries(names, verb === 'enable', target)
+  if (args.values['json'] === true) {
+    writeJson(io, {
+      entries: result.entries.map((entry) => ({ ...entry, ...toolsOf(entry, tools) })),
+      ...(result.undo === undefined ? {} : { undo: result.undo }),
+    })
+    return 0
+  }
+  for (const entry of result.entries) io.stdout(lineFor(verb, entry, tools))
+  if (result.undo !== undefined)
+    io.stderr(
+      toTypedCommands(
+        `A running Pegboard applies it within a second. To undo: pegboard undo ${result.undo}\n`,
+        readOption(args, 'config'),
+        io,
+      ),
+    )
+  return 0
+}
+
+/** Bundled modules and those that the file has settings for. */
+export const moduleNames = (config: Config): readonly string[] => [
+  ...new Set([
+    ...readdirSync(ownPackage().modules).flatMap((name) =>
+      /^[a-z][\w-]*(?:\.[jt]s)?$/.test(name) ? [name.replace(/\.[jt]s$/, '')] : [],
+    ),
+    ...Object.keys(config.modules),
+  ]),
+]
+
+type ToolsByName = ReadonlyMap<string, readonly string[]>
+
+const NEVER_MS = 0x7fff_ffff
+const SHOWN = 10
+
+/**
+ * The known tools that each name or pattern of a tool matches. Starts no server.
+ * @throws PegboardError E_NOT_FOUND if none matches and the tools of that server are known: probably a typo
+ */
+async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io): Promise<ToolsByName> {
+  const wanted = entries.filter((entry) => entry.kind === 'tool')
+  if (wanted.length === 0) return new Map()
+  const app = await openApp(config, silentLog, io, { connectDelayMs: { cold: NEVER_MS, known: NEVER_MS } })
+  try {
+    await app.start()
+    const { owners } = app.catalog.snapshot()
+    const ids = [...owners.values()].flatMap(({ tools, withheld }) => [
+      ...tools.map(({ id }) => id),
+      ...withheld.map(({ tool }) => tool.id),
+    ])
+    return new Map(
+      wanted.map(({ name, entry, action }) => {
+        const matches = compilePatterns([name.toLowerCase()])
+        const found = ids.filter((id) => matches(id.toLowerCase()))
+        const listed = entry === undefined ? ids : ids.filter((id) => id.startsWith(`${entry.owner}.`))
+        // What is removed is not listed any more, and an owner without tools was never read.
+        const isKnown = listed.length > 0 && !isDenied(config, entry?.name, action)
+        if (found.length === 0 && isKnown) throw noTool(name, listed)
+        return [name, found] as const
+      }),
+    )
+  } finally {
+    await app.stop()
+  }
+}
+
+const isDenied = ({ servers, openapi, modules }: Config, owner = '', action: string): boolean =>
+  [servers[owner]?.deny, openapi[owner]?.deny, modules[owner]?.constraints?.blocked_actions].some(
+    (list) => list?.includes(action) === true,
+  )
+
+function noTool(name: string, listed: readonly string[]): PegboardError {
+  const [near] = findNearest(name, listed)
+  return new PegboardError('E_NOT_FOUND', `No tool matches ${JSON.stringify(name.slice(0, 120))}.`, {
+    hint: near === undefined ? `There is ${listed.slice(0, SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
+  })
+}
+
+const toolsOf = ({ kind, name }: EditedEntry, tools: ToolsByName): { readonly tools?: readonly string[] } =>
+  kind === 'tool' ? { tools: tools.get(name) ?? [] } : {}
+
+function lineFor(verb: Verb, { kind, name, changed }: EditedEntry, tools: ToolsByName): string {
+  if (!changed) return `${name} ${ALREADY[verb]}.\n`
+  if (kind !== 'tool') return `${DONE[verb]} ${kind === 'api' ? 'API' : kind} ${quoteWord(name)}.\n`
+  const found = tools.get(name) ?? []
+  const more = found.length > SHOWN ? `, and ${found.length - SHOWN} more` : ''
+  const which = name.includes('*')
+    ? ` (${found.length === 0 ? 'no known tool matches' : `${formatCount(found.length, 'tool')}: ${found.slice(0, SHOWN).join(', ')}${more}`})`
+    : ''
+  return `${DONE[verb]} tool ${name}${which}.\n`
+}
