@@ -111,6 +111,7 @@ const pinned = {
     'auth',
     'token',
     'audit',
+    'usage',
     'docs',
   ],
   configKeys: [

@@ -18,6 +18,9 @@ import type { Apis } from '../openapi/apis.ts'
 import { protectOwnFiles } from '../policy/own-files.ts'
 import { pinFolders } from '../policy/pinned-folders.ts'
 import { cleanUnfinished } from '../policy/unfinished-writes.ts'
+import { isDailyCounts } from '../receipts/daily-counts.ts'
+import { createReceipts, type Receipts } from '../receipts/receipts.ts'
+import { createTokenCounter } from '../receipts/token-counter.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
@@ -124,6 +127,8 @@ export interface App extends Host {
   /** Resolves when all current tools are indexed. That includes the vectors of an optional model, unless it failed. */
   indexed(): Promise<void>
   searchStatus(): SearchStatus
+  /** What tools cost models; absent if tokens are not counted. */
+  readonly usage: Receipts['report'] | undefined
   /** What a category is for, in plain words. */
   readonly categoryLine: Host['categoryLine']
   /** Reads the lock file again, because a person has changed it. */
@@ -178,6 +183,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const audit = createAppAudit(config, clock, log, inspections.hide)
   const telemetry = createTelemetry({ config, env, version: own.version, log: log.scoped('telemetry') })
   const observer = telemetry?.observer
+  const counting = config.telemetry.tokens
+  const receipts =
+    counting === 'off'
+      ? undefined
+      : createReceipts({
+          clock,
+          log: log.scoped('usage'),
+          counter: counting === 'o200k' ? createTokenCounter(own.tokenThread) : undefined,
+        })
 
   const remote = createRemoteSources({
     config,
@@ -223,6 +237,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     storedCount: (kind) => (shared.hasPast ? shared.store().table(kind).count() : undefined),
     auditDropped: () => audit?.dropped ?? 0,
     logDropped: () => options.unwritten?.() ?? 0,
+    tokens: () => receipts?.sums,
   })
 
   const clientTools = createClientTools({
@@ -238,6 +253,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     runtime,
     table,
     encoder,
+    receipts,
     onModelProgress: options.onModelProgress,
   })
   const { host, surface, search } = clientTools
@@ -256,6 +272,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     secrets,
     remote,
     telemetry,
+    receipts,
     searchStatus: search.status,
     failed: (caller) => failed().filter(({ file }) => isSeenFile(file, view(caller), caller)),
     lagMs: () => loop.lagMs,
@@ -307,8 +324,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await modules.load(apis.start())
       warnOfSettings(config, env, problems, log, localCaller)
     },
+    usage: receipts?.report,
     work() {
       loop.start()
+      receipts?.start(() => shared.store().table('tokens', isDailyCounts))
       void removeAppLeftovers(config)
       return deferred.work()
     },
@@ -351,7 +370,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       const tasksStopped = deferred.stop()
       calls.stop()
       await tasksStopped
-      await calls.usage.stop()
+      await Promise.all([calls.usage.stop(), receipts?.stop()])
       await deferred.leave()
       await shared.close()
       server.close()

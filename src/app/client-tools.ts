@@ -11,9 +11,11 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Host } from '../meta/meta-host.ts'
 import { createSessionTurns } from '../meta/session-turns.ts'
 import { createSurface, type Surface } from '../meta/surface.ts'
+import type { Receipts } from '../receipts/receipts.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
+import { noteScriptCall } from '../server/note-usage.ts'
 import { createRememberedExposures, type RememberedExposures } from '../view/remembered-exposures.ts'
 import type { View } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
@@ -49,6 +51,7 @@ export interface ClientToolsOptions {
   readonly encoder: EncoderFiles | undefined
   /** The compiled thread that runs scripts. */
   readonly codeThread: string
+  readonly receipts: Receipts | undefined
   readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
 }
 
@@ -139,6 +142,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     serversRead: runtime.serversRead,
     whileLoading: modules.whileLoading,
     now: clock.now,
+    scriptRead: (caller, name, data) => noteScriptCall({ receipts: options.receipts, view }, caller, name, data),
     lostAt() {
       const at = shared.hasPast ? shared.store().lostAt : undefined
       return at !== undefined && clock.now() - at < LOST_TOLD_MS ? at : undefined
@@ -174,6 +178,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
       callLog?.forget(session)
       turns.forget(session)
       runtime.results.forget(session)
+      options.receipts?.end(session)
     },
   }
 }

@@ -5,6 +5,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Host } from '../meta/meta-host.ts'
 import type { Surface } from '../meta/surface.ts'
+import type { Receipts } from '../receipts/receipts.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
 import { createListCache } from '../server/list-cache.ts'
 import { createProcessRpc } from '../server/process-rpc.ts'
@@ -34,6 +35,7 @@ export interface ServerHostParts {
   readonly secrets: SecretGuard
   readonly remote: RemoteSources
   readonly telemetry: AppTelemetry | undefined
+  readonly receipts: Receipts | undefined
   searchStatus(): SearchStatus
   failed: ServerHost['failed']
   lagMs(): number
@@ -89,6 +91,7 @@ export function createServerHost(parts: ServerHostParts): { readonly host: Serve
     inspect: parts.secrets.inspectAnswer,
     inspectQuestion: parts.secrets.inspectQuestion,
     observer: telemetry?.observer,
+    receipts: parts.receipts,
     metrics: observed.prometheus ? telemetry?.registry : undefined,
     clock,
     tasksHere: deferred.tasks,

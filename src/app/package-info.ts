@@ -18,6 +18,8 @@ export interface Package {
   readonly codeThread: string
   /** File of the thread that reads kept results. */
   readonly resultThread: string
+  /** File of the thread that counts tokens. */
+  readonly tokenThread: string
 }
 
 let found: Package | undefined
@@ -42,6 +44,7 @@ function findPackage(): Package {
     encoder: { thread: join(root, 'dist/encoder-thread.cjs'), model: join(root, 'models/encoder.bin') },
     codeThread: join(root, 'dist/code-thread.cjs'),
     resultThread: join(root, 'dist/result-thread.cjs'),
+    tokenThread: join(root, 'dist/token-thread.cjs'),
   }
 }
 

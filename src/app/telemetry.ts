@@ -6,6 +6,7 @@ import type { Observer } from '../core/observer-types.ts'
 import { createObserver } from '../observe/create-observer.ts'
 import { createRegistry, type Point, type Registry } from '../observe/metric-registry.ts'
 import type { Telemetry } from '../observe/otel.ts'
+import { type Counts, KINDS } from '../receipts/daily-counts.ts'
 
 /** Measurements of this process, and where they are sent. */
 export interface AppTelemetry {
@@ -27,6 +28,8 @@ export interface Parts {
   storedCount(kind: 'job' | 'watcher'): Promise<number> | undefined
   auditDropped(): number
   logDropped(): number
+  /** Tokens since the start; undefined if they are not counted. */
+  tokens(): Counts | undefined
 }
 
 export interface TelemetryOptions {
@@ -103,6 +106,25 @@ function addGauges(registry: Registry, parts: Parts): void {
   gauge('pegboard.tasks.running', 'Running background tasks.', () => one(parts.tasks()))
   gauge('pegboard.schedules', 'Stored schedules.', async () => one((await parts.storedCount('job')) ?? 0))
   gauge('pegboard.watchers', 'Stored watchers.', async () => one((await parts.storedCount('watcher')) ?? 0))
+  const tokens = { type: 'counter', unit: '' } as const
+  registry.observe(
+    { ...tokens, name: 'pegboard.tokens', help: 'Tokens that models read of Pegboard, by what they were spent on.' },
+    () => {
+      const counts = parts.tokens()
+      return counts ? KINDS.map((kind) => ({ labels: { kind }, value: Math.round(counts[kind]) })) : []
+    },
+  )
+  registry.observe(
+    {
+      ...tokens,
+      name: 'pegboard.tokens.direct',
+      help: 'Tokens that the same sessions would have cost with all tools listed and all results whole.',
+    },
+    () => {
+      const counts = parts.tokens()
+      return counts ? one(Math.max(0, Math.round(counts.direct))) : []
+    },
+  )
   counter('pegboard.log.dropped', 'Log lines that were dropped because nothing read stderr.', parts.logDropped)
   counter('pegboard.audit.dropped', 'Audit log lines that could not be written.', parts.auditDropped)
 }

@@ -331,6 +331,17 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'usage',
+    summary: 'Show what tools cost models in tokens, and what they would have cost without Pegboard.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      by: { type: 'string', value: 'NAME', about: 'Row: day, tool, client or principal (default day).' },
+      days: { type: 'string', value: 'N', about: 'Number of days to show, today included (1–90, default 30).' },
+      principal: { type: 'string', value: 'NAME', about: 'Count only this principal (default: all).' },
+    },
+  },
+  {
     name: 'docs',
     summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
     operands: '',

@@ -28,6 +28,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   auth: () => import('./auth.ts'),
   token: () => import('./token.ts'),
   audit: () => import('./audit.ts'),
+  usage: () => import('./usage.ts'),
   docs: () => import('./docs.ts'),
 }
 

@@ -8,7 +8,7 @@ import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultSummary } from '../results/result-query.ts'
 import type { KeptResult, NewResult } from '../results/result-store.ts'
-import { bareName, readCall } from './execute_tool.ts'
+import { calledName } from './called-tool.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
 import type { Host } from './meta-host.ts'
 
@@ -103,6 +103,22 @@ export async function fitResult(
   }
 }
 
+/** What the model of a client reads of a result: texts, and the tokens of pictures and sounds. */
+export function readByModel(
+  result: McpResult,
+  reads: 'content' | 'structured' | undefined,
+): { readonly texts: readonly string[]; readonly media: number } {
+  const { content = [], structuredContent } = partRead(result, reads)
+  const texts = structuredContent === undefined ? [] : [JSON.stringify(structuredContent) ?? '']
+  let media = 0
+  for (const block of content) {
+    const found = textOf(block) === undefined ? mediaOf(block) : undefined
+    if (found && isShort(found)) media += MEDIA_TOKENS
+    else texts.push(textOf(block) ?? JSON.stringify(block))
+  }
+  return { texts, media }
+}
+
 /** Tokens that a result of a tool may have for a caller; the tool counts before the client. Infinity for no limit. */
 export function limitOf(host: Pick<Host, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
   const said =
@@ -115,24 +131,14 @@ function calledTool(
   host: Host,
   { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
 ): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
-  const call = bareName(name) === 'execute_tool' && isRecord(input) ? readCalled(input) : undefined
-  const asked = call?.name ?? name
+  const asked = calledName(name, input)
   const found = host.view(caller).resolve(asked)
   const tool = found.kind === 'found' ? found.tool.tool : undefined
-  const wanted = Number(call && isRecord(input) ? input['max_tokens'] : undefined)
+  const wanted = Number(asked !== name && isRecord(input) ? input['max_tokens'] : undefined)
   return {
     title: tool?.id ?? asked.slice(0, 80),
     ...(tool ? { tool } : {}),
     maxTokens: wanted >= MIN_TOKENS ? wanted : Number.POSITIVE_INFINITY,
-  }
-}
-
-function readCalled(input: Readonly<Record<string, unknown>>): { readonly name: string } | undefined {
-  try {
-    return readCall(input)
-  } catch {
-    // The call itself reports the error.
-    return undefined
   }
 }
 

@@ -55,6 +55,8 @@ export interface Host {
   serversRead(caller: Caller): Promise<void>
   /** Resolves when the modules are loaded or take too long. Undefined if nothing is loading. */
   whileLoading(): Promise<void> | undefined
+  /** Reports what a script read in place of the model. */
+  scriptRead(caller: Caller, name: string, data: unknown): void
   /** Milliseconds since the epoch. */
   now(): number
   /** When damaged state was put aside, if that was recent. */

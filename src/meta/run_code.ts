@@ -62,9 +62,9 @@ export const runCode = (
           async call(name, params, index, pause) {
             request.onProgress?.(index, undefined, `Calling ${name}`)
             const outcome = await calls.run({ name, params }, index, pause)
-            return outcome.success
-              ? { data: parseJsonText(outcome.data) }
-              : { code: outcome.code, error: outcome.error }
+            if (!outcome.success) return { code: outcome.code, error: outcome.error }
+            if (!Object.hasOwn(own, name)) host.scriptRead(request.caller, name, outcome.data)
+            return { data: parseJsonText(outcome.data) }
           },
         },
         sandbox.clock,

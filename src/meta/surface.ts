@@ -137,6 +137,16 @@ export const META_NAMES: readonly string[] = [
   ...CONTEXT_NAMES,
 ]
 
+/** What a meta-tool is for: finding tools, describing them, or running them. Undefined for other names. */
+export function purposeOf(name: string): 'search' | 'schemas' | 'results' | undefined {
+  const meta = bareName(name)
+  if (FINDERS.has(meta)) return 'search'
+  if (meta === 'get_tool') return 'schemas'
+  return META_NAMES.includes(meta) ? 'results' : undefined
+}
+
+const FINDERS: ReadonlySet<string> = new Set(['search_tools', 'list_categories', 'browse_category', 'list_all_tools'])
+
 /**
  * Some clients put all tools behind their own search. Meta-tools must stay listed, because a search behind a search
  * is never found.

@@ -41,6 +41,12 @@ export const telemetryOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe('Serve GET /metrics for Prometheus. Requires the operator\'s token or a token with the role "metrics".'),
+  tokens: z
+    .enum(['o200k', 'estimate', 'off'])
+    .default('o200k')
+    .describe(
+      'How to count the tokens that tools cost models: with the o200k vocabulary in a thread of its own, by an estimate, or not at all. See pegboard usage.',
+    ),
   endpoint: z
     .url({ protocol: /^https?$/ })
     .optional()

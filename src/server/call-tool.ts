@@ -13,6 +13,7 @@ import { META_NAMES } from '../meta/surface.ts'
 import { callOrTask, mayEscalate } from './call-or-task.ts'
 import { holderOf } from './identity.ts'
 import { toClientResult, toErrorResult } from './mcp-results.ts'
+import { noteCall } from './note-usage.ts'
 import { hasOutputSchema } from './output-schemas.ts'
 import type { Turn } from './parked-questions.ts'
 import type { CallHost } from './server-host.ts'
@@ -48,27 +49,34 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
           : toClientResult(await host.surface.call(asked), host, request)
       },
     )
-    const fitting = await host.surface.fit(request, limitResult(host, request, result), () =>
-      hasOutputSchema(host, request),
-    )
+    const whole = limitResult(host, request, result)
+    const fitting = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
+    noteCall(host, request, fitting, whole)
     const own = renameTask(host, request, fitting)
     const told = host.notices(request.caller)
     return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
   } catch (error) {
-    if (isProtocolFailure(error)) throw toFailure(error, era)
-    const refuse = (refusal: PegboardError): Promise<McpResult> =>
-      host.surface.fit(
-        request,
-        toErrorResult(refusal, host.view(request.caller).limits.reads !== undefined || hasOutputSchema(host, request)),
-        () => false,
+    const fail = (failure: ProtocolFailure): ProtocolFailure => {
+      noteCall(host, request, { content: [{ type: 'text', text: failure.message }], isError: true })
+      return failure
+    }
+    if (isProtocolFailure(error)) throw fail(toFailure(error, era))
+    const refuse = async (refusal: PegboardError): Promise<McpResult> => {
+      const whole = toErrorResult(
+        refusal,
+        host.view(request.caller).limits.reads !== undefined || hasOutputSchema(host, request),
       )
+      const fitting = await host.surface.fit(request, whole, () => false)
+      noteCall(host, request, fitting, whole)
+      return fitting
+    }
     if (!isPegboardError(error)) return await refuse(createJsonError(host, request, error))
     // Only for the tool that the client named: a tool may have called another unknown one.
-    if (error.unknownTool === request.name) throw toFailure(error, era)
+    if (error.unknownTool === request.name) throw fail(toFailure(error, era))
     // A client that waits for a task cannot use a result.
-    if (relay.task !== undefined) throw toFailure(isProtocolFailure(error.cause) ? error.cause : error, era)
+    if (relay.task !== undefined) throw fail(toFailure(isProtocolFailure(error.cause) ? error.cause : error, era))
     if (isProtocolFailure(error.cause) && (relay.requestState !== undefined || isRelayed(error.cause, request)))
-      throw toFailure(error.cause, era)
+      throw fail(toFailure(error.cause, era))
     return await refuse(error)
   }
 }

@@ -8,6 +8,7 @@ const STATUS = 'server://status'
 const SCHEMA = 'schema://'
 const INBOX = 'notifications://inbox'
 const STATS = 'stats://tools'
+const TOKENS = 'stats://tokens'
 
 /** The resources of Pegboard itself. */
 export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
@@ -30,6 +31,14 @@ export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
     name: 'stats',
     title: 'Tool statistics',
     description: 'For each of your tools: the number of calls, failures and durations since the start.',
+    mimeType: 'application/json',
+  },
+  {
+    uri: TOKENS,
+    name: 'tokens',
+    title: 'Token counts',
+    description:
+      'Tokens that your tools have cost, and what they would have cost if all were listed: this session, by tool, by day.',
     mimeType: 'application/json',
   },
 ]
@@ -79,9 +88,11 @@ export async function readOwnResource(
         ? { notices: await host.inbox.take(caller) }
         : uri === STATS
           ? stats(host, caller)
-          : uri.startsWith(SCHEMA)
-            ? schemas(host, caller, uri.slice(SCHEMA.length))
-            : undefined
+          : uri === TOKENS
+            ? await tokens(host, caller)
+            : uri.startsWith(SCHEMA)
+              ? schemas(host, caller, uri.slice(SCHEMA.length))
+              : undefined
   return value && { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }] }
 }
 
@@ -117,6 +128,31 @@ function stats(host: StatusHost, caller: Caller) {
   return {
     tools: counts.sort((a, b) => b.calls - a.calls || (a.name < b.name ? -1 : 1)),
     total_calls: counts.reduce((sum, { calls }) => sum + calls, 0),
+  }
+}
+
+/** Tokens of this principal. Tools that the caller does not see are counted together. */
+async function tokens({ receipts, view }: StatusHost, caller: Caller) {
+  if (!receipts) return undefined
+  const { principal } = caller
+  const session = await receipts.session(caller)
+  const [tools, days] = [
+    await receipts.report({ by: 'tool', principal }),
+    await receipts.report({ by: 'day', principal }),
+  ]
+  const { byId } = view(caller)
+  const isSeen = (name: string): boolean => byId.has(name) || !name.includes('.')
+  const unseen = tools.rows.filter(({ name }) => !isSeen(name)).length
+  return {
+    ...(session === undefined ? {} : { session }),
+    since: tools.since,
+    tokenizer: tools.tokenizer,
+    counted: tools.counted,
+    estimate_error: tools.estimate_error,
+    total: tools.total,
+    tools: tools.rows.filter(({ name }) => isSeen(name)),
+    ...(unseen > 0 ? { tools_not_shown: unseen } : {}),
+    days: days.rows,
   }
 }
 

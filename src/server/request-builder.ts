@@ -11,6 +11,7 @@ import { capabilitiesFor } from './capabilities.ts'
 import { type Connection, callerOf } from './identity.ts'
 import { inspectNotification } from './inspect-answers.ts'
 import { instructionsFor } from './instructions.ts'
+import { noteList } from './note-usage.ts'
 import { createRequestClaims, type RequestClaims, withoutClaims } from './request-claims.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceList } from './traced-requests.ts'
@@ -145,7 +146,9 @@ export function createRequestBuilder(
     },
     listTools(request) {
       const { meta } = request
-      const tools = traceList(host, meta, () => host.lists.of(builder.callerFor(request)))
+      const caller = builder.callerFor(request)
+      const tools = traceList(host, meta, () => host.lists.of(caller))
+      noteList(host, caller, tools)
       return asksForGateways(meta) ? { tools, _meta: gatewaysAnswer(host.gateways()) } : { tools }
     },
     async callTool(request, call) {

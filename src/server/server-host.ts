@@ -13,6 +13,7 @@ import type { ToolCount } from '../exec/usage.ts'
 import type { SearchStatus } from '../meta/meta-host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Registry } from '../observe/metric-registry.ts'
+import type { Receipts } from '../receipts/receipts.ts'
 import type { ResultStore } from '../results/result-store.ts'
 import type { Clients } from '../services/connected-clients.ts'
 import type { SentFiles } from '../services/sent-files.ts'
@@ -35,6 +36,8 @@ export interface BaseHost {
   exposure(caller: Caller): Exposure
   /** Traces requests; absent: tracing is off. */
   readonly observer?: Observer | undefined
+  /** Counts tokens; absent: nothing is counted. */
+  readonly receipts?: Receipts | undefined
   /** Which claims of a request are trusted. */
   readonly trustMeta: TrustMeta
 }

@@ -104,6 +104,7 @@ describe('GET /metrics', () => {
       pegboard_schedules: 0,
       pegboard_watchers: 0,
       pegboard_streams: 0,
+      pegboard_tokens_direct_total: expect.any(Number),
       pegboard_http_requests_running: 0,
       pegboard_log_dropped_total: 0,
       pegboard_audit_dropped_total: 0,

@@ -202,6 +202,7 @@ const COMMANDS: Table = {
   audit: why('checks the log of calls, for the operator'),
   auth: why('logs in to servers, for the operator'),
   token: why('makes and revokes tokens, for the operator'),
+  usage: why('shows counts of tokens, for the operator'),
 }
 
 describe('every route to a tool call', () => {

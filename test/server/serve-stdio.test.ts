@@ -155,6 +155,7 @@ describe('a client of the 2025 era', () => {
       'server://status',
       'notifications://inbox',
       'stats://tools',
+      'stats://tokens',
     ])
     expect(client.messages().filter(({ id }) => id === 0)).toHaveLength(1)
   })

@@ -1,0 +1,170 @@
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { keyOf } from '../state/document-store.ts'
+import type { Table } from '../state/store.ts'
+
+/** What tokens were spent on. */
+export const KINDS = ['menu', 'search', 'schemas', 'results', 'retries'] as const
+export type Kind = (typeof KINDS)[number]
+
+/** Sums for one day, client and tool. */
+export type Counts = { readonly [key in Kind | (typeof OTHERS)[number]]: number }
+
+const OTHERS = ['sessions', 'calls', 'failures', 'direct', 'exact', 'estimate', 'estimated'] as const
+const KEYS = [...KINDS, ...OTHERS]
+
+/** A row as it is kept. It has no content: no arguments, results or queries. */
+export interface DailyCounts extends Counts {
+  /** UTC, such as `2026-11-28`. */
+  readonly day: string
+  readonly principal: string
+  readonly client: string
+  /** Id of the tool, or name of the meta-tool; empty for lists. */
+  readonly tool: string
+}
+
+type RowKey = Pick<DailyCounts, 'day' | 'principal' | 'client' | 'tool'>
+type Value = Omit<DailyCounts, 'principal'>
+
+export const KEPT_DAYS = 90
+const DAY_MS = 24 * 60 * 60_000
+/** Rows are stored together, because no caller waits for them. */
+const STORE_MS = 30_000
+const TRIES = 10
+/** Rows of a principal and day. Clients choose their names. */
+const MAX_ROWS = 1_000
+export const REST = 'other'
+
+export const noCounts = (): Counts => Object.fromEntries(KEYS.map((key) => [key, 0])) as Counts
+
+export const addCounts = (some: Counts, more: Partial<Counts>): Counts =>
+  Object.fromEntries(KEYS.map((key) => [key, some[key] + (more[key] ?? 0)])) as Counts
+
+export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+
+/** The first of so many days that end today. */
+export const firstDay = (now: number, days: number): string => dayOf(now - (days - 1) * DAY_MS)
+
+/** Whether a stored value is a row. */
+export const isDailyCounts = (value: unknown): boolean =>
+  isRecord(value) &&
+  ['day', 'client', 'tool'].every((key) => typeof value[key] === 'string') &&
+  KEYS.every((key) => typeof value[key] === 'number')
+
+export type CountsTable = Table<Value>
+
+/** Rows of all processes that share the state, from the oldest day on. */
+export async function readDailyCounts(table: CountsTable, principal?: string): Promise<readonly DailyCounts[]> {
+  return (await table.list(principal)).map(({ owner, value }) => ({ ...value, principal: owner }))
+}
+
+/** The rows of this process, and of the others as far as they are stored. */
+export interface DailyStore {
+  add(key: RowKey, more: Partial<Counts>): void
+  list(principal?: string): Promise<readonly DailyCounts[]>
+  /** Begins to store rows. */
+  start(table: () => CountsTable): void
+  /** Stores what is not stored yet. */
+  stop(): Promise<void>
+}
+
+export function createDailyStore(clock: Clock, log: Log): DailyStore {
+  /** Rows that are not stored yet. */
+  let news = new Map<string, DailyCounts>()
+  /** Names of rows by principal and day, to bound them. */
+  const known = new Map<string, Set<string>>()
+  let table: (() => CountsTable) | undefined
+  let cancel: (() => void) | undefined
+  let storing = Promise.resolve()
+
+  /** A name beyond the limit is counted as `other`. */
+  function bounded(key: RowKey): RowKey {
+    const rows = `${key.principal}\n${key.day}`
+    let names = known.get(rows)
+    if (!names) {
+      if (known.size >= MAX_ROWS) known.clear()
+      names = new Set()
+      known.set(rows, names)
+    }
+    const name = `${key.client}\n${key.tool}`
+    if (names.has(name)) return key
+    if (names.size >= MAX_ROWS) return { ...key, client: REST, tool: key.tool === '' ? '' : REST }
+    names.add(name)
+    return key
+  }
+
+  async function write(rows: CountsTable, { principal, ...more }: DailyCounts): Promise<void> {
+    const id = keyOf(more.day, principal, more.client, more.tool)
+    for (let left = TRIES; left > 0; left--) {
+      const before = await rows.get(id)
+      const value = before ? { ...before.value, ...addCounts(before.value, more) } : more
+      const expiresAt = Date.parse(more.day) + KEPT_DAYS * DAY_MS
+      if ((await rows.put({ id, owner: principal, value, expiresAt }, before?.revision ?? 0)) !== undefined) return
+    }
+  }
+
+  async function store(): Promise<void> {
+    if (!table) return
+    const left = news
+    news = new Map()
+    try {
+      const rows = table()
+      for (const [id, row] of left) {
+        await write(rows, row)
+        left.delete(id)
+      }
+    } finally {
+      for (const row of left.values()) add(row, row)
+    }
+  }
+
+  function add(key: RowKey, more: Partial<Counts>): void {
+    const { day, principal, client, tool } = key
+    const id = keyOf(day, principal, client, tool)
+    news.set(id, { day, principal, client, tool, ...addCounts(news.get(id) ?? noCounts(), more) })
+  }
+
+  const storeNow = (): Promise<void> => {
+    storing = storing
+      .then(store)
+      .catch((error: unknown) => log.warn('cannot store token counts', { error: messageOf(error) }))
+    return storing
+  }
+
+  function storeSoon(): void {
+    if (!table || cancel || news.size === 0) return
+    cancel = clock.after(STORE_MS, () => {
+      cancel = undefined
+      void storeNow().then(storeSoon)
+    })
+  }
+
+  return {
+    add(key, more) {
+      add(bounded(key), more)
+      storeSoon()
+    },
+    async list(principal) {
+      await storing
+      let stored: readonly DailyCounts[] = []
+      try {
+        if (table) stored = await readDailyCounts(table(), principal)
+      } catch (error) {
+        log.warn('cannot read token counts', { error: messageOf(error) })
+      }
+      return [...stored, ...[...news.values()].filter((row) => principal === undefined || row.principal === principal)]
+    },
+    start(rows) {
+      table = rows
+      storeSoon()
+    },
+    async stop() {
+      cancel?.()
+      cancel = undefined
+      await storing
+      if (table && news.size > 0) await storeNow()
+    },
+  }
+}

@@ -1,0 +1,328 @@
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { toPrintable } from '../core/printable.ts'
+import {
+  addCounts,
+  type Counts,
+  type CountsTable,
+  createDailyStore,
+  dayOf,
+  type Kind,
+  noCounts,
+} from './daily-counts.ts'
+import { type Counted, estimateTexts, type TokenCounter } from './token-counter.ts'
+import { type Group, reportUsage, sumsOf, type UsageReport, type UsageSums } from './usage-report.ts'
+
+/** Something to count, described when it is counted. */
+export interface Entry {
+  /** Absent: the model read nothing of it, such as a result inside a script. */
+  readonly kind?: Kind
+  /** Id of the tool, or name of the meta-tool; empty for a list. Never a text that a client chose. */
+  readonly tool: string
+  /** What the model read, and for searches, schemas and failed calls also what it wrote. */
+  readonly texts: readonly string[]
+  /** More tokens, such as those of pictures. */
+  readonly more?: number
+  readonly isCall?: boolean
+  readonly isFailure?: boolean
+  /** Tokens that the whole result would have cost, if it was not `texts` themselves. */
+  readonly whole?: number
+  /** True if direct exposure has no such call: a search, or a list of meta-tools. */
+  readonly isOwn?: boolean
+  /** Definition of the tool, as direct exposure lists it. */
+  readonly definition?: Definitions
+  /** The tools that were listed, and those that direct exposure would have listed. */
+  readonly list?: { readonly shown: Definitions; readonly all: Definitions }
+}
+
+/** Definitions to count: all of them, or some that stand for all. */
+export interface Definitions {
+  /** Counted once for each key. */
+  readonly key: object
+  readonly texts: () => readonly string[]
+  /** Tools for each text. */
+  readonly scale: number
+}
+
+/** What tools cost the models of all clients, and what they would have cost without Pegboard. Counts only, no content. */
+export interface Receipts {
+  /**
+   * Adds a list of tools that was sent. It is counted with the first call after it: clients that only list spend nothing.
+   * @param describe called later
+   */
+  list(caller: Caller, describe: () => Entry): void
+  /**
+   * Adds a call. It is counted some seconds later, so no call waits for it.
+   * @param bytes about how much memory it keeps until then
+   * @param describe called later; undefined: there is nothing to count
+   */
+  call(caller: Caller, bytes: number, describe: () => Entry | undefined): void
+  /** Ends a session: logs what it cost. */
+  end(session: string): void
+  /** What the caller's session has cost so far. */
+  session(caller: Caller): Promise<UsageSums | undefined>
+  report(options: { readonly by: Group; readonly days?: number; readonly principal?: string }): Promise<UsageReport>
+  /** Sums since the start, for metrics. */
+  readonly sums: Counts
+  /** Begins to store counts. */
+  start(table: () => CountsTable): void
+  /** Counts what is left, logs what sessions cost, and stores it. */
+  stop(): Promise<void>
+}
+
+export interface ReceiptsOptions {
+  readonly clock: Clock
+  readonly log: Log
+  /** Absent: everything is estimated. */
+  readonly counter?: TokenCounter | undefined
+}
+
+interface Session {
+  readonly principal: string
+  readonly client: string
+  readonly since: number
+  at: number
+  counts: Counts
+  /** The last list, if it was not counted yet. */
+  list: (() => Entry) | undefined
+  /** Tokens of the longest list so far, and of all tools. */
+  menu: number
+  definitions: number
+  /** Tools that were called. */
+  readonly tools: Set<string>
+}
+
+interface Pending {
+  readonly session: Session
+  readonly describe: () => Entry | undefined
+}
+
+const WAIT_MS = 10_000
+const MAX_PENDING = 500
+const MAX_BYTES = 4 * 1024 * 1024
+const MAX_SESSIONS = 1_000
+/** Calls of a client without sessions belong together if there is less time between them. */
+const PAUSE_MS = 60 * 60_000
+const MAX_NAME = 60
+
+export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receipts {
+  const days = createDailyStore(clock, log)
+  const sessions = new Map<string, Session>()
+  /** Tokens of definitions. */
+  const known = new WeakMap<object, Precision>()
+  let pending: Pending[] = []
+  let bytes = 0
+  let cancel: (() => void) | undefined
+  let counting = Promise.resolve()
+  let isBusy = false
+  let sums = noCounts()
+
+  /** A client of 2026 has no session, and none of 2025 may use the id of another principal. */
+  const keyOf = ({ session, principal, profile, client }: Caller): string =>
+    JSON.stringify([session ?? '', principal, session === undefined ? [profile, client?.name] : []])
+
+  function sessionOf(caller: Caller): Session {
+    const key = keyOf(caller)
+    const now = clock.now()
+    let session = sessions.get(key)
+    if (session && caller.session === undefined && now - session.at > PAUSE_MS) {
+      finish(key, session)
+      session = undefined
+    }
+    if (!session) {
+      const [oldest] = sessions
+      if (oldest && sessions.size >= MAX_SESSIONS) finish(...oldest)
+      const client = toPrintable(caller.client?.name ?? 'unknown').slice(0, MAX_NAME)
+      const fresh = { counts: noCounts(), list: undefined, menu: 0, definitions: 0, tools: new Set<string>() }
+      session = { principal: caller.principal, client, since: now, at: now, ...fresh }
+      sessions.set(key, session)
+    }
+    session.at = now
+    return session
+  }
+
+  function add(session: Session, tool: string, more: Partial<Counts>): void {
+    session.counts = addCounts(session.counts, more)
+    sums = addCounts(sums, more)
+    days.add({ day: dayOf(clock.now()), principal: session.principal, client: session.client, tool }, more)
+  }
+
+  /**
+   * Counts now.
+   * @param how `start` starts the thread if it does not run; `running` uses it only if it runs
+   */
+  function count(how: 'start' | 'running' = 'start'): Promise<void> {
+    const batch = takePending()
+    counting = counting.then(async () => {
+      isBusy = true
+      try {
+        await countBatch(batch, how === 'start' || counter?.isRunning === true ? counter : undefined)
+      } catch (error) {
+        log.warn('cannot count tokens', { error: messageOf(error) })
+      } finally {
+        isBusy = false
+      }
+    })
+    return counting
+  }
+
+  function takePending(): readonly Pending[] {
+    cancel?.()
+    cancel = undefined
+    const batch = pending
+    pending = []
+    bytes = 0
+    return batch
+  }
+
+  async function countBatch(batch: readonly Pending[], by: TokenCounter | undefined): Promise<void> {
+    const described = batch.flatMap(({ session, describe }) => {
+      const entry = describe()
+      return entry ? [{ session, entry }] : []
+    })
+    const wanted = new Map<object, Definitions>()
+    for (const { entry } of described)
+      for (const one of [entry.definition, entry.list?.shown, entry.list?.all])
+        if (one && !known.has(one.key)) wanted.set(one.key, one)
+    const lists = [...wanted.values()].map((one) => ({ one, texts: one.texts() }))
+    const texts = [...described.flatMap(({ entry }) => entry.texts), ...lists.flatMap((list) => list.texts)]
+    const counts = by ? await by.count(texts) : estimateTexts(texts)
+    let at = 0
+    const take = (number: number): Precision => {
+      const part = counts.slice(at, at + number)
+      at += number
+      return precisionOf(part)
+    }
+    const sized = described.map(({ session, entry }) => ({ session, entry, read: take(entry.texts.length) }))
+    for (const list of lists) known.set(list.one.key, scaled(take(list.texts.length), list.one.scale))
+    for (const { session, entry, read } of sized) addEntry(session, entry, read)
+  }
+
+  const definitionTokens = (one: Definitions): number => tokensOf(known.get(one.key) ?? precisionOf([]))
+
+  function addEntry(session: Session, entry: Entry, read: Precision): void {
+    const { kind, tool, more = 0, isCall, isFailure, whole, isOwn, definition, list } = entry
+    if (list) addList(session, read, list)
+    else {
+      const tokens = tokensOf(read) + more
+      add(session, tool, {
+        ...(kind === undefined ? {} : { ...read, [kind]: tokens, estimated: read.estimated + more }),
+        ...(isCall === true ? { calls: 1 } : {}),
+        ...(isFailure === true ? { failures: 1 } : {}),
+        direct: isOwn === true ? 0 : (whole ?? tokens),
+      })
+    }
+    // The tool pays for its own definition, so that the sum stays the same.
+    if (!definition || session.tools.has(tool) || session.definitions === 0) return
+    session.tools.add(tool)
+    const own = Math.min(definitionTokens(definition), session.definitions)
+    add(session, tool, { direct: own })
+    add(session, '', { direct: -own })
+  }
+
+  /** A list replaces the one before it, so only what it has more is added. */
+  function addList(session: Session, read: Precision, { shown, all }: NonNullable<Entry['list']>): void {
+    const own = sumOf(read, known.get(shown.key) ?? precisionOf([]))
+    const [menu, definitions] = [tokensOf(own), definitionTokens(all)]
+    const isFirst = session.menu === 0
+    const more = Math.max(0, menu - session.menu)
+    add(session, '', {
+      ...scaled(own, menu === 0 ? 0 : more / menu),
+      ...(isFirst ? { sessions: 1 } : {}),
+      menu: more,
+      direct: Math.max(0, definitions - session.definitions),
+    })
+    session.menu = Math.max(session.menu, menu)
+    session.definitions = Math.max(session.definitions, definitions)
+  }
+
+  function finish(key: string, { client, principal, since, counts }: Session): void {
+    sessions.delete(key)
+    if (counts.calls === 0) return
+    const { calls, failures, tokens, by, direct, saved } = sumsOf(counts)
+    log.info('session ended', {
+      client,
+      principal,
+      seconds: Math.round((clock.now() - since) / 1_000),
+      calls,
+      failures,
+      tokens,
+      ...Object.fromEntries(Object.entries(by).map(([kind, number]) => [`${kind}_tokens`, number])),
+      direct_tokens: direct,
+      saved_percent: Math.round(100 * saved),
+    })
+  }
+
+  return {
+    get sums() {
+      return sums
+    },
+    list(caller, describe) {
+      sessionOf(caller).list = describe
+    },
+    call(caller, size, describe) {
+      const session = sessionOf(caller)
+      if (session.list) pending.push({ session, describe: session.list })
+      session.list = undefined
+      pending.push({ session, describe })
+      bytes += size
+      if (pending.length < MAX_PENDING && bytes < MAX_BYTES) cancel ??= clock.after(WAIT_MS, () => void count())
+      // A flood of calls is estimated, so that it does not wait in memory.
+      else if (isBusy) void countBatch(takePending(), undefined)
+      else void count()
+    },
+    end(id) {
+      void count('running').then(() => {
+        for (const [key, session] of sessions) if (JSON.parse(key)[0] === id) finish(key, session)
+      })
+    },
+    async session(caller) {
+      await count()
+      const session = sessions.get(keyOf(caller))
+      return session && sumsOf(session.counts)
+    },
+    async report({ by, days: number, principal }) {
+      await count()
+      const rows = await days.list(principal)
+      return reportUsage(rows, clock.now(), { by, ...(number === undefined ? {} : { days: number }) })
+    },
+    start: days.start,
+    async stop() {
+      // What is left is estimated unless the thread runs: nobody waits for it to start.
+      await count('running')
+      counter?.close()
+      for (const [key, session] of sessions) finish(key, session)
+      await days.stop()
+    },
+  }
+}
+
+/** How many tokens were counted, what the estimate says of those, and how many were only estimated. */
+type Precision = Pick<Counts, 'exact' | 'estimate' | 'estimated'>
+
+function precisionOf(counts: readonly Counted[]): Precision {
+  let [exact, estimate, estimated] = [0, 0, 0]
+  for (const one of counts)
+    if (one.exact === undefined) estimated += one.estimate
+    else {
+      exact += one.exact
+      estimate += one.estimate
+    }
+  return { exact, estimate, estimated }
+}
+
+const tokensOf = ({ exact, estimated }: Precision): number => exact + estimated
+
+const scaled = ({ exact, estimate, estimated }: Precision, by: number): Precision => ({
+  exact: exact * by,
+  estimate: estimate * by,
+  estimated: estimated * by,
+})
+
+const sumOf = (a: Precision, b: Precision): Precision => ({
+  exact: a.exact + b.exact,
+  estimate: a.estimate + b.estimate,
+  estimated: a.estimated + b.estimated,
+})

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { expect, it, onTestFinished } from 'vitest'
+import { ownPackage } from '../../src/app/package-info.ts'
+import { createTokenCounter } from '../../src/receipts/token-counter.ts'
+import { countText } from '../../src/receipts/token-thread.ts'
+
+const root = join(import.meta.dirname, '../..')
+const guide = readFileSync(join(root, 'docs/guides/servers.md'), 'utf8')
+
+it('the thread counts as o200k does, and starts with the first text', async () => {
+  const counter = createTokenCounter(ownPackage().tokenThread)
+  onTestFinished(counter.close)
+  expect(counter.isRunning).toBe(false)
+  const [hello, special, empty] = await counter.count(['hello world', '<|endoftext|>', ''])
+  expect([hello?.exact, special?.exact, empty?.exact]).toEqual([2, 7, 0])
+  expect(counter.isRunning).toBe(true)
+  const [whole] = await counter.count([guide])
+  const exact = countTokens(guide)
+  expect(Math.abs((whole?.exact ?? 0) - exact) / exact).toBeLessThan(0.003)
+})
+
+it('texts that the thread cannot count are estimated', async () => {
+  const counter = createTokenCounter(join(root, 'no-such-thread.cjs'))
+  expect(await counter.count(['hello world'])).toEqual([{ estimate: 2 }])
+  expect(counter.isRunning).toBe(false)
+  expect(await counter.count([])).toEqual([])
+})
+
+it('a long word costs time in proportion to its length', () => {
+  const timed = (length: number): number => {
+    const began = process.cpuUsage().user
+    countText('据库连'.repeat(length))
+    return process.cpuUsage().user - began
+  }
+  timed(2_000)
+  expect(timed(8_000) / timed(2_000)).toBeLessThan(12)
+})
