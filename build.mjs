@@ -111,7 +111,12 @@ const threads = await build({
         .filter((name) => name.endsWith('.cjs'))
         .map((name) => `${dir}/${name}`),
     )
-    .concat('src/search/encoder/encoder-thread.ts', 'src/code/code-thread.ts', 'src/results/result-thread.ts', 'src/receipts/token-thread.ts'),
+    .concat(
+      'src/search/encoder/encoder-thread.ts',
+      'src/code/code-thread.ts',
+      'src/results/result-thread.ts',
+      'src/receipts/token-thread.ts',
+    ),
   outdir: 'dist',
   outExtension: { '.js': '.cjs' },
   entryNames: '[name]',
