@@ -48,6 +48,7 @@ const libraries = [
   'yaml',
   'jose',
   'diff',
+  'smol-toml',
 ]
 
 const chunk = (name, lines, plugins) =>

@@ -1,7 +1,7 @@
 import { type Toolset, toolsetOf } from './agent/toolset.ts'
 import { type App, type AppOptions, createApp } from './app/app.ts'
-import { loadConfig, readConfig } from './config/load-config.ts'
-import { thisMachine } from './config/machine.ts'
+import { loadConfig, readConfig, readSecrets } from './config/load-config.ts'
+import { defaultDirs, type Machine, thisMachine } from './config/machine.ts'
 import type { Caller } from './core/caller.ts'
 import { PegboardError } from './core/errors.ts'
 import { keepProcessAlive } from './core/keep-alive.ts'
@@ -80,11 +80,18 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
 export const startApp = (options: StartOptions = {}): Promise<App> => appOf(options)
 
 async function appOf({ config = {}, env, log, profile, waitMs = WAIT_MS }: ToolsetOptions): Promise<App> {
-  const machine = { ...thisMachine(), ...(env && { env }) }
+  const base: Machine = { ...thisMachine(), ...(env && { env }) }
+  const machine: Machine = {
+    ...base,
+    async readSecrets(names) {
+      const { readNamedSecrets } = await import('./state/secret-store.ts')
+      return readNamedSecrets(defaultDirs(base, base.cwd).state, base.env, names, (message) => log?.warn(message))
+    },
+  }
   const { config: read, warnings } =
     typeof config === 'string'
       ? await loadConfig(machine, config)
-      : readConfig(JSON.stringify(config), undefined, machine)
+      : readConfig(JSON.stringify(config), undefined, machine, await readSecrets(JSON.stringify(config), machine))
   for (const warning of warnings) log?.warn(warning)
   if (profile !== undefined && profile !== DEFAULT_PROFILE && !Object.hasOwn(read.profiles, profile))
     throw new PegboardError('E_CONFIG_INVALID', `There is no profile "${profile}".`, {

@@ -318,6 +318,30 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'undo',
+    summary: 'Take back the last change of configuration files.',
+    operands: '[id]',
+    maxOperands: 1,
+    options: {
+      list: { type: 'boolean', about: 'List the changes that can be undone, the newest first.' },
+      force: { type: 'boolean', about: 'Undo even if a file changed since. Those later changes are lost.' },
+    },
+  },
+  {
+    name: 'config',
+    summary: 'Show which configuration file is used, and why.',
+    operands: '[path]',
+    maxOperands: 1,
+    options: {},
+  },
+  {
+    name: 'secret',
+    summary: 'Store, list or remove secrets that the configuration names as ${keyring:NAME}.',
+    operands: '[set <name> | list | rm <name>]',
+    maxOperands: 64,
+    options: {},
+  },
+  {
     name: 'audit',
     summary: 'Verify the audit log: report lines that were changed, inserted or deleted.',
     operands: 'verify [file …]',

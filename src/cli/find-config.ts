@@ -10,6 +10,8 @@ const NAME = 'mcp.config.json'
 export interface FoundConfig {
   /** Undefined if no file is used. */
   readonly file?: string
+  /** Why this file: --config, PEGBOARD_CONFIG, a project's file that is confirmed, or the user's own file. */
+  readonly from?: 'option' | 'variable' | 'project' | 'user'
   /** Relative path of a project's configuration that is not confirmed. */
   readonly ignored?: string
 }
@@ -20,14 +22,15 @@ export interface FoundConfig {
  */
 export async function findConfig(named: string | undefined, io: Io): Promise<FoundConfig> {
   const given = named ?? (io.env['PEGBOARD_CONFIG'] || undefined)
-  if (given !== undefined) return { file: given }
+  if (given !== undefined) return { file: given, from: named === undefined ? 'variable' : 'option' }
   const machine: Machine = { env: io.env, cwd: io.cwd }
   const project = nearestConfig(machine)
-  if (project !== undefined && (await isConfirmed(project, machine, io))) return { file: project }
-  const own = join(configFolder(machine), NAME)
+  const own = userConfigFile(machine)
+  if (project !== undefined && project !== own && (await isConfirmed(project, machine, io)))
+    return { file: project, from: 'project' }
   return {
-    ...(project === own || !existsSync(own) ? {} : { file: own }),
-    ...(project === undefined ? {} : { ignored: relative(io.cwd, project) }),
+    ...(existsSync(own) ? { file: own, from: 'user' as const } : {}),
+    ...(project === undefined || project === own ? {} : { ignored: relative(io.cwd, project) }),
   }
 }
 
@@ -42,6 +45,9 @@ function nearestConfig(machine: Machine): string | undefined {
 }
 
 const homeIn = (machine: Machine): string => machine.env['HOME'] || homeOf(machine)
+
+/** The configuration of this user, which `pegboard init` creates. */
+export const userConfigFile = (machine: Machine): string => join(configFolder(machine), NAME)
 
 function configFolder(machine: Machine): string {
   const { env } = machine

@@ -14,6 +14,7 @@ import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { failureLine } from './describe.ts'
 import { ERASE, type Io, UsageError } from './io.ts'
+import { machineOf } from './machine-of.ts'
 
 const INSTALL_WAIT_MS = 50_000
 const LONG_WAIT_S = 120
@@ -41,7 +42,7 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
       ? await (await import('./find-config.ts')).findConfig(named, io)
       : { file: named, ignored: undefined }
   const { loadConfig } = await import('../config/load-config.ts')
-  const read = await loadConfig({ env: io.env, cwd: io.cwd, self: io.self.script }, file)
+  const read = await loadConfig(machineOf(io), file)
   const unsafe = unsafeFiles(read.config, exposed)
   const config = withFlags(read.config, args)
   const warnings = [

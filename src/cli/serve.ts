@@ -9,6 +9,7 @@ import { createLog, type Log } from '../core/log.ts'
 import { activityLine } from './activity-line.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
+import { machineOf } from './machine-of.ts'
 import { openApp, openConfig, openLog, profileFor, unpinnedWarning, withFlags } from './open-app.ts'
 import type { Reach } from './snippets.ts'
 
@@ -50,7 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     endings.push(app.loader.watch())
     const lock = lockFile(config.file)
     if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed(), { log }))
-    const machine = { env: io.env, cwd: io.cwd, self: io.self.script }
+    const machine = machineOf(io)
     const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
     const onConfig = async (after: Config): Promise<void> => {
       io.know?.(after.secrets)

@@ -29,7 +29,7 @@ import { type ProfileSettings, placeServers, tokenProblems } from './profile-set
 import { asBlock, readServers, type SkippedServer } from './read-servers.ts'
 import { redactSettings } from './redact-settings.ts'
 import { withNamed, withToolSettings } from './tool-settings.ts'
-import { fillVariables, type Sources } from './variables.ts'
+import { describeUnset, fillVariables, type Sources, secretNames } from './variables.ts'
 
 /** The complete configuration: with defaults, values of variables and absolute paths. */
 export interface Config {
@@ -93,7 +93,14 @@ const MAX_CHARS = 4 * MEGA
 export async function loadConfig(machine: Machine, file?: string): Promise<Loaded> {
   if (file === undefined) return readConfig('{}', undefined, machine)
   const path = pathFrom(machine.cwd, file, machine)
-  return readConfig(await readText(path, file), path, machine)
+  const text = await readText(path, file)
+  return readConfig(text, path, machine, await readSecrets(text, machine))
+}
+
+/** The secrets that a text names as `${keyring:NAME}`. */
+export async function readSecrets(text: string, machine: Machine): Promise<ReadonlyMap<string, string>> {
+  const names = secretNames(text)
+  return names.length === 0 ? new Map() : ((await machine.readSecrets?.(names)) ?? new Map())
 }
 
 async function readText(path: string, asGiven: string): Promise<string> {
@@ -114,8 +121,17 @@ async function readText(path: string, asGiven: string): Promise<string> {
   }
 }
 
-/** As `loadConfig`, for the text of a file. @param file absolute path; undefined without a file */
-export function readConfig(text: string, file: string | undefined, machine: Machine): Loaded {
+/**
+ * As `loadConfig`, for the text of a file.
+ * @param file absolute path; undefined without a file
+ * @param secrets by name, as `readSecrets` returns them
+ */
+export function readConfig(
+  text: string,
+  file: string | undefined,
+  machine: Machine,
+  secrets: ReadonlyMap<string, string> = new Map(),
+): Loaded {
   const shown = file === undefined ? 'The configuration' : basename(file)
   if (text.length > MAX_CHARS)
     throw new PegboardError(
@@ -129,15 +145,16 @@ export function readConfig(text: string, file: string | undefined, machine: Mach
   const warnings: string[] = []
 
   const { $schema: _editors, mcpServers, servers, ...rest } = problems.ownKeys(value, warnings)
-  const sources = sourcesFor(machine, base, rest['inputs'])
+  const sources = sourcesFor(machine, base, rest['inputs'], secrets)
   const { inputs: _answered, ...given } = rest
   const { own, servers: theirs } = withoutServers(given)
   const placed = placeServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
   const filled = fillVariables(own, sources)
   const missing: Record<string, string> = {}
-  for (const { path, variable } of filled.unset) {
+  for (const unset of filled.unset) {
+    const { path } = unset
     const [section, id] = path
-    const what = `${path.join('.')} needs the environment variable ${variable}, which is not set`
+    const what = `${path.join('.')} needs ${describeUnset(unset)}`
     const kind = section === 'modules' ? 'module' : section === 'openapi' ? 'API' : undefined
     if (section === 'services' && id === 'llm') {
       missing['services.llm'] ??= what
@@ -189,12 +206,13 @@ function parse(text: string, shown: string): { value: Record<string, unknown>; l
   }
 }
 
-function sourcesFor(machine: Machine, base: string, inputs: unknown): Sources {
+function sourcesFor(machine: Machine, base: string, inputs: unknown, secrets: ReadonlyMap<string, string>): Sources {
   // These files of other clients lie in a folder of their workspace.
   const workspaceFolder = ['.vscode', '.cursor'].includes(basename(base)) ? dirname(base) : base
   const entries = Array.isArray(inputs) ? (inputs as ReadonlyArray<Record<string, unknown> | null>) : []
   return {
     env: machine.env,
+    secrets,
     inputs: new Map(
       entries.map((entry) => [
         String(entry?.['id']),

@@ -12,6 +12,8 @@ export interface Machine {
   readonly home?: string
   /** Absolute path of the running script. A server that starts the same program is left out. */
   readonly self?: string
+  /** Reads secrets that the configuration names as `${keyring:NAME}`. Without it there are none. */
+  readonly readSecrets?: (names: readonly string[]) => Promise<ReadonlyMap<string, string>>
 }
 
 /** The environment of this process. */

@@ -5,7 +5,7 @@ import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type Machine, pathFrom } from './machine.ts'
 import { escapedName, findLookalikePairs, oddName } from './server-names.ts'
-import { fillVariables, type Sources } from './variables.ts'
+import { describeUnset, fillVariables, type Sources } from './variables.ts'
 
 /** A server entry that cannot be used. The reason names keys and variables, never their values. */
 export interface SkippedServer {
@@ -66,7 +66,7 @@ export function readServers(
     secrets.push(...filled.secrets)
     const [unset] = filled.unset
     if (unset && !isOff(raw)) {
-      skip(id, `${unset.path.join('.')} needs the environment variable ${unset.variable}, which is not set`)
+      skip(id, `${unset.path.join('.')} needs ${describeUnset(unset)}`)
       continue
     }
     try {

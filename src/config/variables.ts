@@ -4,9 +4,16 @@ import type { Environment } from './machine.ts'
 /** A `${…}` without a value, and its path in the file. Its value is unknown, so it cannot leak. */
 export interface Unset {
   readonly path: readonly string[]
-  /** The environment variable to set. */
+  /** The environment variable or secret to set. */
   readonly variable: string
+  readonly isSecret: boolean
 }
+
+/** What an unset variable needs, as the object of a sentence. */
+export const describeUnset = ({ variable, isSecret }: Unset): string =>
+  isSecret
+    ? `the secret ${variable}, which is not set (pegboard secret set ${variable})`
+    : `the environment variable ${variable}, which is not set`
 
 export interface Filled {
   readonly value: unknown
@@ -19,17 +26,19 @@ export interface Filled {
 
 export interface Sources {
   readonly env: Environment
+  /** Values of `${keyring:NAME}`. */
+  readonly secrets: ReadonlyMap<string, string>
   /** Defaults of VS Code's `inputs`. */
   readonly inputs: ReadonlyMap<string, string | undefined>
   /** Values of `${workspaceFolder}` and `${userHome}`. */
   readonly folders: Readonly<Record<string, string>>
 }
 
-const REFERENCE = /(\$?)\$\{(?:(env|input):)?([A-Za-z_][\w.-]*)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}/g
+const REFERENCE = /(\$?)\$\{(?:(env|input|keyring):)?([A-Za-z_][\w.-]*)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}/g
 
 /**
- * Replaces `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, `${workspaceFolder}` and `${userHome}` in every
- * string below `value`, not in keys. `$${NAME}` is the text `${NAME}`. Other `${…}` are unchanged. With a default, an
+ * Replaces `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${keyring:NAME}`, `${input:id}`, `${workspaceFolder}` and
+ * `${userHome}` in every string below `value`, not in keys. `$${NAME}` is the text `${NAME}`. Other `${…}` are unchanged. With a default, an
  * empty variable counts as unset. A default may contain another variable; the value of a variable is not parsed, so
  * there are no cycles.
  */
@@ -46,11 +55,11 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
       const usable = found === '' && fallback !== undefined ? undefined : found
       if (usable !== undefined) {
         if (kind !== undefined || !Object.hasOwn(sources.folders, name))
-          if (looksSecret(variable) || at.some(isSecretPlace)) secrets.add(usable)
+          if (kind === 'keyring' || looksSecret(variable) || at.some(isSecretPlace)) secrets.add(usable)
         return usable
       }
       if (fallback !== undefined) return text(fallback, at)
-      unset.push({ path: at, variable })
+      unset.push({ path: at, variable, isSecret: kind === 'keyring' })
       return all
     })
 
@@ -67,6 +76,11 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
 
   return { value: fill(value, path), unset, whole, secrets: [...secrets] }
 }
+
+/** Names in `${keyring:NAME}`, for reading them before variables are replaced. */
+export const secretNames = (text: string): readonly string[] => [
+  ...new Set([...text.matchAll(/\$\{keyring:([A-Za-z_][\w.-]*)/g)].map(([, name = '']) => name)),
+]
 
 const isSecretPlace = (step: string): boolean => step === 'headers' || looksSecret(step)
 
@@ -97,6 +111,7 @@ function decoded(text: string): string {
 
 /** The value, and the name of the environment variable that would set it. */
 function lookUp(kind: string | undefined, name: string, sources: Sources): [string | undefined, string] {
+  if (kind === 'keyring') return [sources.secrets.get(name), name]
   if (kind === 'input') {
     const variable = inputVariable(name)
     return [sources.env[variable] ?? sources.inputs.get(name), variable]

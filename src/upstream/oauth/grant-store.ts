@@ -7,7 +7,7 @@ import { messageOf, PegboardError } from '../../core/errors.ts'
 import { replaceFile } from '../../core/replace-file.ts'
 import { writtenByOthers } from '../../core/written-by-others.ts'
 import { exclusively } from '../../state/file-lock.ts'
-import { deletePieces, getPieces, type Keyring, setPieces } from './keyring.ts'
+import { deletePieces, getPieces, type Keyring, setPieces } from '../../state/keyring.ts'
 
 /** Key of a grant: the server entry, and the principal if each principal logs in. */
 export interface GrantKey {

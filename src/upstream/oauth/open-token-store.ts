@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Environment } from '../../programs/spawn.ts'
+import { openKeyring } from '../../state/keyring.ts'
 import { createTokenStore, type TokenStore } from './grant-store.ts'
-import { openKeyring } from './keyring.ts'
 
 /** The logins of this installation: in `auth` in the state folder, with secrets in the keyring if there is one. */
 export async function openTokenStore(

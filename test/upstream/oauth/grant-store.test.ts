@@ -4,8 +4,8 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utim
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { type Keyring, openKeyring } from '../../../src/state/keyring.ts'
 import { createTokenStore, type Grant } from '../../../src/upstream/oauth/grant-store.ts'
-import { type Keyring, openKeyring } from '../../../src/upstream/oauth/keyring.ts'
 import { withFolder } from './rig.ts'
 
 const key = { server: 'web', url: 'https://web.example/mcp' }

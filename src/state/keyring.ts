@@ -1,4 +1,4 @@
-import type { Environment } from '../../programs/spawn.ts'
+type Environment = Readonly<Record<string, string | undefined>>
 
 /** The operating system's secret storage: Keychain, Credential Manager, Secret Service. */
 export interface Keyring {

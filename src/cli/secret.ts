@@ -1,0 +1,55 @@
+import { PegboardError } from '../core/errors.ts'
+import { SECRET_NAME, type SecretPlace, type SecretStore } from '../state/secret-store.ts'
+import type { Args } from './args.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { setupDir } from './machine-of.ts'
+import { readHidden } from './read-hidden.ts'
+
+const MAX_CHARS = 64 * 1024
+
+/** `pegboard secret`: secrets for `${keyring:NAME}` in the configuration. No command prints one. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [what = 'list', name, ...more] = args.positionals
+  // The words that are too many may be a secret, so they are not repeated.
+  if (!['set', 'list', 'rm'].includes(what) || more.length > 0 || (what === 'list') !== (name === undefined))
+    throw new UsageError(
+      'secret takes set <name>, list or rm <name>. Type or pipe the value: it does not belong on the command line',
+    )
+  const { openSecretStore } = await import('../state/secret-store.ts')
+  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  if (name === undefined) return await list(args, io, store)
+  if (!SECRET_NAME.test(name))
+    throw new UsageError('the name of a secret has letters, digits, "_", "." and "-", and starts with a letter or "_"')
+  return what === 'set' ? await set(args, io, store, name) : await remove(args, io, store, name)
+}
+
+async function set(args: Args, io: Io, store: SecretStore, name: string): Promise<number> {
+  const secret = await readHidden(`Value of ${name} (not shown): `, io, MAX_CHARS)
+  if (secret === '') throw new UsageError(`no value was given for ${name}`)
+  if (secret.length > MAX_CHARS || secret.includes('\0'))
+    throw new UsageError(`the value must be text of at most ${MAX_CHARS / 1024} KiB`)
+  io.know?.([secret])
+  const place = await store.set(name, secret)
+  if (args.values['json'] === true) writeJson(io, { name, place })
+  else io.stdout(`${name} is stored in ${describePlace(place)}. Use it as \${keyring:${name}}.\n`)
+  return 0
+}
+
+async function remove(args: Args, io: Io, store: SecretStore, name: string): Promise<number> {
+  if (!(await store.delete(name)))
+    throw new PegboardError('E_NOT_FOUND', `There is no secret ${name}.`, { hint: 'See pegboard secret list.' })
+  if (args.values['json'] === true) writeJson(io, { name, removed: true })
+  else io.stdout(`${name} is removed.\n`)
+  return 0
+}
+
+async function list(args: Args, io: Io, store: SecretStore): Promise<number> {
+  const secrets = await store.list()
+  if (args.values['json'] === true) writeJson(io, { secrets })
+  else if (secrets.length === 0) io.stdout('No secrets. Store one with pegboard secret set <name>.\n')
+  else io.stdout(formatTable(secrets.map(({ name, place }) => [name, describePlace(place)])))
+  return 0
+}
+
+export const describePlace = (place: SecretPlace): string =>
+  place === 'keyring' ? 'the keyring of this system' : 'a file only you can read'
