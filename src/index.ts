@@ -14,6 +14,7 @@ export type {
 export { type ErrorCode, errorCatalogue, isPegboardError, PegboardError, ToolError } from './core/errors.ts'
 export { type FailureClass, failureClasses } from './core/failure-class.ts'
 export type { Fetch, FetchInit } from './core/fetch-types.ts'
+export { removeInvisible } from './core/invisible-characters.ts'
 export type { Log } from './core/log.ts'
 export {
   defineModule,

@@ -30,6 +30,7 @@ const pinned = {
     'ownFilesBelow',
     'redact',
     'redactUrl',
+    'removeInvisible',
     'scrub',
     'toSchema',
     'z',

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises'
-import { type Log, type Processes, type Program, redact, ToolError } from 'pegboard'
+import { type Log, type Processes, type Program, redact, removeInvisible, ToolError } from 'pegboard'
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
@@ -247,8 +247,11 @@ const FILE_TOO_LARGE = 128 + 25
 /** A duration in words: `2s`, `1.5s`. */
 const seconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
 
-/** The output of a command, safe for clients. */
-export const shownAs = (text: string, settings: Settings): string => (settings.redact ? redact(text) : text)
+/** The output of a command, safe for clients: without commands of terminals and other hidden text. */
+export function shownAs(text: string, settings: Settings): string {
+  const seen = removeInvisible(text)
+  return settings.redact ? redact(seen) : seen
+}
 
 /** Waits for the end. @throws ToolError for every end except exit code 0, including the output */
 export async function finished(command: Command, wanted: Wanted, settings: Settings, signal: AbortSignal) {

@@ -1,3 +1,4 @@
+import { mapTexts } from './map-texts.ts'
 import { REDACTED } from './tripwire.ts'
 
 /** Secret values that must not appear in output, such as tokens from the configuration. */
@@ -25,27 +26,10 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
     for (const secret of secrets) if (kept.includes(secret)) kept = kept.replaceAll(secret, REDACTED)
     return kept
   }
-  const hideIn = <T>(value: T, seen = new Map<object, unknown>()): T => {
-    if (typeof value === 'string') return without(value, texts) as T
-    if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value
-    const known = seen.get(value)
-    if (known !== undefined) return known as T
-    seen.set(value, value)
-    let copy: Record<string, unknown> | unknown[] | undefined
-    for (const key of Object.keys(value)) {
-      const before = (value as Readonly<Record<string, unknown>>)[key]
-      const after = hideIn(before, seen)
-      if (after === before) continue
-      copy ??= (Array.isArray(value) ? [...value] : { ...value }) as Record<string, unknown> | unknown[]
-      Object.defineProperty(copy, key, { value: after, enumerable: true, writable: true, configurable: true })
-    }
-    if (copy) seen.set(value, copy)
-    return (copy ?? value) as T
-  }
   return {
     hide: (text) => without(text, told),
     isIn: (given) => bytes.some((one) => given.includes(one)),
-    hideIn: (value) => hideIn(value),
+    hideIn: (value) => mapTexts(value, (text) => without(text, texts)),
   }
 }
 

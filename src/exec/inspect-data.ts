@@ -176,7 +176,6 @@ export function inspectFailure(
   failure: PegboardError,
   inspection: Pick<Inspection, 'wire' | 'secrets'>,
 ): PegboardError {
-  const { code, class: failureClass, retryable, retryAfterMs } = failure
   const { secrets, wire = VALUES } = inspection
   const hide = (text: string): string => redactSecrets(secrets?.hide(text) ?? text)
   const message = hide(failure.message)
@@ -190,6 +189,15 @@ export function inspectFailure(
         inspectValue(failure.cause.data, { secrets, wire }),
       )
     : failure.cause
+  return copyFailure(failure, { message, hint, data, cause })
+}
+
+/** The same error with other texts; the same object if they are equal. */
+export function copyFailure(
+  failure: PegboardError,
+  { message, hint, data, cause }: Pick<PegboardError, 'message' | 'hint' | 'data' | 'cause'>,
+): PegboardError {
+  const { code, class: failureClass, retryable, retryAfterMs } = failure
   const isSame = message === failure.message && hint === failure.hint && data === failure.data
   if (isSame && cause === failure.cause) return failure
   const made = new PegboardError(code, message, {

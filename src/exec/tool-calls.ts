@@ -29,6 +29,7 @@ import type { Part } from './call-output.ts'
 import { type ConfirmedCall, confirmCall, type ReadyCall } from './confirm-call.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
+import { withoutHiddenText, withoutHiddenWords } from './hidden-text.ts'
 import {
   createInspections,
   type Inspection,
@@ -253,7 +254,10 @@ export function createCalls(options: CallsOptions): Calls {
       signal.throwIfAborted()
       const { entry, input, policy } = wanted
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ran = await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection })
+      const ran = withoutHiddenText(
+        entry.tool,
+        await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
+      )
       if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
       if (confirmed && ran.kind === 'input_required') gate?.goesOn(confirmed.passing)
       const inspected = inspection ? inspect(ran, inspection) : ran
@@ -474,7 +478,7 @@ function refusalOfRun(
   secrets: KnownSecrets | undefined,
   known: (path: string) => string | undefined,
 ): PegboardError {
-  const first = toRefusal(error, idOf(run), tool.id, known)
+  const first = withoutHiddenWords(tool, toRefusal(error, idOf(run), tool.id, known))
   const failure = inspectFailure(first, { wire: undefined, secrets })
   if (!inspection) return failure
   try {

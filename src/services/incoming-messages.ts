@@ -1,3 +1,4 @@
+import { removeInvisible } from '../core/invisible-characters.ts'
 import type { Log } from '../core/log.ts'
 import type { Conversations, Incoming, IncomingMessage, Messages } from '../core/service-types.ts'
 
@@ -24,7 +25,9 @@ export function createIncoming(log: Log) {
       until?.addEventListener('abort', off, { once: true })
       return off
     },
-    async receive(message: IncomingMessage) {
+    async receive(given: IncomingMessage) {
+      // Anybody may write to a platform, and a model reads it.
+      const message = { ...given, text: removeInvisible(given.text), user_name: removeInvisible(given.user_name) }
       for (const listener of [...listeners])
         try {
           if ((await listener(message)) === false) return false

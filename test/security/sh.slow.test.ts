@@ -428,8 +428,38 @@ test.runIf(process.platform === 'linux')('programs inherit no open descriptors o
   expect(readFileSync(join(dir, 'left-open'), 'utf8')).toBe('')
 })
 
+/** Commands of terminals, a hidden line, bytes that are not UTF-8, zero bytes and selectors. */
+const STEERING =
+  '\\033]52;c;ZXZpbA==\\007\\033]8;;https://evil.test\\033\\\\link\\033]8;;\\033\\\\\\033[2J\\302\\2332Jharmless\\rgone\\377\\376\\000end\\n'
+
 test.runIf(POSIX)(
-  'SH-18: no option makes an allowed program start another one or write unchecked',
+  'SH-18: output of commands is valid JSON without commands of terminals, wherever it is shown',
+  async () => {
+    const { client, call, fails } = await open({ allowed_commands: ['sh'], sandbox: 'off' })
+    const print = `printf '${STEERING}'`
+    const steers = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]|\\u00[019][0-9a-f]/
+    const told: Record<string, unknown> = {}
+    told['run'] = await client.callTool({ name: 'shell__run', arguments: { command: 'sh', args: ['-c', print] } })
+    told['bash'] = await client.callTool({ name: 'shell__bash', arguments: { cmd: `${print}; ${print} >&2` } })
+    told['meta'] = await client.callTool({
+      name: 'execute_tool',
+      arguments: { name: 'shell.bash', params: { cmd: print } },
+    })
+    told['failed'] = await fails('bash', { cmd: `${print}; ${print} >&2; exit 3` })
+    const { task_id } = await call('background_run', { command: print, shell: true })
+    await call('task_wait', { task_id })
+    told['task'] = await client.callTool({ name: 'shell__task_output', arguments: { task_id } })
+    for (const [how, answer] of Object.entries(told)) {
+      const text = JSON.stringify(answer)
+      expect([how, text.match(steers)?.[0]], text).toEqual([how, undefined])
+      expect(text, how).toMatch(/link.*harmless.*gone.*end/)
+    }
+  },
+  60_000,
+)
+
+test.runIf(POSIX)(
+  'SH-04: no option makes an allowed program start another one or write unchecked',
   async () => {
     const programs = ['git', 'find', 'fd', 'tar', 'rg', 'sort', 'curl', 'rsync', 'zip', 'split', 'wget', 'man']
     const { call, fails, dir } = await open({ allowed_commands: programs })

@@ -1,0 +1,27 @@
+import type { PegboardError } from '../core/errors.ts'
+import { removeInvisible } from '../core/invisible-characters.ts'
+import { mapTexts } from '../core/map-texts.ts'
+import type { Tool } from '../core/tool.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { copyFailure } from './inspect-data.ts'
+
+/** Text that a module gets from elsewhere may hide something, like that of a server, whose text is cleaned on arrival. */
+const isForeign = ({ origin, openWorld }: Tool): boolean => origin === 'module' && openWorld
+
+/** Removes what a person would not see from the result of a module that reaches other systems. */
+export function withoutHiddenText(tool: Tool, result: ToolResult): ToolResult {
+  if (!isForeign(tool) || result.kind !== 'value') return result
+  const value = mapTexts(result.value, removeInvisible, true)
+  return value === result.value ? result : { ...result, value }
+}
+
+/** The same for its error. */
+export function withoutHiddenWords(tool: Tool, failure: PegboardError): PegboardError {
+  if (!isForeign(tool)) return failure
+  return copyFailure(failure, {
+    message: removeInvisible(failure.message),
+    hint: removeInvisible(failure.hint),
+    data: mapTexts(failure.data, removeInvisible, true),
+    cause: failure.cause,
+  })
+}
