@@ -529,7 +529,7 @@ describe.each(kinds)('%s', (kind) => {
     expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
   }, 60_000)
 
-  test('fifty calls on five sessions queue, and all get an answer', async () => {
+  test('DB-19: fifty calls on five sessions wait for each other, and all get an answer', async () => {
     const rig = await openOn(kind, {}, { max_sessions: 5, timeout_seconds: 100 }, SHOP)
     const slow = {
       sqlite: 'SELECT count(*) AS n FROM orders',
@@ -829,7 +829,7 @@ describe.each(kinds)('on %s', (kind) => {
     'select',
   ]
 
-  test('DB-19: every tool that builds a statement quotes names, which then mean nothing else', async () => {
+  test('R60: every tool that builds a statement quotes names, which then mean nothing else', async () => {
     const rig = await openOn(kind, { policy: 'unrestricted' }, {}, SHOP)
     const before = await state(rig.database)
     for (const name of HOSTILE) {
@@ -889,23 +889,100 @@ describe.each(kinds)('on %s', (kind) => {
   }, 120_000)
 })
 
-test.runIf(kinds.includes('mysql'))('a call whose MySQL session the server kills fails immediately', async () => {
-  const rig = await openOn('mysql', {}, { timeout_seconds: 20 }, SHOP)
-  const began = performance.now()
-  const failed = rig.fails('query', { sql: 'SELECT SLEEP(15) AS killed_by_the_test' })
-  await expect
-    .poll(async () => {
-      const found = await rig.database.rows(
-        "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(15) AS killed_by_the_test%'",
+describe.each(servers)('a %s server that is restarted', (kind) => {
+  const running = 'running_of_the_test'
+  /** Ends all sessions of the module, as a restart does. */
+  async function endSessions({ database }: Rig): Promise<number> {
+    if (kind === 'postgresql')
+      return (
+        await database.rows(
+          'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+        )
+      ).length
+    const found = await database.rows(
+      'SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()',
+    )
+    for (const [id] of found) await database.exec(`KILL CONNECTION ${Number(id)}`).catch(() => undefined)
+    return found.length
+  }
+  const runs = async ({ database }: Rig): Promise<boolean> =>
+    (
+      await database.rows(
+        kind === 'postgresql'
+          ? `SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%${running}%' AND pid <> pg_backend_pid()`
+          : `SELECT 1 FROM information_schema.processlist WHERE info LIKE '%${running}%' AND id <> CONNECTION_ID()`,
       )
-      for (const [id] of found) await rig.database.exec(`KILL CONNECTION ${Number(id)}`)
-      return found.length
-    })
-    .toBe(1)
-  expect(await failed).toMatchObject({ code: 'E_DB_UNAVAILABLE' })
-  expect(performance.now() - began).toBeLessThan(12_000)
-  expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
+    ).length > 0
+
+  test('DB-19: fails the running statement at once as retryable, and the next call works', async () => {
+    const rig = await openOn(kind, {}, { timeout_seconds: 60 }, SHOP)
+    const sql = { postgresql: `SELECT pg_sleep(50) AS ${running}`, mysql: `SELECT SLEEP(50) AS ${running}` }[
+      kind as 'mysql'
+    ]
+    const began = performance.now()
+    const failed = rig.fails('query', { sql })
+    await expect.poll(() => runs(rig)).toBe(true)
+    await endSessions(rig)
+    expect(await failed).toMatchObject({ code: 'E_DB_UNAVAILABLE', retryable: true })
+    expect(performance.now() - began).toBeLessThan(30_000)
+    expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
+  })
+
+  test('DB-19: has its idle sessions replaced', async () => {
+    const rig = await openOn(kind, {}, {}, SHOP)
+    const count = () => rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })
+    for (let round = 0; round < 3; round++) {
+      expect(await count()).toMatchObject({ rows: [{ n: 3 }] })
+      expect(await endSessions(rig)).toBeGreaterThan(0)
+      // The driver hears of it a moment later.
+      await expect.poll(() => count().catch(({ code }) => code)).toMatchObject({ rows: [{ n: 3 }] })
+    }
+  })
 })
+
+test('DB-19: a damaged or hostile file of SQLite is reported as corrupt, and other connections work', async () => {
+  const dir = temporaryFolder()
+  await sqliteIn(join(dir, 'good.db')).exec(SHOP)
+  await sqliteIn(join(dir, 'schema.db')).exec(
+    `${SHOP} PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = 'CREATE TABLE orders (' || hex(randomblob(9)) WHERE name = 'orders'`,
+  )
+  const whole = readFileSync(join(dir, 'good.db'))
+  const changed = (change: (bytes: Buffer) => void): Buffer => {
+    const bytes = Buffer.from(whole)
+    change(bytes)
+    return bytes
+  }
+  const files: Record<string, Buffer> = {
+    text: Buffer.from('This is no database. '.repeat(200)),
+    pages: changed((bytes) => randomBytes(bytes.length - 100).copy(bytes, 100)),
+    root: changed((bytes) => bytes.fill(0xff, 100, 4_096)),
+    cut: whole.subarray(0, 5_000),
+  }
+  for (const [name, bytes] of Object.entries(files)) writeFileSync(join(dir, `${name}.db`), bytes)
+  const names = [...Object.keys(files), 'schema']
+  const connections = Object.fromEntries(
+    ['good', ...names].map((name) => [name, { driver: 'sqlite', database: `${name}.db`, policy: 'unrestricted' }]),
+  )
+  const { call } = await open({ connections, timeout_seconds: 20 }, dir)
+  for (const connection_id of names) {
+    const codes: string[] = []
+    for (const [action, input] of [
+      ['query', { sql: 'SELECT * FROM orders ORDER BY total' }],
+      ['execute', { sql: "UPDATE orders SET note = 'x'" }],
+      ['list_tables', {}],
+      ['describe', { table: 'orders' }],
+    ] as const)
+      codes.push(
+        await call(action, { connection_id, ...input }).then(
+          () => 'answered',
+          ({ code }) => code,
+        ),
+      )
+    expect([connection_id, codes.slice(0, 2)]).toEqual([connection_id, ['E_DB_CORRUPT', 'E_DB_CORRUPT']])
+    const sql = 'SELECT count(*) AS n FROM orders'
+    expect(await call('query', { connection_id: 'good', sql })).toMatchObject({ rows: [{ n: 3 }] })
+  }
+}, 60_000)
 
 test('a malicious name pattern does not block other calls', async () => {
   const name = 'a'.repeat(60)

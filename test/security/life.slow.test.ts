@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -195,7 +195,7 @@ test('LIFE-04: a thousand concurrent echo calls over a hundred sessions get thei
 const statusOf = ({ pid }: ChildProcess): string => readFileSync(`/proc/${pid}/status`, 'utf8')
 const memoryMiB = (child: ChildProcess): number => Number(/^VmHWM:\s+(\d+)/m.exec(statusOf(child))?.[1]) / 1024
 
-test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, the fast ones are answered first and fewer than 5 % rejected', async () => {
+test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, 95 of 100 fast ones are answered within 200 ms and fewer than 5 % rejected', async () => {
   const settings = {
     exposure: { mode: 'direct' },
     execution: { timeoutMs: 120_000 },
@@ -205,6 +205,7 @@ test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, the
   const go = join(where.dir, 'go')
   const talk = await talkTo(where)
   const answered = new Map<unknown, unknown>()
+  const at = new Map<unknown, number>()
   let rest = ''
   talk.child.stdout.on('data', (chunk: Buffer) => {
     const lines = (rest + chunk).split('\n')
@@ -212,6 +213,7 @@ test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, the
     for (const line of lines) {
       const { id, result } = JSON.parse(line) as Answer
       answered.set(id, result?.structuredContent?.error?.code ?? result?.content?.[0]?.text)
+      at.set(id, performance.now())
     }
   })
   const call = (id: number, name: string, args: object): void =>
@@ -219,22 +221,35 @@ test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, the
   call(1, 'work__echo', { text: 'warm' })
   call(2, 'slow__wait', { ms: 1 })
   await Promise.all([talk.answer(1), talk.answer(2)])
-  // Even calls are fast, and a tenth of them fails.
-  const ids = Array.from({ length: 1_000 }, (_, n) => 2_000 + n)
-  const fast = ids.filter((id) => id % 2 === 0)
-  const slow = ids.filter((id) => id % 2 === 1)
-  for (const id of ids)
-    if (id % 2 === 1) call(id, 'slow__wait_for', { file: go })
-    else if (id % 20 === 0) call(id, 'work__broken', {})
-    else call(id, 'work__echo', { text: `echo ${id}` })
-  await until(() => fast.every((id) => answered.has(id)), 60_000)
-  expect(slow.filter((id) => answered.get(id) === 'waited')).toEqual([])
-  writeFileSync(go, '')
-  await until(() => ids.every((id) => answered.has(id)), 60_000)
-  for (const id of fast)
-    expect(answered.get(id)).toBe(id % 20 === 0 ? 'E_TOOL_FAILED' : JSON.stringify({ text: `echo ${id}` }))
-  expect(ids.filter((id) => answered.get(id) === 'E_OVERLOADED').length).toBeLessThan(50)
-  expect(slow.filter((id) => answered.get(id) === 'waited').length).toBeGreaterThan(475)
+  let first = 2_000
+  const p95 = await soonest(
+    200,
+    async () => {
+      // Even calls are fast, and a tenth of them fails.
+      const ids = Array.from({ length: 1_000 }, (_, n) => first + n)
+      first += 1_000
+      const fast = ids.filter((id) => id % 2 === 0)
+      const slow = ids.filter((id) => id % 2 === 1)
+      const asked = performance.now()
+      for (const id of ids)
+        if (id % 2 === 1) call(id, 'slow__wait_for', { file: go })
+        else if (id % 20 === 0) call(id, 'work__broken', {})
+        else call(id, 'work__echo', { text: `echo ${id}` })
+      await until(() => fast.every((id) => answered.has(id)), 60_000)
+      expect(slow.filter((id) => answered.get(id) === 'waited')).toEqual([])
+      const took = fast.map((id) => Number(at.get(id)) - asked).sort((x, y) => x - y)
+      writeFileSync(go, '')
+      await until(() => ids.every((id) => answered.has(id)), 60_000)
+      rmSync(go)
+      for (const id of fast)
+        expect(answered.get(id)).toBe(id % 20 === 0 ? 'E_TOOL_FAILED' : JSON.stringify({ text: `echo ${id}` }))
+      expect(ids.filter((id) => answered.get(id) === 'E_OVERLOADED').length).toBeLessThan(50)
+      expect(slow.filter((id) => answered.get(id) === 'waited').length).toBeGreaterThan(475)
+      return took[Math.floor(0.95 * took.length)] as number
+    },
+    3,
+  )
+  expect(p95).toBeLessThan(200)
 }, 180_000)
 
 /** Milliseconds of processor time, in steps of ten. */

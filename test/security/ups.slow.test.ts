@@ -210,6 +210,19 @@ test('UPS-08: a line of eleven megabytes is too large, and affects no other call
   expect(here.logged.join()).not.toContain('disconnected')
 })
 
+test('UPS-08: of a line of eleven megabytes the model gets the beginning and a handle to the rest', async () => {
+  const here = await scene({ ...evil(), timeoutMs: 10_000 })
+  const [long, short] = await Promise.all([
+    here.bad('long_line', { bytes: 11 * 1024 * 1024 }),
+    here.bad('echo', { text: 'short' }),
+    here.beside(),
+  ])
+  expect([long.isError ?? false, said(long).length < 50_000]).toEqual([false, true])
+  expect(said(long)).toMatch(/\br_[0-9a-z]+/)
+  expect(said(short)).toBe('short')
+  await here.beside()
+})
+
 test('UPS-10: a thousand list_changed in a second cause at most two reads, and one client notification if the list changed', async () => {
   const same = await scene(evil())
   const lists = async () => Number(said(await same.bad('get_lists')))
