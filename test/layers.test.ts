@@ -41,6 +41,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'receipts',
   ],
   setup: ['core', 'state', 'policy', 'upstream', 'config'],
+  doctor: ['core', 'app', 'state', 'policy', 'catalog', 'search', 'trust', 'upstream', 'config'],
   // Option schemas only; the rule below enforces that.
   config: [
     'core',

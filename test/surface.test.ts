@@ -101,6 +101,7 @@ const pinned = {
     'why',
     'call',
     'check',
+    'doctor',
     'review',
     'enable',
     'disable',

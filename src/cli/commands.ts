@@ -150,6 +150,15 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'doctor',
+    summary: 'Find out what does not work, and how to fix it: configuration, machine, servers, search and clients.',
+    operands: '[server …]',
+    maxOperands: 500,
+    options: {
+      timeout: { type: 'string', value: 'SECONDS', about: 'Maximum time for one server (default 30).' },
+    },
+  },
+  {
     name: 'review',
     summary: 'Show which tools wait for approval, and why. Approve or reject them.',
     operands: '[server] [tool …]',

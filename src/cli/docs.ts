@@ -4,14 +4,27 @@ import { configJsonSchema } from '../config/config-schema.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Args } from './args.ts'
-import { clientsTable, commandsTable, errorsTable, failureClassesTable, settingsTable, toolsTable } from './generate.ts'
+import {
+  clientsTable,
+  commandsTable,
+  errorsTable,
+  failureClassesTable,
+  findingSections,
+  settingsTable,
+  toolsTable,
+} from './generate.ts'
 import { type Io, writeJson } from './io.ts'
 import { openApp, openLog } from './open-app.ts'
 
 /** Pages with generated sections, besides the README. */
-const MORE = ['guides/clients', 'modules/README', 'reference/commands', 'reference/errors', 'reference/settings'].map(
-  (name) => `docs/${name}.md`,
-)
+const MORE = [
+  'guides/clients',
+  'guides/doctor',
+  'modules/README',
+  'reference/commands',
+  'reference/errors',
+  'reference/settings',
+].map((name) => `docs/${name}.md`)
 
 /**
  * `pegboard docs`, for the root of the repository. With --check it writes nothing, and exits with 1 if a page is stale.
@@ -59,6 +72,7 @@ async function sections(args: Args, io: Io): Promise<Readonly<Record<string, str
       'failure-classes': failureClassesTable(),
       commands: commandsTable(),
       clients: clientsTable(),
+      findings: findingSections(),
     }
   } finally {
     await app.stop()

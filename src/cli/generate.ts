@@ -4,6 +4,7 @@ import { firstSentence } from '../core/first-sentence.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Tool } from '../core/tool.ts'
 import { riskOf } from '../core/tool.ts'
+import { findingCatalogue } from '../doctor/findings.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { commands, commonOptions } from './commands.ts'
 import { defaultOf, typeOf } from './describe.ts'
@@ -72,6 +73,13 @@ export function commandsTable(): string {
     about,
   ])
   return `${markdown(['Command', 'What it does'], rows)}\n${markdown(['Option of every command', 'Meaning'], common)}`
+}
+
+/** A section for each finding of `pegboard doctor`, under its code. */
+export function findingSections(): string {
+  return Object.entries(findingCatalogue)
+    .map(([code, { exit, title, why, fix }]) => `### ${code}\n\n${title} (exit code ${exit}). ${why}\n\n${fix}\n`)
+    .join('\n')
 }
 
 /** The table of known clients, from `src/view/client-table.ts`. */

@@ -17,6 +17,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   why: () => import('./why.ts'),
   call: () => import('./call.ts'),
   check: () => import('./check.ts'),
+  doctor: () => import('./doctor.ts'),
   review: () => import('./review.ts'),
   enable: () => import('./enable.ts'),
   disable: () => import('./disable.ts'),
@@ -37,7 +38,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
 
 /**
  * Runs one command line. Never throws: errors go to stderr as `pegboard: CODE: message. hint`, or as JSON with --json.
- * @returns exit code: 0 success, 1 failure, 2 wrong command line
+ * @returns exit code: 0 success, 1 failure, 2 wrong command line; `doctor` has more
  */
 export async function run(argv: readonly string[], world: Io): Promise<number> {
   const config = configIn(argv)

@@ -1,0 +1,116 @@
+import type { App } from '../app/app.ts'
+import type { Config } from '../config/load-config.ts'
+import { localCaller } from '../core/caller.ts'
+import { systemClock } from '../core/clock.ts'
+import { silentLog } from '../core/log.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { diagnose } from '../doctor/diagnose.ts'
+import { exitOf, type Finding, type FindingExit, fixOf, type Passed, pageOf, worstExit } from '../doctor/findings.ts'
+import { clientFacts } from '../view/client-table.ts'
+import { type Args, readInteger, readOption } from './args.ts'
+import { asClient, clientReport } from './client-report.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { openApp, openConfig, openLog } from './open-app.ts'
+
+const NEVER_MS = 0x7fff_ffff
+
+/** `pegboard doctor [server …]`. Exit code 0: good; 10: retry later; 11: a person must act; 12: wrong set-up. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const json = args.values['json'] === true
+  const timeoutMs = readInteger(args, 'timeout', 1, 600, 30) * 1_000
+  const findings: Finding[] = []
+  const passed: Passed[] = []
+  const config = readOption(args, 'config')
+  const print = (text: string): void => {
+    if (!json) io.stdout(toTypedCommands(text, config, io))
+  }
+  await diagnose({
+    load: async () => {
+      // Warnings are findings.
+      const loaded = await openConfig(args, {
+        ...io,
+        stderr: (line) => line.includes(': warning: ') || io.stderr(line),
+      })
+      assertServers(args.positionals, loaded.config)
+      return loaded
+    },
+    open: (config) =>
+      openApp(config, args.values['verbose'] === true ? openLog(args, io, 'error') : silentLog, io, {
+        connectDelayMs: { cold: 0, known: NEVER_MS },
+      }),
+    clientLimits,
+    only: args.positionals,
+    env: io.env,
+    nodeVersion: process.version,
+    clock: systemClock,
+    timeoutMs,
+    report: {
+      found(finding) {
+        findings.push(finding)
+        print(textOf(finding))
+      },
+      passed(one) {
+        passed.push(one)
+        print(`ok      ${one.about}: ${one.message}\n`)
+      },
+    },
+  })
+  const exit = worstExit(findings)
+  if (json)
+    writeJson(io, {
+      ok: exit === 0,
+      exit,
+      findings: findings.map((one) => ({
+        code: one.code,
+        level: LEVELS[exitOf(one)],
+        about: one.about,
+        message: one.message,
+        fix: fixOf(one),
+        page: pageOf(one),
+      })),
+      passed,
+    })
+  else print(`\n${summaryOf(findings, exit)}\n`)
+  return exit
+}
+
+function assertServers(names: readonly string[], { servers }: Config): void {
+  for (const name of names) {
+    if (Object.hasOwn(servers, name)) continue
+    const [near] = findNearest(name, Object.keys(servers))
+    throw new UsageError(`there is no server "${name}"${near === undefined ? '' : `; did you mean "${near}"?`}`)
+  }
+}
+
+const LEVELS: Readonly<Record<FindingExit, string>> = { 0: 'note', 10: 'retry', 11: 'person', 12: 'wrong' }
+
+const textOf = (finding: Finding): string =>
+  [
+    `${LEVELS[exitOf(finding)].padEnd(6)}  ${finding.about}: ${finding.message}\n`,
+    `        fix: ${fixOf(finding)}\n`,
+    `        ${finding.code}: ${pageOf(finding)}\n`,
+  ].join('')
+
+function summaryOf(findings: readonly Finding[], exit: FindingExit): string {
+  const problems = findings.filter((one) => exitOf(one) > 0)
+  const notes = findings.length - problems.length
+  const more = notes === 0 ? '' : `, ${formatCount(notes, 'note')}`
+  if (exit === 0) return `Everything works${more}.`
+  const next = { 10: 'Try again later', 11: 'A person must act', 12: 'The set-up is wrong' }[exit]
+  return `${next}: ${formatCount(problems.length, 'problem')}${more}.`
+}
+
+/** What known and configured clients do not show, as sentences. */
+function clientLimits(app: App, config: Config): readonly string[] {
+  const names = [...new Set([...Object.keys(clientFacts), ...Object.keys(config.clients)])].filter(
+    (name) => !name.includes('*'),
+  )
+  return names.flatMap((name) => {
+    const caller = asClient(localCaller, name)
+    const { mode } = app.explainExposure(caller)
+    return clientReport(app, caller, mode, config.exposure.pinned)
+      .warnings.filter((warning) => !warning.startsWith('Pegboard knows no client'))
+      .map((warning) => `${name}: ${warning}`)
+  })
+}

@@ -1,0 +1,38 @@
+import { createServer } from 'node:net'
+import type { Report } from './report.ts'
+
+const ANSWER_MS = 2_000
+
+/** Checks that Pegboard can listen there, or does so already. */
+export async function checkPort(host: string, port: number, report: Report): Promise<void> {
+  const at = `${host}:${port}`
+  const code = port === 0 ? undefined : await listenFault(host, port)
+  if (code === undefined) report.passed({ about: 'port', message: `${at} is free` })
+  else if (code === 'EADDRINUSE') {
+    if (await isPegboard(host, port)) report.passed({ about: 'port', message: `Pegboard runs at ${at}` })
+    else report.found({ code: 'port-in-use', about: 'port', message: `Another program uses ${at}.` })
+  } else report.found({ code: 'port-forbidden', about: 'port', message: `Pegboard cannot listen at ${at} (${code}).` })
+}
+
+function listenFault(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)))
+  })
+}
+
+/** Pegboard answers there without a token. */
+async function isPegboard(host: string, port: number): Promise<boolean> {
+  const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  try {
+    const answer = await fetch(`http://${name}:${port}/health`, {
+      signal: AbortSignal.timeout(ANSWER_MS),
+      redirect: 'error',
+    })
+    const { status, eventLoopLagMs } = (await answer.json()) as { status?: unknown; eventLoopLagMs?: unknown }
+    return status === 'ok' && typeof eventLoopLagMs === 'number'
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,65 @@
+import { dirname } from 'node:path'
+import type { App } from '../app/app.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
+import { embedderFor } from '../search/embedders/choose-embedder.ts'
+import { connectFault } from './check-machine.ts'
+import type { Report } from './report.ts'
+
+const LLM_MS = 3_000
+
+/** The search models and the index. */
+export async function checkSearch(
+  { search, file, dirs }: Config,
+  app: App,
+  { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
+  report: Report,
+): Promise<void> {
+  try {
+    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
+  } catch (error) {
+    const message = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
+    report.found({ code: 'model-unset', about: 'search model', message })
+    return
+  }
+  app.warm()
+  const isReady = await within(app.indexed(), timeoutMs, clock)
+  const { embedded, semantic } = app.searchStatus()
+  if (embedded === 'unavailable')
+    report.found({ code: 'model-damaged', about: 'search model', message: 'The included model cannot be opened.' })
+  else if (semantic?.reason !== undefined)
+    report.found({ code: 'model-failed', about: 'search model', message: `${semantic.embedder}: ${semantic.reason}.` })
+  else report.passed({ about: 'search model', message: semantic?.embedder ?? 'included' })
+  const count = app.catalog.snapshot().tools.length
+  if (isReady) report.passed({ about: 'search index', message: `${count} tools` })
+  else
+    report.found({
+      code: 'index-incomplete',
+      about: 'search index',
+      message: `Not all of ${count} tools were indexed within ${timeoutMs / 1_000} s.`,
+    })
+}
+
+/** The endpoint of services.llm. Sends nothing. */
+export async function checkLlm({ services }: Config, report: Report): Promise<void> {
+  if (services.llm === undefined) return
+  const { hostname, port, protocol } = new URL(services.llm.baseUrl)
+  const number = Number(port) || (protocol === 'https:' ? 443 : 80)
+  const fault = await connectFault(hostname, number, LLM_MS)
+  const at = `${hostname}:${number}`
+  if (fault === undefined) report.passed({ about: 'language model', message: at })
+  else report.found({ code: 'llm-unreachable', about: 'language model', message: `${at} does not answer (${fault}).` })
+}
+
+async function within(work: Promise<unknown>, timeoutMs: number, clock: Clock): Promise<boolean> {
+  let cancel = (): void => undefined
+  const late = new Promise<boolean>((resolve) => {
+    cancel = clock.after(timeoutMs, () => resolve(false))
+  })
+  try {
+    return await Promise.race([work.then(() => true), late])
+  } finally {
+    cancel()
+  }
+}

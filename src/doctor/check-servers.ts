@@ -1,0 +1,144 @@
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { App } from '../app/app.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Environment } from '../config/machine.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { unpinnedPackage } from '../upstream/unpinned-package.ts'
+import type { ServerSettings } from '../upstream/upstream-settings.ts'
+import type { FindingCode } from './findings.ts'
+import type { Report } from './report.ts'
+import { serverFault } from './server-fault.ts'
+
+export interface ServerChecks {
+  readonly app: App
+  readonly config: Config
+  readonly env: Environment
+  readonly home: string
+  readonly clock: Clock
+  /** How long one server may take. */
+  readonly timeoutMs: number
+  readonly report: Report
+}
+
+/** Entries that cannot be used. */
+export function checkEntries({ skipped, missing }: Config, report: Report): void {
+  for (const { id, reason, self } of skipped) {
+    const about = `server ${id}`
+    const code = /needs the environment variable/.test(reason) ? 'variable-missing' : 'server-entry-invalid'
+    if (self) report.passed({ about, message: 'left out: it is this Pegboard' })
+    else report.found({ code, about, message: `${reason}.` })
+  }
+  for (const [key, reason] of Object.entries(missing))
+    report.found({ code: 'variable-missing', about: key, message: `${reason}.` })
+}
+
+/** Starts all servers at once and reads their lists. */
+export async function checkServers(checks: ServerChecks, ids: readonly string[]): Promise<void> {
+  await Promise.all(ids.map((id) => checkServer(checks, id)))
+}
+
+async function checkServer(checks: ServerChecks, id: string): Promise<void> {
+  const { app, config, report } = checks
+  const about = `server ${id}`
+  const settings = config.servers[id] as ServerSettings
+  const newest = unpinnedPackage(settings)
+  if (newest !== undefined)
+    report.found({ code: 'server-unpinned', about, message: `${settings.where} runs the newest version of ${newest}.` })
+  const needs = missingNeed(settings, checks)
+  if (needs) report.found({ ...needs, about })
+  const fault = await connectFault(checks, id)
+  const status = app.upstreams.status().find((one) => one.id === id)
+  if (fault !== undefined) {
+    // The words of the server stay as they are.
+    const reason = status?.detail ?? status?.reason ?? fault
+    const { target } = settings
+    const code = serverFault({
+      reason,
+      isRemote: target.kind !== 'stdio',
+      hasHeaders: target.kind !== 'stdio' && Object.keys(target.headers).length > 0,
+    })
+    if (needs?.code === code) return
+    const fix = code === 'server-login' ? { fix: `pegboard auth ${quoteWord(id)}` } : {}
+    return report.found({ code, about, message: `${reason}.`, ...fix })
+  }
+  const owner = status && app.catalog.snapshot().owners.get(status.module)
+  const waiting = owner?.withheld.length ?? 0
+  if (waiting > 0)
+    report.found({
+      code: 'tools-waiting',
+      about,
+      message: `${waiting === 1 ? '1 tool waits' : `${waiting} tools wait`} for a review.`,
+      fix: `pegboard review ${quoteWord(id)}`,
+    })
+  const tools = owner?.tools.length ?? 0
+  if (tools + waiting === 0) report.found({ code: 'server-lists-nothing', about, message: 'It has no tools.' })
+  else report.passed({ about, message: `answers, ${tools === 1 ? '1 tool' : `${tools} tools`}` })
+}
+
+/** Why a server does not answer or list; undefined if it does. */
+async function connectFault({ app, clock, timeoutMs }: ServerChecks, id: string): Promise<string | undefined> {
+  let cancel = (): void => undefined
+  const late = new Promise<string>((resolve) => {
+    cancel = clock.after(timeoutMs, () => resolve(`no answer within ${timeoutMs / 1_000} s`))
+  })
+  const answered = app.upstreams.refresh(id).then(
+    () => undefined,
+    (error: unknown) =>
+      isPegboardError(error) && error.code === 'E_AUTH_REQUIRED' ? 'it requires a login' : messageOf(error),
+  )
+  try {
+    return await Promise.race([answered, late])
+  } finally {
+    cancel()
+  }
+}
+
+interface Need {
+  readonly code: FindingCode
+  readonly message: string
+}
+
+const BROWSER = /(?:^|[^a-z])(?:playwright|puppeteer|chrome-devtools|selenium|browsermcp)(?:[^a-z]|$)/i
+const BROWSERS = [
+  'google-chrome',
+  'google-chrome-stable',
+  'chromium',
+  'chromium-browser',
+  'chrome',
+  'firefox',
+  'msedge',
+]
+const BROWSER_FOLDERS = [
+  '.cache/ms-playwright',
+  '.cache/puppeteer',
+  'Library/Caches/ms-playwright',
+  'AppData/Local/ms-playwright',
+]
+const BROWSER_APPS = ['/Applications/Google Chrome.app', 'C:\\Program Files\\Google\\Chrome\\Application\\chrome.exe']
+const CLUSTER = /(?:^|[^a-z])(?:kubernetes|kubectl|k8s|helm|openshift)(?:[^a-z]|$)/i
+
+/** What a local server needs besides its program; many fail only when a tool is called. */
+function missingNeed({ target }: ServerSettings, { env, home }: ServerChecks): Need | undefined {
+  if (target.kind !== 'stdio') return undefined
+  const words = [target.command, ...target.args].join(' ')
+  const all = { ...env, ...target.env }
+  if (BROWSER.test(words) && !target.args.some((word) => /cdp|endpoint|executable/i.test(word))) {
+    const folders = (all['PATH'] ?? '').split(delimiter).filter(Boolean)
+    const found =
+      all['PLAYWRIGHT_BROWSERS_PATH'] !== undefined ||
+      all['PUPPETEER_EXECUTABLE_PATH'] !== undefined ||
+      folders.some((folder) => BROWSERS.some((name) => existsSync(join(folder, name)))) ||
+      BROWSER_FOLDERS.some((folder) => existsSync(join(home, folder))) ||
+      BROWSER_APPS.some((app) => existsSync(app))
+    if (!found) return { code: 'server-needs-browser', message: 'It drives a browser, and no browser was found.' }
+  }
+  if (CLUSTER.test(words)) {
+    const files = (all['KUBECONFIG'] ?? join(home, '.kube', 'config')).split(delimiter)
+    if (!files.some((file) => existsSync(file)) && all['KUBERNETES_SERVICE_HOST'] === undefined)
+      return { code: 'server-needs-cluster', message: `There is no configuration of a cluster: ${files.join(', ')}.` }
+  }
+  return undefined
+}

@@ -1,0 +1,133 @@
+import type { App } from '../app/app.ts'
+import type { Config, Loaded } from '../config/load-config.ts'
+import { type Environment, homeOf } from '../config/machine.ts'
+import type { Clock } from '../core/clock.ts'
+import { isPegboardError, messageOf } from '../core/errors.ts'
+import { checkFiles } from './check-files.ts'
+import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
+import { checkPort } from './check-port.ts'
+import { checkLlm, checkSearch } from './check-search.ts'
+import { checkEntries, checkServers } from './check-servers.ts'
+import type { FindingCode } from './findings.ts'
+import type { Report } from './report.ts'
+
+export interface DiagnoseOptions {
+  /** Reads the configuration. @throws PegboardError E_CONFIG_* */
+  load(): Promise<Loaded>
+  /** Creates the app without starting it. */
+  open(config: Config): Promise<App>
+  /** What clients see, as sentences. */
+  clientLimits(app: App, config: Config): readonly string[]
+  /** Servers to check; empty for all. */
+  readonly only: readonly string[]
+  readonly env: Environment
+  readonly nodeVersion: string
+  readonly clock: Clock
+  /** How long one server may take. */
+  readonly timeoutMs: number
+  readonly report: Report
+}
+
+/** Checks everything that Pegboard depends on. Reports findings as they arrive. */
+export async function diagnose(options: DiagnoseOptions): Promise<void> {
+  const { env, report, only, nodeVersion } = options
+  const all = only.length === 0
+  if (all) {
+    checkNode(nodeVersion, report)
+    await checkCertificates(env, report)
+  }
+  const loaded = await loadOrReport(options)
+  if (!loaded) return
+  const { config } = loaded
+  const ids = Object.entries(config.servers).flatMap(([id, { enabled }]) =>
+    enabled && (all || only.includes(id)) ? [id] : [],
+  )
+  if (!all)
+    return void (await withStarted(options, config, (app) => checkServers(serverChecks(options, app, config), ids)))
+  reportWarnings(loaded, report)
+  checkEntries(config, report)
+  const { host, port } = config.server.http
+  const hasRemote = ids.some((id) => config.servers[id]?.target.kind !== 'stdio')
+  await Promise.all([
+    checkFiles(config, report),
+    checkPort(host, port, report),
+    checkProxies(env, hasRemote, report),
+    checkLlm(config, report),
+    withStarted(options, config, (app) => checkApp(options, app, config, ids)),
+  ])
+}
+
+const CONFIG_CODES: Readonly<Record<string, FindingCode>> = {
+  E_CONFIG_MISSING: 'config-missing',
+  E_CONFIG_SYNTAX: 'config-syntax',
+  E_CONFIG_WRITABLE: 'config-unsafe',
+}
+
+async function loadOrReport({ load, report }: DiagnoseOptions): Promise<Loaded | undefined> {
+  const about = 'configuration'
+  try {
+    const loaded = await load()
+    report.passed({ about, message: loaded.config.file ?? 'none: bundled modules only' })
+    return loaded
+  } catch (error) {
+    if (!isPegboardError(error) || !error.code.startsWith('E_CONFIG_')) throw error
+    const message = error.message.trim()
+    const isUnset = /needs the environment variable/.test(message)
+    const code = isUnset ? 'variable-missing' : (CONFIG_CODES[error.code] ?? 'config-invalid')
+    report.found({ code, about, message })
+    return undefined
+  }
+}
+
+/** Warnings that no other finding contains. */
+function reportWarnings({ config, warnings }: Loaded, report: Report): void {
+  const elsewhere = [...config.skipped.map(({ reason }) => reason), ...Object.values(config.missing)]
+  for (const message of warnings)
+    if (!elsewhere.some((reason) => message.startsWith(reason)) && !/is not safe: /.test(message))
+      report.found({ code: 'config-warning', about: 'configuration', message })
+}
+
+const serverChecks = ({ env, clock, timeoutMs, report }: DiagnoseOptions, app: App, config: Config) => ({
+  ...{ app, config, env, clock, timeoutMs, report },
+  home: env['HOME'] || homeOf({ env, cwd: '/' }),
+})
+
+async function withStarted(
+  { open, report }: DiagnoseOptions,
+  config: Config,
+  work: (app: App) => Promise<void>,
+): Promise<void> {
+  const app = await open(config)
+  try {
+    await app.start()
+    await work(app)
+  } catch (error) {
+    if (!isPegboardError(error) || error.code !== 'E_STATE') throw error
+    report.found({ code: 'state-unreachable', about: 'state', message: messageOf(error) })
+  } finally {
+    await app.stop()
+  }
+}
+
+async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids: readonly string[]): Promise<void> {
+  const { report, clock, timeoutMs } = options
+  for (const { file, error } of app.failed())
+    report.found({
+      code: 'module-failed',
+      about: `module ${file}`,
+      message: error.startsWith(file) ? error : `${file}: ${error}`,
+    })
+  await checkServers(serverChecks(options, app, config), ids)
+  for (const { id, state, reason, module } of app.apis.status()) {
+    if (reason !== undefined && state !== 'ready')
+      report.found({ code: 'api-failed', about: `API ${id}`, message: `${reason}.` })
+    else
+      report.passed({
+        about: `API ${id}`,
+        message: `${app.catalog.snapshot().owners.get(module)?.tools.length ?? 0} operations`,
+      })
+  }
+  await checkSearch(config, app, { clock, timeoutMs }, report)
+  for (const message of options.clientLimits(app, config))
+    report.found({ code: 'client-limits', about: 'clients', message })
+}

@@ -1,0 +1,346 @@
+/** What the finding means for the exit code: nothing, retry later, a person must act, the set-up is wrong. */
+export type FindingExit = 0 | 10 | 11 | 12
+
+interface FindingKind {
+  readonly exit: FindingExit
+  /** What is wrong, as a heading. */
+  readonly title: string
+  /** Why it happens. */
+  readonly why: string
+  /** What to do. */
+  readonly fix: string
+}
+
+/** All findings of `pegboard doctor`. Codes are stable, and each has a section in docs/guides/doctor.md. */
+export const findingCatalogue = {
+  'config-missing': {
+    exit: 12,
+    title: 'The configuration file cannot be read',
+    why: 'The file does not exist, is a folder, or this user may not read it.',
+    fix: 'Correct --config or PEGBOARD_CONFIG, or create a configuration with pegboard init.',
+  },
+  'config-syntax': {
+    exit: 12,
+    title: 'The configuration file is not valid JSON',
+    why: 'A comma, quote or bracket is missing or too many. The message has line and column.',
+    fix: 'Correct that line. Comments and trailing commas are allowed.',
+  },
+  'config-invalid': {
+    exit: 12,
+    title: 'A setting has a wrong name or value',
+    why: 'Pegboard rejects unknown keys and wrong types, so that a typo does not go unnoticed.',
+    fix: 'Correct the named key. The settings reference lists all keys.',
+  },
+  'config-unsafe': {
+    exit: 12,
+    title: 'Another user can change what Pegboard runs',
+    why: 'The configuration, the lock file, the modules folder or the state folder can be written by other users of this machine.',
+    fix: 'Take away the permission as the message says, or move the file to a folder of your own.',
+  },
+  'config-warning': {
+    exit: 0,
+    title: 'A setting has no effect, or probably not the one you meant',
+    why: 'Pegboard ignores what it does not understand in server entries, because people paste them from other clients.',
+    fix: 'Correct or remove the named setting.',
+  },
+  'variable-missing': {
+    exit: 12,
+    title: 'An environment variable is not set',
+    why: 'The configuration, or a server, needs a variable that Pegboard does not have. Graphical clients start Pegboard with few variables.',
+    fix: 'Set the variable where Pegboard starts, or write it into "env" of the server.',
+  },
+  'server-entry-invalid': {
+    exit: 12,
+    title: 'An entry of mcpServers cannot be used',
+    why: 'The entry has a wrong type, or names neither a command nor a url. The other servers work.',
+    fix: 'Correct the named key of the entry.',
+  },
+  'node-too-old': {
+    exit: 12,
+    title: 'Node.js is too old',
+    why: 'Pegboard needs functions of newer releases.',
+    fix: 'Install Node.js 20.19 or newer, and check which one your client starts.',
+  },
+  'state-unwritable': {
+    exit: 12,
+    title: 'The state folder cannot be written',
+    why: 'Without it Pegboard forgets tools, approvals and logins at each start.',
+    fix: 'Correct the owner or permissions of the folder, or set dirs.state or PEGBOARD_STATE_DIR.',
+  },
+  'state-unreachable': {
+    exit: 10,
+    title: 'The shared state cannot be reached',
+    why: 'The Redis in state.url does not answer, or the state is in use.',
+    fix: 'Start the Redis, or correct state.url. Then try again.',
+  },
+  'disk-full': {
+    exit: 11,
+    title: 'The disk of the state folder is nearly full',
+    why: 'Pegboard keeps some space free, and stops storing results and tools.',
+    fix: 'Delete files that you do not need, or set dirs.state to another disk.',
+  },
+  'lock-damaged': {
+    exit: 12,
+    title: 'The lock file is damaged',
+    why: 'pegboard.lock.json is no valid lock file, often after a merge. Pegboard approves nothing new until it is repaired.',
+    fix: 'Take the file from version control, or repair it. Deleting it means approving everything again.',
+  },
+  'port-in-use': {
+    exit: 12,
+    title: 'Another program uses the port',
+    why: 'pegboard serve --http cannot listen on server.http.port, because another program does.',
+    fix: 'Set server.http.port to another port, or stop that program.',
+  },
+  'port-forbidden': {
+    exit: 12,
+    title: 'Pegboard may not listen on the address or port',
+    why: 'The port needs more rights (below 1024), or the address does not belong to this machine.',
+    fix: 'Set server.http.port to a port above 1024, and server.http.host to an address of this machine.',
+  },
+  'certificate-file': {
+    exit: 12,
+    title: 'A file with certificates cannot be used',
+    why: 'NODE_EXTRA_CA_CERTS or SSL_CERT_FILE names a file that does not exist or has no certificates, so connections fail.',
+    fix: 'Correct the variable, or ask your company for the file.',
+  },
+  'proxy-invalid': {
+    exit: 12,
+    title: 'A proxy variable is not an address',
+    why: 'HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is passed to npx, uvx and docker, which cannot use it.',
+    fix: 'Write it as http://host:port, or unset it.',
+  },
+  'proxy-unreachable': {
+    exit: 10,
+    title: 'The proxy does not answer',
+    why: 'npx, uvx and docker download servers through it.',
+    fix: 'Connect to the network of the proxy, or unset the variable.',
+  },
+  'proxy-ignored': {
+    exit: 0,
+    title: 'Remote servers are not reached through the proxy',
+    why: 'Pegboard checks every address that it connects to, which a proxy would hide. Only package runners use the proxy.',
+    fix: 'Allow direct connections to the hosts of remote servers.',
+  },
+  'module-failed': {
+    exit: 12,
+    title: 'A module could not be loaded',
+    why: 'A drop-in has an error. The message has file and line. Other modules work.',
+    fix: 'Correct the file. pegboard check shows the same error.',
+  },
+  'server-command-missing': {
+    exit: 12,
+    title: 'The program of a server was not found',
+    why: 'The command is not on the PATH that Pegboard has. Graphical clients start Pegboard with a short PATH.',
+    fix: 'Install the program, or write its full path as "command".',
+  },
+  'server-path-missing': {
+    exit: 12,
+    title: 'A folder or file of a server does not exist',
+    why: '"cwd", "envFile" or a file that the server opens is missing.',
+    fix: 'Create it, or correct the path in the entry.',
+  },
+  'server-unsafe-file': {
+    exit: 12,
+    title: 'Another user can change the program of a server',
+    why: 'Pegboard does not run a program that other users of this machine can write.',
+    fix: 'Take away the permission as the message says.',
+  },
+  'server-package-missing': {
+    exit: 12,
+    title: 'The package of a server does not exist',
+    why: 'The registry has no package of that name or version.',
+    fix: 'Correct the name or version in "args".',
+  },
+  'server-exited': {
+    exit: 12,
+    title: 'A server exits when it starts',
+    why: 'The message has the last error that the server printed. Often an argument is missing.',
+    fix: 'Run the command by hand in a terminal, and correct the entry.',
+  },
+  'server-not-mcp': {
+    exit: 12,
+    title: 'The program does not speak MCP',
+    why: 'It prints something else to stdout. It is no MCP server, needs an argument such as "stdio", or logs to stdout.',
+    fix: 'Read the documentation of the server, and correct "command" and "args".',
+  },
+  'server-silent': {
+    exit: 10,
+    title: 'A server does not answer in time',
+    why: 'It may still be downloading, or it waits for input.',
+    fix: 'Try again. If it always happens, run the command by hand, or raise connectTimeoutMs.',
+  },
+  'server-refused': {
+    exit: 10,
+    title: 'Nothing listens at the address of a server',
+    why: 'The connection was refused: the server is not running, or the port is wrong.',
+    fix: 'Start the server, or correct "url".',
+  },
+  'server-host-unknown': {
+    exit: 12,
+    title: 'The host of a server does not exist',
+    why: 'The name in "url" cannot be resolved.',
+    fix: 'Correct "url". If the name is right, check the network and DNS.',
+  },
+  'server-needs-network': {
+    exit: 10,
+    title: 'A server has no network',
+    why: 'Pegboard or the server cannot reach a host: no connection, a firewall, or a VPN that is off.',
+    fix: 'Connect to the network or VPN that it needs, and try again.',
+  },
+  'server-certificate': {
+    exit: 12,
+    title: 'The certificate of a server is not accepted',
+    why: 'It has expired, is for another name, or its authority is not trusted, as for certificates of a company.',
+    fix: 'Start Pegboard with NODE_EXTRA_CA_CERTS=/path/to/authority.pem, or renew the certificate.',
+  },
+  'server-no-tls': {
+    exit: 12,
+    title: 'A server does not use TLS',
+    why: '"url" begins with https://, and the server speaks plain http.',
+    fix: 'Write http:// if the server is on your machine or network.',
+  },
+  'server-wrong-path': {
+    exit: 12,
+    title: 'There is no MCP server at the address',
+    why: 'The host answers, but not at this path.',
+    fix: 'Correct the path of "url". It is usually /mcp, or /sse for older servers.',
+  },
+  'server-forbidden': {
+    exit: 12,
+    title: 'A server rejects the credentials',
+    why: 'The token in "headers" is wrong, has expired, or has too few rights.',
+    fix: 'Put a valid token into the variable or header.',
+  },
+  'server-login': {
+    exit: 11,
+    title: 'A server needs a login',
+    why: 'It requires OAuth, and there is no valid login.',
+    fix: 'Run pegboard auth with the name of the server.',
+  },
+  'server-needs-browser': {
+    exit: 11,
+    title: 'A server needs a browser',
+    why: 'It drives a browser, and none was found.',
+    fix: 'Install one, for example with npx playwright install chromium.',
+  },
+  'server-needs-cluster': {
+    exit: 11,
+    title: 'A server needs a cluster',
+    why: 'It manages Kubernetes, and has no configuration of a cluster, or cannot reach it.',
+    fix: 'Create or choose one with kubectl config use-context, or set KUBECONFIG in "env".',
+  },
+  'server-needs-engine': {
+    exit: 11,
+    title: 'A server needs a container engine',
+    why: 'Docker or Podman does not run, or this user may not use it.',
+    fix: 'Start the engine, and check with docker info.',
+  },
+  'server-busy': {
+    exit: 10,
+    title: 'A server is overloaded or out of order',
+    why: 'It answered with HTTP 429 or 5xx.',
+    fix: 'Try again later.',
+  },
+  'server-loop': {
+    exit: 12,
+    title: 'A server leads back to this Pegboard',
+    why: 'Calls would go round in a circle.',
+    fix: 'Remove the entry.',
+  },
+  'server-failed': {
+    exit: 10,
+    title: 'A server does not work',
+    why: 'It failed for another reason, which the message has.',
+    fix: 'Try again. If it always happens, read the log with --verbose.',
+  },
+  'server-lists-nothing': {
+    exit: 0,
+    title: 'A server has no tools',
+    why: 'It answers, but lists no tools, or allow and deny leave all of them out.',
+    fix: 'Check allow and deny, and what the server needs to offer tools.',
+  },
+  'server-unpinned': {
+    exit: 0,
+    title: 'A server runs the newest version of a package',
+    why: 'Its code changes without your knowledge whenever a version is published.',
+    fix: 'Write the version, such as name@1.2.3.',
+  },
+  'tools-waiting': {
+    exit: 11,
+    title: 'Tools wait for a review',
+    why: 'Their definitions are new, have changed or look dangerous, so no client can call them.',
+    fix: 'Run pegboard review.',
+  },
+  'api-failed': {
+    exit: 10,
+    title: 'An API cannot be used',
+    why: 'Its OpenAPI document cannot be read.',
+    fix: 'Check the address or file of the document.',
+  },
+  'model-unset': {
+    exit: 12,
+    title: 'The search model cannot be used',
+    why: 'search.embedder names a model whose options or packages are missing.',
+    fix: 'Correct search.embedder, or remove it to use the included model.',
+  },
+  'model-failed': {
+    exit: 10,
+    title: 'The search model does not answer',
+    why: 'Until it does, search uses keywords and the included model.',
+    fix: 'Start the service of the model, or remove search.embedder.',
+  },
+  'model-damaged': {
+    exit: 12,
+    title: 'The included search model is missing or damaged',
+    why: 'Files of the installation are missing. Search uses keywords only.',
+    fix: 'Install Pegboard again.',
+  },
+  'index-incomplete': {
+    exit: 10,
+    title: 'The search index is not complete',
+    why: 'Not all tools were indexed within the time limit.',
+    fix: 'Try again. Tools that are not indexed yet are found by keywords.',
+  },
+  'llm-unreachable': {
+    exit: 10,
+    title: 'The language model cannot be reached',
+    why: 'Nothing answers at services.llm.baseUrl. Tools that use a language model fail.',
+    fix: 'Start it, or correct services.llm.baseUrl.',
+  },
+  'client-limits': {
+    exit: 0,
+    title: 'A client shows less than Pegboard lists',
+    why: 'Clients limit the number of tools and the length of names and descriptions.',
+    fix: 'See pegboard check --client NAME, and pin the tools that you need with exposure.pinned.',
+  },
+} as const satisfies Readonly<Record<string, FindingKind>>
+
+export type FindingCode = keyof typeof findingCatalogue
+
+export interface Finding {
+  readonly code: FindingCode
+  /** What was checked: `server github`, `port`. */
+  readonly about: string
+  /** What is wrong, with names and values. */
+  readonly message: string
+  /** What to do here, if it is more exact than the catalogue. */
+  readonly fix?: string
+}
+
+/** A check without a finding. */
+export interface Passed {
+  readonly about: string
+  /** What is good. */
+  readonly message: string
+}
+
+export const exitOf = ({ code }: Pick<Finding, 'code'>): FindingExit => findingCatalogue[code].exit
+
+/** What is wrong with the set-up comes before what needs a person, and that before what may pass by itself. */
+export const worstExit = (findings: readonly Finding[]): FindingExit =>
+  ([12, 11, 10] as const).find((exit) => findings.some((one) => exitOf(one) === exit)) ?? 0
+
+export const fixOf = ({ code, fix }: Finding): string => fix ?? findingCatalogue[code].fix
+
+/** The documentation of a finding. */
+export const pageOf = ({ code }: Pick<Finding, 'code'>): string => `docs/guides/doctor.md#${code}`
