@@ -110,6 +110,7 @@ const pinned = {
     'prompt',
     'parse',
     'eval',
+    'suggest',
     'auth',
     'token',
     'undo',

@@ -255,6 +255,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     encoder,
     receipts,
     onModelProgress: options.onModelProgress,
+    hide: secrets.hide,
   })
   const { host, surface, search } = clientTools
   const failed = () => loader.status().failed
@@ -381,7 +382,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         apis.stop(),
         loader.stop(),
         runtime.programs.stop(),
-        search.stop(),
+        clientTools.stop(),
         remote.trust.flush(),
         provider.close(),
         audit?.flush(),

@@ -5,6 +5,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
+import type { Tool } from '../core/tool.ts'
 import { createCallLog } from '../exec/call-log.ts'
 import { createRepeatedCalls } from '../exec/repeated-calls.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -23,6 +24,7 @@ import type { AppState } from './app-state.ts'
 import { type CatalogSearch, createCatalogSearch } from './catalog-search.ts'
 import type { LiveSettings } from './live-settings.ts'
 import type { RemoteSources } from './remote-sources.ts'
+import { createSearchMisses } from './search-misses.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
 
 /** What clients see: the tools that are listed, the meta-tools, and search. */
@@ -34,6 +36,7 @@ export interface ClientTools {
   readonly search: CatalogSearch
   /** Call it when a session has ended. */
   forget(session: string): void
+  stop(): Promise<void>
 }
 
 export interface ClientToolsOptions {
@@ -53,6 +56,8 @@ export interface ClientToolsOptions {
   readonly codeThread: string
   readonly receipts: Receipts | undefined
   readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
+  /** Removes known secrets from a text. */
+  hide(text: string): string
 }
 
 /** The settings of a tool by its id, or by its name without its module. */
@@ -101,17 +106,22 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
 
   const callLog = config.services.callLog === 0 ? null : createCallLog({ size: config.services.callLog, clock })
   const recordedCall = callLog ? (request: CallRequest) => callLog.run(request, calls.call) : calls.call
+  function toolOf(caller: Caller, name: string): Tool | undefined {
+    const found = view(caller).resolve(name)
+    return found.kind === 'found' ? found.tool.tool : undefined
+  }
   const repeatedCalls =
-    execution.repeatWarning > 0
-      ? createRepeatedCalls({
-          limit: execution.repeatWarning,
-          clock,
-          toolOf(caller, name) {
-            const found = view(caller).resolve(name)
-            return found.kind === 'found' ? found.tool.tool : undefined
-          },
-        })
-      : undefined
+    execution.repeatWarning > 0 ? createRepeatedCalls({ limit: execution.repeatWarning, clock, toolOf }) : undefined
+  const warnedCall = repeatedCalls ? (request: CallRequest) => repeatedCalls.run(request, recordedCall) : recordedCall
+  const misses = config.search.misses
+    ? createSearchMisses({
+        stateDir: dirs.state,
+        clock,
+        log,
+        hide: options.hide,
+        toolOf: (caller, name) => toolOf(caller, name)?.id,
+      })
+    : undefined
 
   type Flag = Parameters<Host['context']['setFlag']>
   function setFlag(...flag: Flag): void {
@@ -127,8 +137,9 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     search: observer
       ? (...query) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => search.find(...query))
       : search.find,
+    ...(misses && { searched: misses.searched }),
     categoryLine: search.categoryLine,
-    call: repeatedCalls ? (request) => repeatedCalls.run(request, recordedCall) : recordedCall,
+    call: misses ? (request) => misses.run(request, warnedCall) : warnedCall,
     tasks: deferred.tasks,
     delivery: deferred.delivery,
     checked: calls.check,
@@ -179,6 +190,11 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
       turns.forget(session)
       runtime.results.forget(session)
       options.receipts?.end(session)
+      misses?.forget(session)
+    },
+    async stop() {
+      misses?.close()
+      await search.stop()
     },
   }
 }

@@ -276,6 +276,18 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'suggest',
+    summary: 'Propose aliases for tools that search found badly, measured on the recorded queries.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      apply: { type: 'boolean', about: 'Write the aliases to the configuration file. A backup is kept.' },
+      clear: { type: 'boolean', about: 'Delete the recorded queries instead.' },
+      profile,
+      wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
+    },
+  },
+  {
     name: 'auth',
     summary: 'Log in to a remote server, or list your logins.',
     operands: '[server]',

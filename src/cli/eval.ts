@@ -1,19 +1,10 @@
 import { stat, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { embeddedTable, includedAtlas, includedEncoderFiles } from '../app/package-info.ts'
+import { createMeasuredSearch } from '../app/measured-search.ts'
+import { includedEncoderFiles } from '../app/package-info.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { silentLog } from '../core/log.ts'
-import { laneFor, shownEmbedder } from '../search/deferred-embedder.ts'
-import {
-  distractorsFor,
-  type EvalReport,
-  type EvalScores,
-  type EvalSearch,
-  evaluate,
-  macroAverage,
-} from '../search/evaluate.ts'
+import { distractorsFor, type EvalReport, type EvalScores, evaluate, macroAverage } from '../search/evaluate.ts'
 import { type SearchSettings, searchOptions } from '../search/search-options.ts'
-import { createToolSearch } from '../search/tool-search.ts'
 import { type Args, oneOf, readInteger, readOption } from './args.ts'
 import {
   type Corpus,
@@ -64,7 +55,14 @@ export async function run(args: Args, io: Io): Promise<number> {
   for (const { name, tools, queries } of corpora) {
     const distractors = distractorsFor(tools, queries, candidates, poolSize)
     const onProgress = progressOf(name, io)
-    const { search, close } = productSearch(ranker, product, io)
+    const models = modelProgress(io)
+    const { search, close } = createMeasuredSearch({
+      ...product,
+      ranker,
+      onProgress: models.show,
+      onIndexed: models.done,
+      onWarning: (message) => io.stderr(`pegboard: warning: ${message}.\n`),
+    })
     try {
       const report = await evaluate([...tools, ...distractors], queries, search, { onProgress, signal: io.stop })
       measured.push({ name, distractors: distractors.length, report })
@@ -115,47 +113,6 @@ async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
 function texts(args: Args, name: string): string[] {
   const value = args.values[name]
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
-}
-
-/** The search that clients use, with all tools indexed first. */
-function productSearch(
-  ranker: Ranker,
-  { settings, places }: Product,
-  io: Io,
-): { readonly search: EvalSearch; close(): Promise<void> } {
-  const { embedder, embedderOptions, fusion } = settings
-  const progress = modelProgress(io)
-  const log = { ...silentLog, warn: (message: string) => io.stderr(`pegboard: warning: ${message}.\n`) }
-  // A slow model is measured too.
-  const semantic = laneFor(settings, places, {
-    queryTimeoutMs: embedderOptions.requestTimeoutMs,
-    log: silentLog,
-    onProgress: progress.show,
-  })
-  const search = createToolSearch({
-    log,
-    fusion,
-    ...(embedder !== 'none' && ranker !== 'lexical' && { table: embeddedTable }),
-    atlas: includedAtlas,
-    ...(semantic && { semantic }),
-  })
-  return {
-    search: {
-      async load(sources) {
-        search.sync(sources, 1)
-        await search.warm()
-        await semantic?.settled()
-        progress.done()
-        if (semantic && semantic.status.state !== 'ready')
-          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${shownEmbedder(embedder)}: ${semantic.status.reason}`)
-      },
-      async query(query, limit) {
-        const { hits, unanswered } = await search.query(query, { limit, visible: () => true, lanes: ranker })
-        return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
-      },
-    },
-    close: () => search.close(),
-  }
 }
 
 function warn(corpora: readonly Corpus[], io: Io): void {

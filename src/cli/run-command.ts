@@ -26,6 +26,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   prompt: () => import('./prompt-command.ts'),
   parse: () => import('./parse.ts'),
   eval: () => import('./eval.ts'),
+  suggest: () => import('./suggest.ts'),
   auth: () => import('./auth.ts'),
   token: () => import('./token.ts'),
   undo: () => import('./undo.ts'),

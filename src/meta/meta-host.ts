@@ -9,6 +9,7 @@ import type { CallLog } from '../exec/call-log.ts'
 import type { Delivery } from '../exec/channel-delivery.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultStore } from '../results/result-store.ts'
+import type { AnsweredQuery } from '../search/misses.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { Injected } from '../view/injected-tools.ts'
@@ -28,6 +29,8 @@ export interface Host {
     limit: number,
     how?: Pick<ToolQueryOptions, 'lanes' | 'explain' | 'brief'>,
   ): Promise<ToolAnswer>
+  /** Notes what a search answered, to learn which tool is called after it. */
+  searched?(caller: Caller, answers: readonly AnsweredQuery[]): void
   /** What a category is for, in plain words. */
   categoryLine(owner: Owner, view: View): string
   call(request: CallRequest): Promise<ToolResult>

@@ -68,6 +68,15 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     const full = input.detail === 'full'
     const own = unlisted.of(request.caller)
     const lines = [...new Set(linesOf(query))]
+    host.searched?.(
+      request.caller,
+      lines.flatMap((line, at) => {
+        const answers = hits.filter((hit) => (hit.query ?? 0) === at)
+        // A query that is a name, or finds a tool that is not in the catalog, teaches nothing.
+        const isPlain = answers.every(({ id, score }) => score < 1 && view.byId.has(id))
+        return isPlain ? [{ query: line, ids: answers.map(({ id }) => id) }] : []
+      }),
+    )
     const found = hits.flatMap(({ id, score, query: line }) => {
       const entry = view.byId.get(id)
       const meta = own.get(id)

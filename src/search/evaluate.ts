@@ -168,17 +168,25 @@ export function fnv1a(text: string): number {
   return hash
 }
 
+/** Evaluates search on a corpus. See `evaluateSources`. */
+export const evaluate = (
+  tools: readonly EvalTool[],
+  queries: readonly EvalQuery[],
+  search: EvalSearch,
+  options?: EvalOptions,
+): Promise<EvalReport> => evaluateSources(tools.map(sourceOfEvalTool), queries, search, options)
+
 /**
  * Runs all queries and scores those with relevant tools. One untimed query runs first, so that lazy indexing does not
  * count as latency.
  */
-export async function evaluate(
-  tools: readonly EvalTool[],
+export async function evaluateSources(
+  sources: readonly SearchSource[],
   queries: readonly EvalQuery[],
   search: EvalSearch,
   { nowMs = () => performance.now(), onProgress, signal }: EvalOptions = {},
 ): Promise<EvalReport> {
-  await search.load(tools.map(sourceOfEvalTool))
+  await search.load(sources)
   if (queries[0]) await search.query(queries[0].query, DEPTH)
   const latencies: number[] = []
   const rows: EvalRow[] = []
@@ -198,7 +206,7 @@ export async function evaluate(
   const unlabelled = rows.filter(({ relevant }) => relevant.length === 0)
   const languages = new Set(rows.flatMap(({ lang }) => lang ?? []))
   return {
-    tools: tools.length,
+    tools: sources.length,
     ...scoresOf(rows),
     noMatch: {
       queries: unlabelled.length,

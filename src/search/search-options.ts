@@ -68,6 +68,12 @@ export const searchOptions = z.strictObject({
     .describe(
       'How keyword and embedding scores are combined: learned weights, reciprocal rank fusion (rrf), or cosine × 10 + keywords (source).',
     ),
+  misses: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Keep queries that led to no call, or to a call of another tool than the first result, in the state folder for "pegboard suggest". Secrets are removed, and arguments are not kept.',
+    ),
 })
 
 export type SearchSettings = z.infer<typeof searchOptions>

@@ -1,0 +1,60 @@
+import { PegboardError } from '../core/errors.ts'
+import { silentLog } from '../core/log.ts'
+import { laneFor, shownEmbedder } from '../search/deferred-embedder.ts'
+import type { LoadProgress } from '../search/embedder.ts'
+import type { EmbedderPlaces } from '../search/embedders/choose-embedder.ts'
+import type { EvalSearch } from '../search/evaluate.ts'
+import type { SearchSettings } from '../search/search-options.ts'
+import { createToolSearch, type ToolQueryOptions } from '../search/tool-search.ts'
+import { embeddedTable, includedAtlas } from './package-info.ts'
+
+export interface MeasuredSearchOptions {
+  readonly settings: SearchSettings
+  readonly places: EmbedderPlaces
+  readonly ranker?: NonNullable<ToolQueryOptions['lanes']>
+  /** Called while a model is loaded, and when everything is indexed. */
+  readonly onProgress?: (progress: LoadProgress) => void
+  readonly onIndexed?: () => void
+  readonly onWarning?: (message: string) => void
+}
+
+/** The search that clients use, for `evaluate`: with all tools indexed first, and nothing kept. May be loaded again. */
+export function createMeasuredSearch(options: MeasuredSearchOptions): {
+  readonly search: EvalSearch
+  close(): Promise<void>
+} {
+  const { settings, places, ranker = 'hybrid', onProgress, onIndexed, onWarning } = options
+  const { embedder, embedderOptions, fusion } = settings
+  const log = { ...silentLog, warn: (message: string) => onWarning?.(message) }
+  // A slow model is measured too.
+  const semantic = laneFor(settings, places, {
+    queryTimeoutMs: embedderOptions.requestTimeoutMs,
+    log: silentLog,
+    ...(onProgress && { onProgress }),
+  })
+  const search = createToolSearch({
+    log,
+    fusion,
+    ...(embedder !== 'none' && ranker !== 'lexical' && { table: embeddedTable }),
+    atlas: includedAtlas,
+    ...(semantic && { semantic }),
+  })
+  let version = 0
+  return {
+    search: {
+      async load(sources) {
+        search.sync(sources, ++version)
+        await search.warm()
+        await semantic?.settled()
+        onIndexed?.()
+        if (semantic && semantic.status.state !== 'ready')
+          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${shownEmbedder(embedder)}: ${semantic.status.reason}`)
+      },
+      async query(query, limit) {
+        const { hits, unanswered } = await search.query(query, { limit, visible: () => true, lanes: ranker })
+        return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
+      },
+    },
+    close: () => search.close(),
+  }
+}

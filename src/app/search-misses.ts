@@ -1,0 +1,70 @@
+import { join } from 'node:path'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { redact } from '../core/redact.ts'
+import { scrub } from '../core/scrub.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { sessionOwner } from '../exec/task-owner.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import { type AnsweredQuery, createMissRecorder } from '../search/misses.ts'
+
+export const missesFile = (stateDir: string): string => join(stateDir, 'search', 'misses.jsonl')
+
+/** Keeps the queries of clients that search answered badly. */
+export interface SearchMisses {
+  searched(caller: Caller, answers: readonly AnsweredQuery[]): void
+  run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
+  /** Call it when a session has ended. */
+  forget(session: string): void
+  close(): void
+}
+
+export interface SearchMissesOptions {
+  readonly stateDir: string
+  readonly clock: Clock
+  readonly log: Log
+  /** Removes known secrets. */
+  hide(text: string): string
+  /** The id of the tool that a name means for a caller. */
+  toolOf(caller: Caller, name: string): string | undefined
+}
+
+const MAIL = /[^\s<>"']{1,100}@[^\s<>"']{1,100}/g
+const LONG_NUMBER = /\d{6,}/g
+
+export function createSearchMisses({ stateDir, clock, log, hide, toolOf }: SearchMissesOptions): SearchMisses {
+  let failed = false
+  const ownersOf = new Map<string, Set<string>>()
+  const recorder = createMissRecorder({
+    file: missesFile(stateDir),
+    clock,
+    hide: (text) =>
+      scrub(redact(hide(text)))
+        .replaceAll(MAIL, '<address>')
+        .replaceAll(LONG_NUMBER, '<number>'),
+    onError(error) {
+      if (!failed) log.warn('cannot keep queries for "pegboard suggest"', { error: messageOf(error) })
+      failed = true
+    },
+  })
+  return {
+    searched(caller, answers) {
+      const owner = sessionOwner(caller)
+      const { session } = caller
+      if (session !== undefined) ownersOf.set(session, (ownersOf.get(session) ?? new Set()).add(owner))
+      recorder.searched(owner, answers)
+    },
+    run(request, call) {
+      const tool = toolOf(request.caller, request.name)
+      if (tool !== undefined) recorder.called(sessionOwner(request.caller), tool)
+      return call(request)
+    },
+    forget(session) {
+      for (const owner of ownersOf.get(session) ?? []) recorder.forget(owner)
+      ownersOf.delete(session)
+    },
+    close: recorder.close,
+  }
+}

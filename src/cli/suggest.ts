@@ -1,0 +1,111 @@
+import { type AliasReport, editAliases, type PlacedProposal, reportAliases } from '../app/alias-proposals.ts'
+import { missesFile } from '../app/search-misses.ts'
+import { systemClock } from '../core/clock.ts'
+import type { EvalScores } from '../search/evaluate.ts'
+import { clearMisses } from '../search/misses.ts'
+import { diffOf } from '../setup/edit-diff.ts'
+import { applyEdits } from '../setup/file-edits.ts'
+import type { Args } from './args.ts'
+import { ERASE, formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { openConfig, type Session, withApp } from './open-app.ts'
+
+const SHOWN_UNUSED = 10
+const SHOWN_QUERIES = 3
+
+/** `pegboard suggest`: aliases that answer the recorded queries better, with figures. */
+export async function run(args: Args, io: Io): Promise<number> {
+  if (args.values['clear'] === true) {
+    const { config } = await openConfig(args, io)
+    clearMisses(missesFile(config.dirs.state))
+    io.stdout('The recorded queries are deleted.\n')
+    return 0
+  }
+  // Tools known from disk need no running server.
+  return withApp(args, io, (session) => suggest(session, args, io), { awaited: ({ tools }) => tools === 0, waitS: 3 })
+}
+
+async function suggest(session: Session, args: Args, io: Io): Promise<number> {
+  const { app, config, caller } = session
+  const live = io.terminal?.err === true
+  const report = await reportAliases(session, Date.now(), {
+    signal: io.stop,
+    ...(live && { onProgress: (done, all) => io.stderr(`${ERASE}measured ${done} of ${all} aliases`) }),
+  })
+  if (live) io.stderr(ERASE)
+  const isApplied = args.values['apply'] === true
+  const { edit, placed, left } = isApplied
+    ? await editAliases(app, config, caller, report.proposals)
+    : { edit: undefined, placed: [], left: report.proposals }
+  const asJson = args.values['json'] === true
+  if (edit) {
+    const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
+    if (asJson) writeJson(io, { ...figuresOf(report), applied: placed.map(({ setting }) => setting), undo: id })
+    else
+      io.stdout(`${textOf(report)}\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(left)}`)
+    return 0
+  }
+  if (asJson) writeJson(io, figuresOf(report))
+  else io.stdout(`${textOf(report)}${linesToPaste(left)}${hintFor(left, isApplied)}`)
+  return 0
+}
+
+const hintFor = (left: readonly PlacedProposal[], isApplied: boolean): string =>
+  !isApplied && left.some(({ setting }) => setting !== undefined)
+    ? '\nTo write them to the configuration: pegboard suggest --apply\n'
+    : ''
+
+/** The settings for proposals that are not in the file. */
+function linesToPaste(proposals: readonly PlacedProposal[]): string {
+  const settings = new Map<string, string[]>()
+  for (const { setting, alias } of proposals)
+    if (setting !== undefined) settings.set(setting, [...(settings.get(setting) ?? []), alias])
+  if (settings.size === 0) return ''
+  const lines = [...settings].map(([setting, aliases]) => `  ${setting}: ${JSON.stringify(aliases)}\n`)
+  return `\nSettings:\n${lines.join('')}`
+}
+
+const shownRank = (rank: number): string => (rank === 0 ? '–' : String(rank))
+const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
+
+function textOf({ misses, proposals, before, after, unused }: AliasReport): string {
+  if (misses.length === 0) return 'No queries are recorded: each search so far led to a call of its first result.\n'
+  const head = `${formatCount(misses.length, 'recorded query', 'recorded queries')}; ${before.queries} different ones led to a call.\n`
+  const figures = formatTable([
+    ['', 'called tool first', 'among five', 'nDCG@10'],
+    ['now', percent(before.recall[1]), percent(before.recall[5]), before.ndcg10.toFixed(3)],
+    ...(proposals.length > 0
+      ? [['with aliases', percent(after.recall[1]), percent(after.recall[5]), after.ndcg10.toFixed(3)]]
+      : []),
+  ])
+  const rows = proposals.map(({ tool, alias, queries, setting }) => {
+    const shown = queries.slice(0, SHOWN_QUERIES)
+    const ranks = shown.map((one) => `"${one.query}" ${shownRank(one.before)} → ${shownRank(one.after)}`).join('; ')
+    const more = queries.length > SHOWN_QUERIES ? ` and ${queries.length - SHOWN_QUERIES} more` : ''
+    return [tool, alias, `${ranks}${more}${setting === undefined ? ' (aliases of a module are in its code)' : ''}`]
+  })
+  const proposed =
+    rows.length > 0
+      ? `\n${formatTable([['tool', 'alias', 'rank for recorded queries'], ...rows])}`
+      : '\nNo alias answers a recorded query better without answering another one worse.\n'
+  const none = unused.slice(0, SHOWN_UNUSED).map(({ query, times }) => [`${times} ×`, query])
+  const ignored = none.length > 0 ? `\nNo call followed:\n${formatTable(none)}` : ''
+  return `${head}${before.queries > 0 ? figures : ''}${proposed}${ignored}`
+}
+
+const share = (value: number): number => Math.round(value * 1e4) / 1e4
+
+const scores = ({ queries, recall, ndcg10, mrr }: EvalScores) => ({
+  queries,
+  'recall@1': share(recall[1]),
+  'recall@5': share(recall[5]),
+  'nDCG@10': share(ndcg10),
+  MRR: share(mrr),
+})
+
+const figuresOf = ({ misses, proposals, before, after, unused }: AliasReport) => ({
+  recorded: misses.length,
+  before: scores(before),
+  after: scores(after),
+  proposals,
+  unused,
+})

@@ -1,0 +1,176 @@
+import { appendFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Clock } from '../core/clock.ts'
+import { isRecord } from '../core/is-record.ts'
+
+/** A query whose first result was not the tool that was called. Has no arguments. */
+export interface Miss {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  /** Without secrets. */
+  readonly query: string
+  /** Id of the tool that was called; absent if no call followed. */
+  readonly called?: string
+  /** Its rank in the answer, from 2. Absent if the answer did not show it. */
+  readonly rank?: number
+}
+
+/** A query and the ids of its answer, best first. */
+export interface AnsweredQuery {
+  readonly query: string
+  readonly ids: readonly string[]
+}
+
+/** Watches which tools are called after a search, and keeps the queries that were answered badly. */
+export interface MissRecorder {
+  /** @param owner whose search it is: a session, or a principal without one */
+  searched(owner: string, answers: readonly AnsweredQuery[]): void
+  called(owner: string, tool: string): void
+  /** Keeps the queries that no call followed. */
+  forget(owner: string): void
+  close(): void
+}
+
+export interface MissesOptions {
+  readonly file: string
+  readonly clock: Clock
+  /** Removes secrets from a query. */
+  readonly hide: (text: string) => string
+  readonly onError: (error: unknown) => void
+}
+
+/** A call that follows later has nothing to do with the search. */
+const WINDOW_MS = 10 * 60_000
+const MAX_OWNERS = 1_000
+const MAX_OPEN = 16
+const QUERY_CHARACTERS = 500
+const KEPT = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
+/** The file is shortened when it is larger. */
+const MAX_BYTES = 512 * 1024
+
+interface Open extends AnsweredQuery {
+  readonly at: number
+  /** The only query of its search. */
+  readonly isAlone: boolean
+  /** A tool that was called next although no search had shown it; counts if none of the answer is called. */
+  readonly other?: string
+}
+
+export function createMissRecorder({ file, clock, hide, onError }: MissesOptions): MissRecorder {
+  const owners = new Map<string, Open[]>()
+
+  function keep(misses: readonly Miss[]): void {
+    if (misses.length === 0) return
+    try {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      // One short write, so that several processes can add to the file.
+      appendFileSync(file, misses.map((miss) => `${JSON.stringify(miss)}\n`).join(''), { mode: 0o600 })
+      if (statSync(file).size > MAX_BYTES) shorten(file, clock.now())
+    } catch (error) {
+      onError(error)
+    }
+  }
+
+  const missOf = ({ at, query, other }: Open, more: Partial<Miss> = other ? { called: other } : {}): Miss => ({
+    at,
+    query: hide(query).slice(0, QUERY_CHARACTERS),
+    ...more,
+  })
+
+  /** Takes the queries that are too old for a call to follow. */
+  function expire(open: readonly Open[]): Open[] {
+    const since = clock.now() - WINDOW_MS
+    keep(open.filter(({ at }) => at < since).map((one) => missOf(one)))
+    return open.filter(({ at }) => at >= since)
+  }
+
+  function forget(owner: string): void {
+    keep((owners.get(owner) ?? []).map((one) => missOf(one)))
+    owners.delete(owner)
+  }
+
+  return {
+    searched(owner, answers) {
+      const at = clock.now()
+      const added = answers.map((answer) => ({ ...answer, at, isAlone: answers.length === 1 }))
+      const all = [...expire(owners.get(owner) ?? []), ...added]
+      keep(all.slice(0, -MAX_OPEN).map((one) => missOf(one)))
+      owners.delete(owner)
+      owners.set(owner, all.slice(-MAX_OPEN))
+      const [oldest] = owners.keys()
+      if (owners.size > MAX_OWNERS && oldest !== undefined) forget(oldest)
+    },
+    called(owner, tool) {
+      const open = expire(owners.get(owner) ?? [])
+      owners.set(owner, open)
+      const settled = open.findLast(({ ids }) => ids.includes(tool))
+      if (!settled) {
+        const last = open.at(-1)
+        if (last?.isAlone && last.other === undefined)
+          owners.set(owner, [...open.slice(0, -1), { ...last, other: tool }])
+        return
+      }
+      const place = open.indexOf(settled)
+      // The searches just before it had other words for the same need, if each was the only one of its call.
+      let first = place
+      while (settled.isAlone && open[first - 1]?.isAlone) first--
+      const rank = settled.ids.indexOf(tool) + 1
+      keep([
+        ...open.slice(first, place).map((one) => {
+          const shown = one.ids.indexOf(tool) + 1
+          return missOf(one, { called: tool, ...(shown > 0 && { rank: shown }) })
+        }),
+        ...(rank > 1 ? [missOf(settled, { called: tool, rank })] : []),
+      ])
+      owners.set(owner, [...open.slice(0, first), ...open.slice(place + 1)])
+    },
+    forget,
+    close() {
+      for (const owner of [...owners.keys()]) forget(owner)
+    },
+  }
+}
+
+/** The kept misses, oldest first. Ignores damaged lines. */
+export function readMisses(file: string, now: number): readonly Miss[] {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+  return text.split('\n').flatMap(parseLine).filter(isRecent(now)).slice(-KEPT.count)
+}
+
+export const clearMisses = (file: string): void => rmSync(file, { force: true })
+
+const isRecent =
+  (now: number) =>
+  ({ at }: Miss): boolean =>
+    at > now - KEPT.ageMs
+
+function parseLine(line: string): Miss[] {
+  try {
+    const miss: unknown = JSON.parse(line)
+    if (!isRecord(miss) || typeof miss['at'] !== 'number' || typeof miss['query'] !== 'string') return []
+    const { at, query, called, rank } = miss
+    return [
+      {
+        at,
+        query: query.slice(0, QUERY_CHARACTERS),
+        ...(typeof called === 'string' && { called }),
+        ...(typeof rank === 'number' && { rank }),
+      },
+    ]
+  } catch {
+    return []
+  }
+}
+
+function shorten(file: string, now: number): void {
+  const kept = readMisses(file, now).slice(-KEPT.count / 2)
+  const temporary = `${file}.${process.pid}.tmp`
+  writeFileSync(temporary, kept.map((miss) => `${JSON.stringify(miss)}\n`).join(''), { mode: 0o600 })
+  renameSync(temporary, file)
+}
