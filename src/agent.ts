@@ -1,7 +1,8 @@
 import { type Toolset, toolsetOf } from './agent/toolset.ts'
 import { type App, type AppOptions, createApp } from './app/app.ts'
+import type { RecordingOptions } from './app/record-and-replay.ts'
 import { loadConfig, readConfig, readSecrets } from './config/load-config.ts'
-import { defaultDirs, type Machine, thisMachine } from './config/machine.ts'
+import { defaultDirs, type Machine, thisMachine, UNSET } from './config/machine.ts'
 import type { Caller } from './core/caller.ts'
 import { PegboardError } from './core/errors.ts'
 import { keepProcessAlive } from './core/keep-alive.ts'
@@ -30,7 +31,7 @@ export type { Caller } from './core/caller.ts'
 export { createToolLoop, type OwnedLoop, type RoundLimits, type ToolLoop } from './core/tool-loop.ts'
 export type { ListedTool } from './view/listed-tools.ts'
 
-export interface StartOptions {
+export interface StartOptions extends RecordingOptions {
   /** A configuration file, or its content. Without either, only bundled modules are available. */
   readonly config?: string | Readonly<Record<string, unknown>>
   /** Maximum time to wait for servers that Pegboard has never connected to, in milliseconds; default 10,000. */
@@ -79,10 +80,12 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
  */
 export const startApp = (options: StartOptions = {}): Promise<App> => appOf(options)
 
-async function appOf({ config = {}, env, log, profile, waitMs = WAIT_MS }: ToolsetOptions): Promise<App> {
+async function appOf(options: ToolsetOptions): Promise<App> {
+  const { config = {}, env, log, profile, waitMs = WAIT_MS, record, replay } = options
   const base: Machine = { ...thisMachine(), ...(env && { env }) }
   const machine: Machine = {
     ...base,
+    ...(replay !== undefined && { unset: UNSET }),
     async readSecrets(names) {
       const { readNamedSecrets } = await import('./state/secret-store.ts')
       return readNamedSecrets(defaultDirs(base, base.cwd).state, base.env, names, (message) => log?.warn(message))
@@ -97,7 +100,7 @@ async function appOf({ config = {}, env, log, profile, waitMs = WAIT_MS }: Tools
     throw new PegboardError('E_CONFIG_INVALID', `There is no profile "${profile}".`, {
       hint: `The configuration has ${Object.keys(read.profiles).join(', ') || 'none'}.`,
     })
-  const app = createApp(read, { env: machine.env, connectDelayMs: { cold: 0 }, ...(log && { log }) })
+  const app = createApp(read, { env: machine.env, connectDelayMs: { cold: 0 }, record, replay, ...(log && { log }) })
   await app.start()
   // Tools that are known from an earlier run are listed before their server starts.
   await app.settled(waitMs, ({ tools }) => tools === 0)

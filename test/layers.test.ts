@@ -18,6 +18,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   services: ['core', 'policy', 'state'],
   programs: ['core'],
   upstream: ['core', 'policy', 'catalog', 'state', 'trust', 'programs', 'results'],
+  record: ['core', 'upstream'],
   openapi: ['core', 'policy', 'catalog'],
   view: ['core', 'policy', 'catalog', 'results'],
   observe: ['core'],

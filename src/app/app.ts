@@ -41,6 +41,7 @@ import { createServerHost } from './create-server-host.ts'
 import { createLiveSettings } from './live-settings.ts'
 import { embeddedTable, includedEncoderFiles, ownPackage } from './package-info.ts'
 import { createOwnFiles, foldersOf } from './protected-files.ts'
+import { createAppRecording, type RecordingOptions } from './record-and-replay.ts'
 import { createRemoteSources } from './remote-sources.ts'
 import { createSecretGuard } from './secret-guard.ts'
 import { createTelemetry } from './telemetry.ts'
@@ -48,7 +49,7 @@ import { createToolRuntime } from './tool-runtime.ts'
 import type { UnmatchedRule } from './unmatched-rules.ts'
 import { waitUntilSettled } from './wait-until-settled.ts'
 
-export interface AppOptions {
+export interface AppOptions extends RecordingOptions {
   /** Default logs nothing. */
   readonly log?: Log
   /** Default the system's. */
@@ -193,7 +194,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           counter: counting === 'o200k' ? createTokenCounter(own.tokenThread) : undefined,
         })
 
+  const recording = createAppRecording(options, { clock, log, hide: secrets.hide })
   const remote = createRemoteSources({
+    recording,
     config,
     current,
     catalog,
@@ -322,6 +325,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       if (state.isShared) await state.open()
       await remote.readDecisions()
       await upstreams.start()
+      // A recording answers at once, so that the first list is the same each time.
+      if (recording.replay) {
+        upstreams.begin()
+        await waitUntilSettled({ catalog, clock, upstreams, apis: { status: () => [] } }, REPLAY_MS)
+      }
       await modules.load(apis.start())
       warnOfSettings(config, env, problems, log, localCaller)
     },
@@ -359,7 +367,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       clientTools.exposures.decideAnew()
       claimNames()
       await Promise.all([
-        upstreams.configure(current().servers),
+        upstreams.configure(recording.serversOf(current().servers)),
         apis.configure(current().openapi),
         loader.configure(current().modules),
       ])
@@ -378,7 +386,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       for (const stop of watches.splice(0)) stop()
       runtime.results.close()
       const parts = [
-        upstreams.stop(),
+        upstreams.stop().then(recording.close),
         apis.stop(),
         loader.stop(),
         runtime.programs.stop(),
@@ -408,5 +416,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
 }
 
+/** A recording with ten thousand tools takes a second. */
+const REPLAY_MS = 10_000
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

@@ -25,6 +25,7 @@ import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
 import { claimStore } from './claim-stores.ts'
 import { lostRulesOf } from './lost-rules.ts'
+import type { AppRecording } from './record-and-replay.ts'
 import type { SecretGuard } from './secret-guard.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -59,6 +60,7 @@ export interface RemoteSourcesOptions {
   readonly observer: Observer | undefined
   readonly secrets: SecretGuard
   readonly frozen: boolean | undefined
+  readonly recording: AppRecording
   readonly connectDelayMs: { readonly cold?: number; readonly known?: number } | undefined
 }
 
@@ -68,7 +70,7 @@ const MIN_FRAME_BYTES = 16 * 1024 * 1024
 const ENCODED = 3
 
 export function createRemoteSources(options: RemoteSourcesOptions): RemoteSources {
-  const { config, catalog, clock, log, env, shared, observer, secrets } = options
+  const { config, catalog, clock, log, env, shared, observer, secrets, recording } = options
   const { state: stateDir, workspace } = config.dirs
   const warn =
     (message: string) =>
@@ -106,9 +108,14 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     catalog,
     log,
     clock,
-    servers: config.servers,
-    manifests: createBytesStore(join(stateDir, 'manifests'), warn('cannot store or read a manifest')),
-    claims: claimStore(stateDir, config.file ?? workspace, warn('cannot store or read the owners of resources')),
+    ...recording,
+    servers: recording.serversOf(config.servers),
+    ...(recording.isOn
+      ? {}
+      : {
+          manifests: createBytesStore(join(stateDir, 'manifests'), warn('cannot store or read a manifest')),
+          claims: claimStore(stateDir, config.file ?? workspace, warn('cannot store or read the owners of resources')),
+        }),
     trust,
     lostRules,
     observer,

@@ -43,7 +43,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     },
     {
       awaited: ({ id, module }, { app, caller, config }) =>
-        !isThere(app, caller, name) && mayHave(name, id, module, config),
+        // A recording holds the tools of every server.
+        args.values['record'] !== undefined || (!isThere(app, caller, name) && mayHave(name, id, module, config)),
     },
   )
 }

@@ -48,6 +48,11 @@ const wait: Option = {
   value: 'SECONDS',
   about: 'Seconds to wait for servers (default 10; 60 for a server that may be downloading).',
 }
+const replay: Option = {
+  type: 'string',
+  value: 'DIR',
+  about: 'Answer from the recordings in this folder instead of starting servers (see pegboard record).',
+}
 
 export const commands: readonly Command[] = [
   {
@@ -68,6 +73,7 @@ export const commands: readonly Command[] = [
       },
       host: { type: 'string', value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
       frozen,
+      replay,
     },
   },
   {
@@ -83,6 +89,7 @@ export const commands: readonly Command[] = [
         about: 'Print the tool definitions that clients see as JSON for openai, anthropic, gemini or ollama.',
       },
       profile,
+      replay,
       wait,
     },
   },
@@ -103,6 +110,7 @@ export const commands: readonly Command[] = [
         about: 'Show how each result was scored: by keywords, by embedding and by past use.',
       },
       profile,
+      replay,
       wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
     },
   },
@@ -119,6 +127,7 @@ export const commands: readonly Command[] = [
       },
       limit: { type: 'string', value: 'N', about: 'Maximum number of results for a query (1–100, default 5).' },
       profile,
+      replay,
       wait,
     },
   },
@@ -130,7 +139,23 @@ export const commands: readonly Command[] = [
     options: {
       params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
       profile,
+      replay,
       wait,
+    },
+  },
+  {
+    name: 'record',
+    summary: 'Serve all tools, or run one, and write what the servers answer to a folder for --replay.',
+    operands: "<folder> [tool ['{json}' | key=value …]]",
+    maxOperands: 65,
+    options: {
+      params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
+      profile,
+      wait,
+      stdio: { type: 'boolean', about: 'Serve MCP over stdin and stdout.' },
+      http: { type: 'boolean', about: 'Serve Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
+      port: { type: 'string', short: 'p', value: 'N', about: 'Port to listen on, instead of server.http.port.' },
+      host: { type: 'string', value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
     },
   },
   {
@@ -145,6 +170,7 @@ export const commands: readonly Command[] = [
         about: 'Show what this client sees, such as "cursor", and what is changed for it.',
       },
       profile,
+      replay,
       wait,
       frozen: { ...frozen, about: 'Fail if a server has a tool that is not in pegboard.lock.json.' },
     },

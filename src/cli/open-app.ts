@@ -1,5 +1,8 @@
+import { resolve } from 'node:path'
 import type { App, AppOptions } from '../app/app.ts'
+import type { RecordingOptions } from '../app/record-and-replay.ts'
 import type { Config, Loaded } from '../config/load-config.ts'
+import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLog, type Log, type LogLevel } from '../core/log.ts'
@@ -42,7 +45,7 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
       ? await (await import('./find-config.ts')).findConfig(named, io)
       : { file: named, ignored: undefined }
   const { loadConfig } = await import('../config/load-config.ts')
-  const read = await loadConfig(machineOf(io), file)
+  const read = await loadConfig(machineFor(args, io), file)
   const unsafe = unsafeFiles(read.config, exposed)
   const config = withFlags(read.config, args)
   const warnings = [
@@ -57,6 +60,21 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
   io.know?.(config.secrets)
   for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
   return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
+}
+
+/** @returns the environment of the configuration */
+export const machineFor = (args: Args, io: Io): Machine => ({
+  ...machineOf(io),
+  ...(readOption(args, 'replay') === undefined ? {} : { unset: UNSET }),
+})
+
+/** The folders of --replay and of `pegboard record`. */
+export function recordingFor(args: Args, io: Io): RecordingOptions {
+  const [record, replay] = ['record', 'replay'].map((name) => {
+    const dir = readOption(args, name)
+    return dir === undefined ? undefined : resolve(io.cwd, dir)
+  })
+  return { record, replay }
 }
 
 /** Files that other users can write and that decide what runs. @throws PegboardError E_CONFIG_WRITABLE if `exposed` */
@@ -180,6 +198,7 @@ export async function withApp(
   const app = await openApp(config, openLog(args, io, 'error', config.log.format), io, {
     connectDelayMs: { cold: 0, known: 0 },
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
+    ...recordingFor(args, io),
     ...appOptions,
   })
   try {

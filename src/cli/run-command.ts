@@ -16,6 +16,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   search: () => import('./search.ts'),
   why: () => import('./why.ts'),
   call: () => import('./call.ts'),
+  record: () => import('./record.ts'),
   check: () => import('./check.ts'),
   doctor: () => import('./doctor.ts'),
   review: () => import('./review.ts'),

@@ -9,8 +9,16 @@ import { createLog, type Log } from '../core/log.ts'
 import { activityLine } from './activity-line.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
-import { machineOf } from './machine-of.ts'
-import { openApp, openConfig, openLog, profileFor, unpinnedWarning, withFlags } from './open-app.ts'
+import {
+  machineFor,
+  openApp,
+  openConfig,
+  openLog,
+  profileFor,
+  recordingFor,
+  unpinnedWarning,
+  withFlags,
+} from './open-app.ts'
 import type { Reach } from './snippets.ts'
 
 /** Time for running requests at shutdown. */
@@ -40,6 +48,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     connectDelayMs: { cold: UNSEEN_MS },
+    ...recordingFor(args, io),
   })
   const endings: Array<() => void> = []
   let over = false
@@ -51,7 +60,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     endings.push(app.loader.watch())
     const lock = lockFile(config.file)
     if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed(), { log }))
-    const machine = machineOf(io)
+    const machine = machineFor(args, io)
     const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
     const onConfig = async (after: Config): Promise<void> => {
       io.know?.(after.secrets)
@@ -68,7 +77,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   // Background work: indexing, and watching files.
   const follow = async (): Promise<void> => {
     if (over) return
-    const warning = unpinnedWarning(config)
+    const warning = args.values['replay'] === undefined ? unpinnedWarning(config) : undefined
     if (warning !== undefined) log.warn(warning)
     app.warm()
     await tryToFollow()

@@ -173,7 +173,7 @@ export function readConfig(
   if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
   const read = readServers(
     { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
-    sources,
+    { ...sources, unset: machine.unset },
     base,
     machine,
     file,

@@ -14,7 +14,12 @@ export interface Machine {
   readonly self?: string
   /** Reads secrets that the configuration names as `${keyring:NAME}`. Without it there are none. */
   readonly readSecrets?: (names: readonly string[]) => Promise<ReadonlyMap<string, string>>
+  /** Value of variables of servers that are not set. Absent: such a server is left out. */
+  readonly unset?: string
 }
+
+/** A recording needs no values of variables, so servers without them are not left out. */
+export const UNSET = 'unset'
 
 /** The environment of this process. */
 export const thisMachine = (): Machine => ({ env: process.env, cwd: process.cwd() })

@@ -32,6 +32,8 @@ export interface Sources {
   readonly inputs: ReadonlyMap<string, string | undefined>
   /** Values of `${workspaceFolder}` and `${userHome}`. */
   readonly folders: Readonly<Record<string, string>>
+  /** Used for every variable that is not set and has no default. */
+  readonly unset?: string | undefined
 }
 
 const REFERENCE = /(\$?)\$\{(?:(env|input|keyring):)?([A-Za-z_][\w.-]*)(?::-((?:[^{}]|\$\{[^{}]*\})*))?\}/g
@@ -59,6 +61,7 @@ export function fillVariables(value: unknown, sources: Sources, path: readonly s
         return usable
       }
       if (fallback !== undefined) return text(fallback, at)
+      if (sources.unset !== undefined) return sources.unset
       unset.push({ path: at, variable, isSecret: kind === 'keyring' })
       return all
     })

@@ -167,6 +167,12 @@ export const errorCatalogue = {
     meaning: 'The server behind this tool sent an invalid MCP message, or asks for input without end.',
     next: 'Report it to the operator.',
   },
+  E_NOT_RECORDED: {
+    audience: 'model',
+    class: 'not_found',
+    meaning: 'The server is replayed from a recording, which has no answer to this call.',
+    next: 'Make the nearest recorded call that the message names, or record this one with pegboard record.',
+  },
   E_BACKEND_UNAVAILABLE: {
     audience: 'model',
     class: 'network',
@@ -323,6 +329,12 @@ export const errorCatalogue = {
     class: 'server_setup',
     meaning: 'The configuration has an unknown key or an invalid value.',
     next: 'Correct the named key.',
+  },
+  E_RECORDING: {
+    audience: 'operator',
+    class: 'server_setup',
+    meaning: 'A recording of a server cannot be read or written.',
+    next: 'Correct the named file, or record it again with pegboard record.',
   },
   E_ADDRESS_UNAVAILABLE: {
     audience: 'operator',

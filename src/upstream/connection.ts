@@ -14,7 +14,7 @@ import type { Flood } from './output-throttle.ts'
 import type { Habits } from './per-client-queue.ts'
 import type { Starts } from './process-starts.ts'
 import { createStdioTransport } from './stdio-transport.ts'
-import type { UpstreamTransport } from './transport.ts'
+import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -60,7 +60,7 @@ export interface Connection {
   close(graceMs?: number): Promise<void>
 }
 
-export interface ConnectOptions {
+export interface ConnectOptions extends RecordAndReplay {
   readonly id: string
   readonly settings: ServerSettings
   readonly environment: Environment
@@ -128,9 +128,11 @@ function refusesEra(error: unknown): boolean {
 
 async function connectAs(options: ConnectOptions): Promise<Connection> {
   const { target, where } = options.settings
+  const { id, record = (_id: string, transport: UpstreamTransport) => transport, replay } = options
+  if (replay) return await connectToRecording(options, () => replay(id))
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
-    const createTransport = (): UpstreamTransport => createStdioTransport({ ...options, target, where })
+    const createTransport = (): UpstreamTransport => record(id, createStdioTransport({ ...options, target, where }))
     const seen: Seen = {}
     try {
       return await openConnection(options, createTransport(), legacy, seen)
@@ -151,12 +153,9 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   let first: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
-    const transport = await createHttpTransport(
-      options.settings,
-      target,
-      kind,
-      options.credentials,
-      options.maxAnswerBytes,
+    const transport = record(
+      id,
+      await createHttpTransport(options.settings, target, kind, options.credentials, options.maxAnswerBytes),
     )
     try {
       return await openConnection(options, transport, kind === 'http' ? legacy : { kind: 'legacy' }, {})
@@ -170,6 +169,16 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   }
   const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
   throw createUnavailableError(first, waitMs, key)
+}
+
+/** The recording knows whether the server was of the older era, so the probe costs nothing. */
+async function connectToRecording(options: ConnectOptions, open: () => UpstreamTransport): Promise<Connection> {
+  try {
+    const transport = open()
+    return await openConnection(options, transport, transport.kind === 'sse' ? { kind: 'legacy' } : undefined, {})
+  } catch (error) {
+    throw createUnavailableError(error)
+  }
 }
 
 const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
@@ -197,6 +206,8 @@ export const REFUSALS: ReadonlySet<string> = new Set([
   'E_SSRF_BLOCKED',
   'E_REDIRECT_BLOCKED',
   'E_LOOP_DETECTED',
+  'E_RECORDING',
+  'E_NOT_RECORDED',
 ])
 
 const wantsAuthorization = (status: number | undefined): boolean => status === 401 || status === 403

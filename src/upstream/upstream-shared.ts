@@ -15,6 +15,7 @@ import type { Flood } from './output-throttle.ts'
 import type { Starts } from './process-starts.ts'
 import type { ClaimStore, Moments } from './resource-claims.ts'
 import type { StartQueue } from './start-queue.ts'
+import type { RecordAndReplay } from './transport.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -30,7 +31,7 @@ export interface UpstreamHooks {
 }
 
 /** What all servers share. */
-export interface UpstreamShared {
+export interface UpstreamShared extends RecordAndReplay {
   readonly catalog: Catalog
   readonly log: Log
   readonly clock: Clock

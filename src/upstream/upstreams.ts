@@ -17,12 +17,13 @@ import type { TokenStore } from './oauth/grant-store.ts'
 import { createStarts } from './process-starts.ts'
 import { type ClaimStore, createMoments } from './resource-claims.ts'
 import { createStartQueue } from './start-queue.ts'
+import type { RecordAndReplay } from './transport.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamHooks, UpstreamShared } from './upstream-shared.ts'
 
 /** @internal */
-export interface UpstreamsOptions {
+export interface UpstreamsOptions extends RecordAndReplay {
   readonly catalog: Catalog
   readonly log: Log
   /** By the keys of `mcpServers`. */
@@ -169,6 +170,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     observer: options.observer,
     trust: options.trust,
     lostRules: options.lostRules,
+    ...(options.record && { record: options.record }),
+    ...(options.replay && { replay: options.replay }),
     callTimeoutMs: options.callTimeoutMs ?? 600_000,
     connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
     installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,

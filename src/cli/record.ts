@@ -1,0 +1,16 @@
+import { resolve } from 'node:path'
+import { cassettesIn } from '../record/cassette.ts'
+import type { Args } from './args.ts'
+import { formatCount, type Io, UsageError } from './io.ts'
+
+/** `pegboard record <folder> [tool …]`: serves, or runs one tool, and writes what servers answer. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [folder, ...rest] = args.positionals
+  if (folder === undefined) throw new UsageError('record needs a folder for the recordings')
+  const { run: perform } = rest.length > 0 ? await import('./call.ts') : await import('./serve.ts')
+  const code = await perform({ values: { ...args.values, record: folder }, positionals: rest }, io)
+  const cassettes = cassettesIn(resolve(io.cwd, folder))
+  const calls = cassettes.reduce((sum, one) => sum + one.calls.length, 0)
+  io.stderr(`pegboard: ${folder} holds ${formatCount(calls, 'call')} of ${formatCount(cassettes.length, 'server')}.\n`)
+  return code
+}
