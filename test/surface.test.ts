@@ -100,6 +100,7 @@ const pinned = {
     'search',
     'why',
     'call',
+    'record',
     'check',
     'doctor',
     'review',
