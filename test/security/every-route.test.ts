@@ -103,6 +103,7 @@ const INDEX: Table = {
     why('words that modules are written in'),
   ),
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
+  removeInvisible: why('takes hidden characters out of texts'),
   ToolContext: route('ctx.call'),
   ...each(
     'createConnect createFetch createPaths exclusively fileToOpen ownFilesBelow',
@@ -196,11 +197,13 @@ const COMMANDS: Table = {
   call: why('the operator at a terminal, by the same call of the surface as createToolset'),
   serve: route('stdio'),
   ...each(
-    'list search why check review schema prompt parse eval docs',
+    'list search why check doctor review schema prompt parse eval suggest docs',
     why('prints what is there; no tool is run by it'),
   ),
   audit: why('checks the log of calls, for the operator'),
   auth: why('logs in to servers, for the operator'),
+  ...each('enable disable remove undo config', why('changes the configuration, for the operator')),
+  secret: why('stores secrets in the keyring, for the operator'),
   token: why('makes and revokes tokens, for the operator'),
   usage: why('shows counts of tokens, for the operator'),
 }
