@@ -1,6 +1,13 @@
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import variant from '@jitl/quickjs-singlefile-cjs-release-sync'
-import { newQuickJSWASMModuleFromVariant, type QuickJSContext, type QuickJSHandle } from 'quickjs-emscripten-core'
+import {
+  newQuickJSWASMModuleFromVariant,
+  newVariant,
+  type QuickJSContext,
+  type QuickJSHandle,
+} from 'quickjs-emscripten-core'
+import { truncate } from '../core/truncate.ts'
 import { stripTypes } from '../loader/strip-types.ts'
 
 /** What the thread is started with. */
@@ -10,8 +17,18 @@ export interface ScriptOrder {
   /** Milliseconds that the script may compute. Waiting for calls does not count. */
   readonly computeMs: number
   readonly memoryBytes: number
-  /** Maximum length of the returned JSON, and of everything that is printed. */
-  readonly maxChars: { readonly result: number; readonly printed: number }
+  readonly maxCalls: number
+  /**
+   * Maximum length of the returned JSON, of everything that is printed, of an error, of the name of a tool, and of the
+   * arguments of all calls that have not been answered.
+   */
+  readonly maxChars: {
+    readonly result: number
+    readonly printed: number
+    readonly error: number
+    readonly name: number
+    readonly params: number
+  }
 }
 
 /** What the thread sends. Values are JSON. */
@@ -30,6 +47,18 @@ export type ScriptAnswer =
 const BEFORE = '(async () => { '
 const AFTER = '\n})'
 const STACK_BYTES = 256 * 1024
+const PAGE_BYTES = 64 * 1024
+/** What QuickJS was compiled to begin with. */
+const FIRST_BYTES = 16 * 1024 * 1024
+/** The part of the WebAssembly API used here; Node's types do not include it. */
+interface WebAssemblyApi {
+  readonly Memory: new (pages: {
+    readonly initial: number
+    readonly maximum: number
+  }) => NonNullable<Parameters<typeof newVariant>[1]['wasmMemory']>
+}
+/** Of its thread, so that computing scripts leave the processors to the server. */
+const PRIORITY = 10
 
 /**
  * Runs first in every sandbox. A name that code reads from `tools` is looked up only when it is called, so that the
@@ -39,12 +68,14 @@ const PRELUDE = `((send, print, returned, failed) => {
   const { parse, stringify } = JSON
   const waiting = new Map()
   let last = 0
+  const errorOf = (code, message, stack) => Object.assign(new Error(message), { name: 'ToolError', code, stack })
   const call = (name, params = {}) => {
     const text = stringify(params)
     const { stack } = new Error()
     return new Promise((resolve, reject) => {
-      waiting.set(++last, { resolve, reject, stack })
-      send(last, name, text === undefined ? '{}' : text)
+      const refused = send(last + 1, name, text === undefined ? '{}' : text)
+      if (refused === undefined) waiting.set(++last, { resolve, reject, stack })
+      else reject(errorOf(refused.slice(0, refused.indexOf(':')), refused, stack))
     })
   }
   const isName = (name) => typeof name === 'string' && name !== 'then' && name !== 'toJSON'
@@ -64,7 +95,7 @@ const PRELUDE = `((send, print, returned, failed) => {
       const { resolve, reject, stack } = waiting.get(id)
       waiting.delete(id)
       if (code === undefined) resolve(parse(value))
-      else reject(Object.assign(new Error(message), { name: 'ToolError', code, stack }))
+      else reject(errorOf(code, message, stack))
     },
     run(main) {
       main().then((value) => {
@@ -93,8 +124,13 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
     const { message, line = 0 } = error as { readonly message: string; readonly line?: number }
     return post({ kind: 'failed', message: `SyntaxError: ${message}`, line })
   }
-  const quickjs = await newQuickJSWASMModuleFromVariant(variant.default)
-  const runtime = quickjs.newRuntime({ memoryLimitBytes: order.memoryBytes, maxStackSizeBytes: STACK_BYTES })
+  // Only on Linux does it apply to the thread alone.
+  if (process.platform === 'linux') setPriority(PRIORITY)
+  // The memory limit of QuickJS counts nothing here, because WebAssembly cannot tell it the size of an allocation.
+  const { Memory } = (globalThis as unknown as { readonly WebAssembly: WebAssemblyApi }).WebAssembly
+  const wasmMemory = new Memory({ initial: FIRST_BYTES / PAGE_BYTES, maximum: order.memoryBytes / PAGE_BYTES })
+  const quickjs = await newQuickJSWASMModuleFromVariant(newVariant(variant.default, { wasmMemory }))
+  const runtime = quickjs.newRuntime({ maxStackSizeBytes: STACK_BYTES })
   const vm = runtime.newContext()
   let computed = 0
   let since = performance.now()
@@ -104,7 +140,9 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
     return interrupted
   })
 
-  let open = 0
+  /** Length of the arguments of each call that has not been answered. */
+  const open = new Map<number, number>()
+  let calls = 0
   let over = false
   let printed = 0
   const end = (message: ScriptMessage): void => {
@@ -113,7 +151,11 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
     post(message)
   }
   const fail = (message: string, line = 0): void =>
-    end({ kind: 'failed', line, message: interrupted ? `it computed longer than ${order.computeMs} ms` : message })
+    end({
+      kind: 'failed',
+      line,
+      message: interrupted ? `it computed longer than ${order.computeMs} ms` : truncate(message, order.maxChars.error),
+    })
   /** Lets the script compute until it waits for calls or has ended. */
   const compute = (work: () => ReturnType<QuickJSContext['evalCode']>): void => {
     since = performance.now()
@@ -124,14 +166,29 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
       const { name, message, stack } = errorOf(vm, error)
       fail(`${name}: ${message}`, lineOf(stack))
     }
-    if (open === 0 && !over) fail('it waits for something that cannot happen')
+    if (open.size === 0 && !over) fail('it waits for something that cannot happen')
+  }
+
+  /** Why a call is not made: its code, and what is wrong. */
+  function refusalOf({ name, params }: { readonly name: string; readonly params: string }): string | undefined {
+    const { maxCalls, maxChars } = order
+    if (++calls > maxCalls) return `E_LOOP_LIMIT: A script can make ${maxCalls} calls.`
+    if (name.length > maxChars.name) return `E_NOT_FOUND: Tool '${name.slice(0, 80)}…' not found.`
+    const length = [...open.values()].reduce((sum, one) => sum + one, params.length)
+    return length > maxChars.params
+      ? `E_TOO_LARGE: The arguments of the calls that run have ${length} characters; at most ${maxChars.params} are allowed.`
+      : undefined
   }
 
   const text = (handle: QuickJSHandle | undefined): string => (handle === undefined ? '' : vm.getString(handle))
   const functions = {
-    send: vm.newFunction('send', (id, name, params) => {
-      open++
-      post({ kind: 'call', id: vm.getNumber(id), name: text(name), params: text(params) })
+    send: vm.newFunction('send', (idHandle, name, params) => {
+      const call = { id: vm.getNumber(idHandle), name: text(name), params: text(params) }
+      const refused = refusalOf(call)
+      if (refused !== undefined) return vm.newString(refused)
+      open.set(call.id, call.params.length)
+      post({ kind: 'call', ...call })
+      return vm.undefined
     }),
     print: vm.newFunction('print', (line) => {
       const { printed: most } = order.maxChars
@@ -156,7 +213,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
   const run = vm.getProp(inside, 'run')
 
   receive = (given) => {
-    open--
+    open.delete(given.id)
     const failure = 'error' in given ? given.error : undefined
     const values = [
       vm.newNumber(given.id),
@@ -175,10 +232,12 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
 
 function errorOf(vm: QuickJSContext, handle: QuickJSHandle): { name: string; message: string; stack: string } {
   const dumped: unknown = vm.dump(handle)
-  if (typeof dumped !== 'object' || dumped === null) return { name: 'Error', message: String(dumped), stack: '' }
+  // Without memory, there is none for an error.
+  if (dumped === null) return { name: 'InternalError', message: 'out of memory', stack: '' }
+  if (typeof dumped !== 'object') return { name: 'Error', message: String(dumped), stack: '' }
   const { name = 'Error', message = '', stack = '' } = dumped as Readonly<Record<string, unknown>>
   return { name: String(name), message: String(message), stack: String(stack) }
 }
 
 /** The line of the script where it failed, 0 if unknown. */
-const lineOf = (stack: string): number => Number(/\bscript:(\d+)/.exec(stack)?.[1] ?? 0)
+const lineOf = (stack: string): number => Number(/\bscript:(\d{1,6})\b/.exec(stack)?.[1] ?? 0)

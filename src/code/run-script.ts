@@ -1,6 +1,8 @@
 import { Worker } from 'node:worker_threads'
+import { checkText } from '../core/argument-limits.ts'
 import type { Clock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
+import { isPegboardError, joinSentences } from '../core/errors.ts'
 import { createSemaphore } from '../core/semaphore.ts'
 import type { ScriptAnswer, ScriptMessage, ScriptOrder } from './code-thread.ts'
 
@@ -37,10 +39,10 @@ export type ScriptResult = {
 const MAX_CALLS = 200
 const MAX_AT_ONCE = 10
 const COMPUTE_MS = 10_000
-const MEMORY_BYTES = 64 * 1024 * 1024
+const MEMORY_BYTES = 80 * 1024 * 1024
 /** The thread's own memory, beside that of the script. */
 const THREAD_MB = 256
-const MAX_CHARS = { result: 4 * 1024 * 1024, printed: 100_000 }
+const MAX_CHARS = { result: 4 * 1024 * 1024, printed: 100_000, error: 2_000, name: 300, params: 16 * 1024 * 1024 }
 /** A larger result of one call would fill the memory of the script. */
 const MAX_CALL_CHARS = 16 * 1024 * 1024
 
@@ -55,7 +57,13 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
   const calls: string[] = []
   const ended = new AbortController()
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: MAX_CALLS, setting: 'at once' })
-  const order: ScriptOrder = { source, computeMs: COMPUTE_MS, memoryBytes: MEMORY_BYTES, maxChars: MAX_CHARS }
+  const order: ScriptOrder = {
+    source,
+    computeMs: COMPUTE_MS,
+    memoryBytes: MEMORY_BYTES,
+    maxCalls: MAX_CALLS,
+    maxChars: MAX_CHARS,
+  }
   const worker = new Worker(thread, {
     workerData: order,
     env: {},
@@ -85,10 +93,10 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
       const index = calls.length
       const post = (message: ScriptAnswer): void => worker.postMessage(message)
       const refuse = (code: string, message: string): void => post({ id, error: { code, message } })
-      if (index >= MAX_CALLS) return refuse('E_LOOP_LIMIT', `A script can make ${MAX_CALLS} calls.`)
       calls.push(name)
       await slots.acquire(ended.signal)
       try {
+        checkText(params)
         const outcome = await script.call(name, JSON.parse(params), index, () => limit.pause())
         if (!('data' in outcome)) return refuse(outcome.code, outcome.error)
         const value = JSON.stringify(outcome.data) ?? 'null'
@@ -98,6 +106,9 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
             `The result has ${value.length} characters; a script can take ${MAX_CALL_CHARS}.`,
           )
         post({ id, value })
+      } catch (error) {
+        if (!isPegboardError(error)) throw error
+        refuse(error.code, joinSentences(error.message, error.hint))
       } finally {
         slots.release()
       }

@@ -48,7 +48,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting }: Capacity)
 
   const full = (): PegboardError =>
     new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting} wait.`, {
-      hint: `Try again later, or raise ${setting}.`,
+      hint: setting === '' ? 'Try again later.' : `Try again later, or raise ${setting}.`,
       retryAfterMs: 1_000,
     })
 

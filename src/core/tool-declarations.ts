@@ -15,6 +15,10 @@ export interface DeclaredTool {
 const MAX_CHARACTERS = 1_200
 const MAX_COMMENT = 80
 const MAX_MEMBERS = 60
+/** A schema can name its definitions so often that its type would never end. The rest is `unknown`. */
+const MAX_WRITTEN = 8_000
+/** A longer one does not name its parameters. */
+const MAX_SIGNATURE = 16_000
 
 /** Declares tools in TypeScript, grouped by owner. Required parameters are never left out. */
 export function declareTools(tools: readonly DeclaredTool[]): string {
@@ -32,11 +36,16 @@ export function declareTools(tools: readonly DeclaredTool[]): string {
 
 function signature({ input, output }: DeclaredTool): string {
   const needsNothing = !Array.isArray(input.required) || input.required.length === 0
-  const written = LEVELS.map((level) => {
-    const returned = output ? typeOf(output, { ...level, comments: false, root: output }) : 'any'
-    return `(args${needsNothing ? '?' : ''}: ${typeOf(input, { ...level, root: input })}): Promise<${returned}>`
-  })
-  return written.find((text) => text.length <= MAX_CHARACTERS) ?? (written.at(-1) as string)
+  const args = needsNothing ? 'args?' : 'args'
+  let text = ''
+  for (const level of LEVELS) {
+    const room = { left: MAX_WRITTEN }
+    const given = typeOf(input, { ...level, room, root: input })
+    const returned = output ? typeOf(output, { ...level, comments: false, room, root: output }) : 'any'
+    text = `(${args}: ${given}): Promise<${returned}>`
+    if (text.length <= MAX_CHARACTERS) return text
+  }
+  return text.length <= MAX_SIGNATURE ? text : `(${args}: Record<string, unknown>): Promise<any>`
 }
 
 interface Level {
@@ -52,20 +61,20 @@ const LEVELS: readonly Level[] = [
   { depth: 1, comments: false },
 ]
 
-/** `root` holds the definitions that `$ref` names. */
-type Where = Level & { readonly root: JsonSchema }
+/** `root` holds the definitions that `$ref` names; `room` is what may still be written. */
+type Where = Level & { readonly root: JsonSchema; readonly room: { left: number } }
 
 function typeOf(schema: unknown, where: Where): string {
-  if (!isRecord(schema)) return 'unknown'
+  if (!isRecord(schema) || where.room.left-- <= 0) return 'unknown'
   const { $ref, const: constant, enum: values, anyOf, oneOf, allOf, type } = schema
   if (typeof $ref === 'string') return where.depth > 0 ? typeOf(resolve($ref, where.root), deeper(where)) : 'unknown'
-  if (constant !== undefined) return literal(constant)
-  if (Array.isArray(values)) return values.length > 0 ? values.map(literal).join(' | ') : 'never'
+  if (constant !== undefined) return literal(constant, where)
+  if (Array.isArray(values)) return oneOfEach(values.map((value) => literal(value, where))).join(' | ') || 'never'
   const alternatives = anyOf ?? oneOf
   // Beside members of its own, alternatives only say which of them go together.
   if (Array.isArray(alternatives) && !isRecord(schema['properties'])) return union(alternatives, where)
   if (Array.isArray(allOf) && !isRecord(schema['properties']))
-    return allOf.map((part) => typeOf(part, where)).join(' & ') || 'unknown'
+    return oneOfEach(allOf.map((part) => typeOf(part, where))).join(' & ') || 'unknown'
   if (Array.isArray(type))
     return union(
       type.map((one) => ({ ...schema, type: one })),
@@ -85,7 +94,9 @@ const SIMPLE: Readonly<Record<string, string>> = {
 }
 
 const union = (schemas: readonly unknown[], where: Where): string =>
-  [...new Set(schemas.map((one) => typeOf(one, where)))].join(' | ') || 'unknown'
+  oneOfEach(schemas.map((one) => typeOf(one, where))).join(' | ') || 'unknown'
+
+const oneOfEach = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
 
 function objectType(schema: Readonly<Record<string, unknown>>, where: Where): string {
   const properties = isRecord(schema['properties']) ? schema['properties'] : {}
@@ -98,7 +109,9 @@ function objectType(schema: Readonly<Record<string, unknown>>, where: Where): st
   const members = sorted.slice(0, Math.max(MAX_MEMBERS, required.size)).map((name) => {
     const member = properties[name]
     const about = where.comments && isRecord(member) ? comment(String(member['description'] ?? '')) : ''
-    return `${about}${key(name)}${required.has(name) ? '' : '?'}: ${typeOf(member, deeper(where))}`
+    const named = `${about}${key(name)}${required.has(name) ? '' : '?'}`
+    where.room.left -= named.length
+    return `${named}: ${typeOf(member, deeper(where))}`
   })
   return `{ ${members.join('; ')} }`
 }
@@ -112,8 +125,12 @@ function resolve(ref: string, root: JsonSchema): unknown {
   return isRecord(definitions) && Object.hasOwn(definitions, name) ? definitions[name] : undefined
 }
 
-const literal = (value: unknown): string =>
-  value === null || ['string', 'number', 'boolean'].includes(typeof value) ? JSON.stringify(value) : 'unknown'
+function literal(value: unknown, { room }: Where): string {
+  if (room.left <= 0 || !(value === null || ['string', 'number', 'boolean'].includes(typeof value))) return 'unknown'
+  const text = JSON.stringify(value)
+  room.left -= text.length
+  return room.left < 0 ? typeof value : text
+}
 
 const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
 

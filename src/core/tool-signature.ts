@@ -1,17 +1,24 @@
 import { isRecord } from './is-record.ts'
 import type { JsonSchema } from './schema.ts'
+import { truncate } from './truncate.ts'
 
 const MAX_ENUM = 6
 const MAX_PARAMETERS = 24
+/** Longer values and signatures fill an answer that describes other tools, too. */
+const MAX_VALUE_CHARS = 80
+const MAX_CHARS = 4_000
 
 /**
  * A tool's parameters on one line for a model: `path: str, limit?: int = 2000, mode?: "a"|"b"`. Required parameters
  * come first; `?` marks optional ones. Takes a twentieth of the schema's tokens.
  */
 export function signatureOf(json: JsonSchema): string {
-  return parametersOf(json)
-    .map(({ text }) => text)
-    .join(', ')
+  return cut(
+    parametersOf(json)
+      .map(({ text }) => text)
+      .join(', '),
+    MAX_CHARS,
+  )
 }
 
 /** Maximum number of optional parameters that are shown although there is no room. */
@@ -39,8 +46,10 @@ export function shortSignatureOf(
     if ([...shown, text].join(', ').length + ', …'.length > most) break
     shown.push(text)
   }
-  return shown.length < parameters.length ? [...shown, '…'].join(', ') : shown.join(', ')
+  return cut((shown.length < parameters.length ? [...shown, '…'] : shown).join(', '), MAX_CHARS)
 }
+
+const cut = (text: string, most: number): string => (text.length > most ? `${truncate(text, most - 1)}…` : text)
 
 interface Parameter {
   readonly name: string
@@ -74,9 +83,9 @@ const SHORT: Readonly<Record<string, string>> = {
 
 function typeOf(schema: unknown, depth: number): string {
   if (!isRecord(schema)) return 'any'
-  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.const !== undefined) return valueText(schema.const)
   if (Array.isArray(schema.enum)) {
-    const values = schema.enum.slice(0, MAX_ENUM).map((value) => JSON.stringify(value))
+    const values = schema.enum.slice(0, MAX_ENUM).map(valueText)
     return values.join('|') + (schema.enum.length > MAX_ENUM ? '|…' : '')
   }
   const variants = schema.anyOf ?? schema.oneOf
@@ -97,3 +106,4 @@ function typeOf(schema: unknown, depth: number): string {
 }
 const isScalar = (value: unknown): boolean =>
   ['string', 'number', 'boolean'].includes(typeof value) && String(value).length <= 24
+const valueText = (value: unknown): string => cut(JSON.stringify(value), MAX_VALUE_CHARS)

@@ -43,7 +43,7 @@ export interface Capacity {
   readonly maxConcurrent: number
   /** Number of calls that may wait. Pegboard rejects the next one. */
   readonly maxQueued: number
-  /** The setting with which the operator changes `maxQueued`. */
+  /** The setting with which the operator changes `maxQueued`; empty if there is none. */
   readonly setting: string
 }
 

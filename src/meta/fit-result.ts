@@ -2,6 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
+import { sanitize } from '../core/sanitize.ts'
 import { cutText, isLongerThan, measureText, tokensOfText } from '../core/text-tokens.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
@@ -264,7 +265,11 @@ export async function fitPart(
   tokens: number,
 ): Promise<unknown> {
   const value = parseJsonText(data)
-  if (typeof value === 'object' && value !== null && keptParts.has(value)) return value
+  if (typeof value === 'object' && value !== null) {
+    if (keptParts.has(value)) return value
+    // What was written as an escape in a text is a character now.
+    if (value !== data) sanitize(value)
+  }
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null')
   if (!isLongerThan(text, tokens)) return value
   const body = { data: text, mimeType: 'text/plain', title }

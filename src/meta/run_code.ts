@@ -2,6 +2,8 @@ import { runScript, type ScriptResult } from '../code/run-script.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
+import { sanitize, sanitizeText } from '../core/sanitize.ts'
+import { createSemaphore } from '../core/semaphore.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { notInjectable } from '../exec/call-output.ts'
 import { beginCalls } from '../exec/parallel.ts'
@@ -11,6 +13,8 @@ import { onlyKeys, readInteger, readText } from './meta-input.ts'
 
 const MAX_CHARACTERS = 100_000
 const TIMEOUT_MS = { least: 100, most: 600_000, usual: 60_000 }
+/** Each has a thread with memory of its own. */
+const SCRIPTS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
 /** How much of what a failed script did its error tells. */
 const SHOWN = { calls: 20, printed: 2_000 }
 
@@ -24,6 +28,7 @@ export const runCode = (
   sandbox: { readonly thread: string; readonly clock: Clock },
   isMeta: (name: string) => boolean,
   own: Readonly<Record<string, (request: CallRequest) => Promise<ToolResult>>>,
+  running = createSemaphore(SCRIPTS),
 ): MetaTool => ({
   name: 'run_code',
   title: 'Run code',
@@ -45,6 +50,10 @@ export const runCode = (
     const { least, most, usual } = TIMEOUT_MS
     const timeoutMs = readInteger(input, 'timeout_ms', 'run_code', least, most, usual)
     const ended = new AbortController()
+    const { principal } = request.caller
+    /** Questions that wait for a person. Meanwhile the script leaves its place to others. */
+    let asking = 0
+    await running.acquire(request.signal ?? request.abort?.signal ?? ended.signal, principal)
     const calls = beginCalls({ ...request, within: ended.signal, finders: ['search_tools'] }, async (one) => {
       const ours = Object.hasOwn(own, one.name) ? own[one.name] : undefined
       if (ours) return await ours(one)
@@ -61,7 +70,14 @@ export const runCode = (
           signal: request.signal,
           async call(name, params, index, pause) {
             request.onProgress?.(index, undefined, `Calling ${name}`)
-            const outcome = await calls.run({ name, params }, index, pause)
+            const outcome = await calls.run({ name, params }, index, () => {
+              const resume = pause()
+              if (asking++ === 0) running.release(principal)
+              return () => {
+                if (--asking === 0 && !ended.signal.aborted) running.reacquire(principal)
+                resume()
+              }
+            })
             if (!outcome.success) return { code: outcome.code, error: outcome.error }
             if (!Object.hasOwn(own, name)) host.scriptRead(request.caller, name, outcome.data)
             return { data: parseJsonText(outcome.data) }
@@ -73,14 +89,14 @@ export const runCode = (
       const { files, injected } = calls.output
       const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
       const printed = result.printed.join('\n')
-      return valueResult(
-        { result: result.value, ...(printed === '' ? {} : { printed }) },
-        files,
-        unknown.map(notInjectable),
-      )
+      const value = { result: result.value, ...(printed === '' ? {} : { printed }) }
+      // A script can decode what its calls returned, such as JSON in a text.
+      sanitize(value)
+      return valueResult(value, files, unknown.map(notInjectable))
     } finally {
       ended.abort()
       calls.end()
+      if (asking === 0) running.release(principal)
     }
   },
 })
@@ -91,7 +107,8 @@ function failureOf({ printed, calls, failure }: Extract<ScriptResult, { failure:
   const said = printed.join('\n').slice(-SHOWN.printed)
   const where = line > 0 ? `line ${line}: ` : ''
   const text = `The script failed: ${where}${message}${/[.!?]$/.test(message) ? '' : '.'}${done}`
-  return new PegboardError(late ? 'E_TIMEOUT' : 'E_SCRIPT_FAILED', said === '' ? text : `${text} Printed: ${said}`, {
+  const shown = sanitizeText(said === '' ? text : `${text} Printed: ${said}`)
+  return new PegboardError(late ? 'E_TIMEOUT' : 'E_SCRIPT_FAILED', shown, {
     ...(late && { hint: 'Do less in one script, or pass a larger timeout_ms.' }),
   })
 }

@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { sanitize } from '../core/sanitize.ts'
 import { cutText, measureText } from '../core/text-tokens.ts'
 import { selectPath } from './json-path.ts'
 import { shapeOf } from './result-shape.ts'
@@ -111,11 +112,16 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
 const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): boolean =>
   [lines, grep, head, tail, sample, count].some((one) => one !== undefined)
 
+/** What JSON can hide: characters written as escapes, and a line that begins like a notice. */
+const MAY_HIDE = /\\[bfru]|\[NOTICE\]/
+
 /** The value of a JSON text; undefined for other texts, and for a JSON number or string, which is read as text. */
 function parseJson(text: string): unknown {
   if (!/^\s*[[{]/.test(text.slice(0, 100))) return undefined
   try {
-    return JSON.parse(text)
+    const value: object = JSON.parse(text)
+    if (MAY_HIDE.test(text)) sanitize(value)
+    return value
   } catch {
     return undefined
   }

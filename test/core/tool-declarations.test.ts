@@ -87,4 +87,32 @@ describe('declarations of tools in TypeScript', () => {
     expect(await codeIn(text)).toBe('')
     expect(text.split('\n')).toHaveLength(5)
   })
+
+  it.each(['anyOf', 'allOf', 'oneOf'])('end soon at a definition that names itself 900 times: %s', async (keyword) => {
+    const many = { [keyword]: Array.from({ length: 900 }, () => ({ $ref: '#/$defs/Many' })) }
+    const text = declare({ type: 'object', $defs: { Many: many }, properties: { first: { $ref: '#/$defs/Many' } } })
+    expect(text.length).toBeLessThan(20_000)
+    expect(await codeIn(text)).toBe('')
+  })
+
+  it('are no longer than what a model reads, whatever names and values a server has', async () => {
+    const long = 'x'.repeat(190_000)
+    const values = Array.from({ length: 900 }, (_, n) => `value ${n}${'y'.repeat(180)}`)
+    const schemas = [
+      { type: 'object', properties: { [long]: { type: 'string' } }, required: [long] },
+      { type: 'object', properties: { a: { const: long } }, required: ['a'] },
+      { type: 'object', properties: { a: { enum: values } }, required: ['a'] },
+      {
+        type: 'object',
+        $defs: { Long: { const: 'z'.repeat(7_000) } },
+        properties: Object.fromEntries(values.map((value) => [value, { $ref: '#/$defs/Long' }])),
+        required: values,
+      },
+    ]
+    for (const schema of schemas) {
+      const text = declare(schema, { output: schema })
+      expect(text.length).toBeLessThan(20_000)
+      expect(await codeIn(text)).toBe('')
+    }
+  })
 })

@@ -59,4 +59,13 @@ describe('a short signature', () => {
     expect(shortSignatureOf(many, 24, (name) => name === 'c')).toBe('id: str, c?: int, …')
     expect(shortSignatureOf(many, 10, (name) => name !== 'a')).toBe('id: str, b?: int, c?: int, …')
   })
+
+  it('is short, whatever names and values a server has', () => {
+    const long = 'x'.repeat(190_000)
+    const valued = { type: 'object', properties: { a: { const: long }, b: { enum: [long, 'short'] } }, required: ['a'] }
+    const named = { type: 'object', properties: { [long]: { type: 'string' } }, required: [long] }
+    expect(signatureOf(valued)).toBe(`a: "${'x'.repeat(78)}…, b?: "${'x'.repeat(78)}…|"short"`)
+    expect(signatureOf(named)).toHaveLength(4_000)
+    expect(shortSignatureOf(named, 60)).toHaveLength(4_000)
+  })
 })
