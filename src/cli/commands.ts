@@ -54,6 +54,12 @@ const replay: Option = {
   about: 'Answer from the recordings in this folder instead of starting servers (see pegboard record).',
 }
 
+const registryOption: Option = {
+  type: 'string',
+  value: 'URL',
+  about: 'Base URL of the registry, instead of registry.url.',
+}
+
 export const commands: readonly Command[] = [
   {
     name: 'serve',
@@ -196,6 +202,37 @@ export const commands: readonly Command[] = [
       },
       reject: { type: 'boolean', about: 'Reject the named tools until they change.' },
       frozen: { type: 'boolean', about: 'Change nothing. Exit with 1 if a tool differs from pegboard.lock.json.' },
+    },
+  },
+  {
+    name: 'registry',
+    summary: 'Search the MCP registry for servers, or show what one of them would run.',
+    operands: 'search <words> | show <name>',
+    maxOperands: 20,
+    options: {
+      limit: { type: 'string', value: 'N', about: 'Maximum number of results (1–100, default 10).' },
+      registry: registryOption,
+    },
+  },
+  {
+    name: 'add',
+    summary:
+      'Add a server to the configuration: from the registry, by URL, from npm, or a command. Shows what will run, and asks.',
+    operands: '<name | URL | npm:package | command …>',
+    maxOperands: 200,
+    options: {
+      name: { type: 'string', value: 'NAME', about: 'Name of the entry (default: from the name of the server).' },
+      env: {
+        type: 'string',
+        multiple: true,
+        value: 'NAME=VALUE',
+        about:
+          'Set a variable, argument or header that the server wants. NAME alone passes the variable of that name. Repeat for more.',
+      },
+      yes: { type: 'boolean', short: 'y', about: 'Do not ask.' },
+      'dry-run': { type: 'boolean', about: 'Show what would be added, and change nothing.' },
+      registry: registryOption,
+      timeout: { type: 'string', value: 'SECONDS', about: 'Maximum time for the first start (default 120).' },
     },
   },
   {

@@ -13,6 +13,7 @@ import type { Args } from './args.ts'
 import { readOption } from './args.ts'
 import { toTypedCommands } from './invocation.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { setupDir } from './machine-of.ts'
 import { openApp, openConfig } from './open-app.ts'
 
 type Verb = 'enable' | 'disable' | 'remove'
@@ -33,7 +34,7 @@ export async function editEntries(verb: Verb, args: Args, io: Io): Promise<numbe
   const modules = moduleNames(config)
   const entries = names.map((name) => entryNamed(rootOf(text ?? ''), modules, name))
   const tools = await toolsNamed(entries, config, io)
-  const target = { file: config.file, stateDir: config.dirs.state, modules, clock: systemClock }
+  const target = { file: config.file, stateDir: setupDir(io), modules, clock: systemClock }
   const result =
     verb === 'remove' ? await removeEntries(names, target) : await switchEntries(names, verb === 'enable', target)
   if (args.values['json'] === true) {

@@ -69,6 +69,14 @@ const loaderOptions = z.strictObject({
   startTimeoutMs: z.int().min(1).max(600_000).default(30_000).describe('Maximum time for the start of one module.'),
 })
 
+const registryOptions = z.strictObject({
+  url: z
+    .url()
+    .default('https://registry.modelcontextprotocol.io')
+    .describe('Base URL of the MCP registry for pegboard registry and pegboard add.'),
+  allowPrivate: z.boolean().default(false).describe('Allow a registry at a private address.'),
+})
+
 const inputOptions = z.lazy(() =>
   z.looseObject({
     id: z.string().describe('Name of the input. The variable PEGBOARD_INPUT_<ID> sets its value.'),
@@ -114,6 +122,7 @@ const sections = {
     .record(z.string().min(1).max(100), clientOptions)
     .default({})
     .describe('Limits of clients, by the name that they report, such as "cursor-vscode" or "claude*".'),
+  registry: registryOptions.prefault({}).describe('Where pegboard add finds servers.'),
   inputs: z.array(inputOptions).optional().describe('Inputs, in the format of VS Code.'),
 }
 

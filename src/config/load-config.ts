@@ -70,6 +70,7 @@ export interface Config {
   readonly loader: LoaderSettings
   readonly state: StateSettings
   readonly services: ServicesSettings
+  readonly registry: FileSettings['registry']
   /** The configuration without secrets, which tools may read. */
   published(): Readonly<Record<string, unknown>>
 }
@@ -320,6 +321,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     loader,
     state: settings.state,
     services,
+    registry: settings.registry,
   }
   const { file: _file, skipped: _skipped, missing: _missing, servers, ...rest } = config
   const published = () => redactSettings({ ...rest, mcpServers: servers }, written) as Readonly<Record<string, unknown>>

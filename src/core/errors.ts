@@ -384,6 +384,18 @@ export const errorCatalogue = {
     meaning: 'A file cannot be edited, because its content is not in the expected format.',
     next: 'Correct the file as the message says, then try again.',
   },
+  E_REGISTRY_UNAVAILABLE: {
+    audience: 'operator',
+    class: 'network',
+    meaning: 'The MCP registry cannot be reached, or did not answer as one.',
+    next: 'Try again later, or check registry.url.',
+  },
+  E_REGISTRY_ENTRY: {
+    audience: 'operator',
+    class: 'server_setup',
+    meaning: 'An entry of the MCP registry is not valid, or wants something that Pegboard does not do for a registry.',
+    next: 'Add the server yourself, if you trust it.',
+  },
   E_EDIT_STALE: {
     audience: 'operator',
     class: 'server_setup',

@@ -15,7 +15,9 @@ describe('the error catalogue', () => {
       audience === 'operator' ? [code] : [],
     )
     for (const code of operator)
-      expect(code).toMatch(/^E_(MODULE|CONFIG|NAME|EDIT|UNDO)_|^E_(ADDRESS_UNAVAILABLE|AUTH_FAILED|LOOP_LIMIT|STATE)$/)
+      expect(code).toMatch(
+        /^E_(MODULE|CONFIG|NAME|EDIT|UNDO|REGISTRY)_|^E_(ADDRESS_UNAVAILABLE|AUTH_FAILED|LOOP_LIMIT|STATE)$/,
+      )
   })
 })
 

@@ -1,0 +1,342 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { Config } from '../config/load-config.ts'
+import { systemClock } from '../core/clock.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
+import { silentLog } from '../core/log.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { checkServers } from '../doctor/check-servers.ts'
+import { type Finding, fixOf } from '../doctor/findings.ts'
+import { isMissing, spawnPlan } from '../programs/spawn.ts'
+import { additionEdit, addServer } from '../setup/add-server.ts'
+import { type AddSource, readSource } from '../setup/add-source.ts'
+import { diffOf } from '../setup/edit-diff.ts'
+import { type InputValue, type InputValues, type InstallPlan, idOf, planPackage } from '../setup/install-plan.ts'
+import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
+import { escapedLine } from '../trust/hidden-text.ts'
+import { kindOf, plansOf, planText } from './add-plan.ts'
+import { type Args, readInteger, readOption } from './args.ts'
+import { askLine, askYes, canAsk } from './ask.ts'
+import { userConfigFile } from './find-config.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { machineOf, setupDir } from './machine-of.ts'
+import { openApp, openConfig } from './open-app.ts'
+import { openRegistry } from './registry.ts'
+
+const NEVER_MS = 0x7fff_ffff
+const MAX_SECRET = 16_384
+
+/** What is added, and where it was found. */
+interface Found {
+  readonly server?: RegistryServer
+  readonly plan: InstallPlan
+}
+
+/** `pegboard add <name | URL | npm:package | command …>`. Runs nothing before a person agreed. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const yes = args.values['yes'] === true
+  const dry = args.values['dry-run'] === true
+  const json = args.values['json'] === true
+  if (!yes && !dry && !canAsk(io))
+    throw new UsageError('add asks before it runs anything, and nobody can answer here; add --yes or --dry-run')
+  const { config } = await openConfig(args, io)
+  const file = config.file ?? userConfigFile(machineOf(io))
+  const { server, plan } = await findPlan(args, io, yes)
+  const id = readOption(args, 'name') ?? plan.id
+  const tell = (text: string): void =>
+    json ? undefined : io.stdout(toTypedCommands(text, readOption(args, 'config'), io))
+  tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
+  for (const warning of plan.warnings) io.stderr(`pegboard: warning: ${warning}\n`)
+  if (server?.deprecated !== undefined)
+    io.stderr(`pegboard: warning: ${server.name} is deprecated: ${server.deprecated}\n`)
+  const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
+  const entry = plan.entry(values)
+  const edit = await additionEdit(file, id, entry)
+  tell(`\n${diffOf([edit], [...secrets.values()])}\n`)
+  if (dry) {
+    if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: false })
+    return 0
+  }
+  if (!yes && !(await askYes(`Add ${escapedLine(id)} to ${file}, and start it?`, io))) {
+    io.stderr('Nothing was added.\n')
+    return 1
+  }
+  await keepSecrets(secrets, io)
+  const undo = await addServer(edit, id, setupDir(io), systemClock)
+  const seen = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
+  if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
+  else tell(seenText(id, seen, undo))
+  return seen.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
+}
+
+async function findPlan(args: Args, io: Io, yes: boolean): Promise<Found> {
+  const isProgram = (word: string): boolean => !isMissing(word, io.env, io.cwd, process.platform)
+  const source = readSource(args.positionals, isProgram)
+  if (!source) throw new UsageError('add takes a name of the registry, a URL, npm:package, or a command')
+  if (source.kind === 'registry' || source.kind === 'word') return await fromRegistry(source, args, io, yes)
+  return { plan: await planOf(source, args, io) }
+}
+
+async function planOf(
+  source: Exclude<AddSource, { kind: 'registry' | 'word' }>,
+  args: Args,
+  io: Io,
+): Promise<InstallPlan> {
+  if (source.kind === 'package') return await planNamedPackage(source, io)
+  const given = variablesOf(args)
+  const literal = Object.fromEntries([...given].map(([name, value]) => [name, value ?? `\${env:${name}}`]))
+  const isEmpty = given.size === 0
+  if (source.kind === 'url') {
+    const url = new URL(source.url)
+    return {
+      id: idOf(url.hostname),
+      what: `remote server ${source.url}`,
+      inputs: [],
+      warnings:
+        url.protocol === 'http:'
+          ? ['The address has no TLS, so others on the way can read and change everything.']
+          : [],
+      entry: () => ({ url: source.url, ...(isEmpty ? {} : { headers: literal }) }),
+    }
+  }
+  const { command, args: words } = source
+  return {
+    id: source.id ?? idOf(words.findLast((word) => !word.startsWith('-')) ?? command),
+    what: `command ${command}`,
+    inputs: [],
+    warnings: [],
+    entry: () => ({ command, args: words, ...(isEmpty ? {} : { env: literal }) }),
+  }
+}
+
+async function planNamedPackage(
+  { type, name, version, args }: AddSource & { readonly kind: 'package' },
+  io: Io,
+): Promise<InstallPlan> {
+  const pinned = version === undefined || version === 'latest' ? await newestVersion(type, name, io) : version
+  return planPackage({
+    kind: 'package',
+    type,
+    identifier: name,
+    version: pinned,
+    transport: 'stdio',
+    runtimeArguments: [],
+    arguments: args.map((text) => ({ text, inputs: [] })),
+    variables: [],
+  })
+}
+
+const VIEW_MS = 30_000
+
+/** npm itself says what is newest, because it knows the registry and the credentials of this machine. */
+async function newestVersion(type: 'npm' | 'pypi', name: string, io: Io): Promise<string> {
+  const hint = `Write the version: ${type}:${name}${type === 'npm' ? '@1.2.3' : '==1.2.3'}`
+  if (type !== 'npm') throw new PegboardError('E_REGISTRY_ENTRY', `The version of ${name} is not given.`, { hint })
+  if (!/^(?:@[a-z0-9~][\w.~-]*\/)?[a-z0-9~][\w.~-]*$/i.test(name))
+    throw new PegboardError(
+      'E_REGISTRY_ENTRY',
+      `${JSON.stringify(name.slice(0, 80))} is not the name of an npm package.`,
+    )
+  const plan = spawnPlan('npm', ['view', '--json', name, 'version'], io.env, process.platform)
+  try {
+    const { stdout } = await promisify(execFile)(plan.file, [...plan.args], {
+      env: { ...io.env },
+      timeout: VIEW_MS,
+      windowsHide: true,
+      ...('windowsVerbatimArguments' in plan.options ? { windowsVerbatimArguments: true } : {}),
+    })
+    const version = JSON.parse(stdout) as unknown
+    if (typeof version === 'string') return version
+  } catch (error) {
+    throw new PegboardError('E_REGISTRY_UNAVAILABLE', `npm does not say what the newest version of ${name} is.`, {
+      hint,
+      cause: error,
+    })
+  }
+  throw new PegboardError('E_REGISTRY_ENTRY', `npm knows no version of ${name}.`, { hint })
+}
+
+async function fromRegistry(
+  source: AddSource & { readonly kind: 'registry' | 'word' },
+  args: Args,
+  io: Io,
+  yes: boolean,
+): Promise<Found> {
+  const registry = await openRegistry(args, io)
+  try {
+    if (source.kind === 'word') {
+      const hits = await registry.search([source.word], 5)
+      throw new PegboardError(
+        'E_NOT_FOUND',
+        `${JSON.stringify(source.word.slice(0, 80))} is no program on PATH, and no full name of the registry.`,
+        {
+          hint:
+            hits.length === 0
+              ? 'Write npm:NAME for a package of npm.'
+              : `The registry has ${hits.map(({ name }) => name).join(', ')}.`,
+        },
+      )
+    }
+    const server = await registry.server(source.name, source.version)
+    const problems: string[] = []
+    const plans = plansOf(server, registry.url, (why) => problems.push(why))
+    const [first] = plans
+    if (!first)
+      throw new PegboardError('E_REGISTRY_ENTRY', problems[0] ?? `${server.name} has nothing to run or connect to.`)
+    const [, short = ''] = server.name.split('/')
+    const plan = plans.length > 1 && !yes && canAsk(io) ? await choose(plans, io) : first
+    return { server, plan: { ...plan, id: idOf(short) } }
+  } finally {
+    await registry.close()
+  }
+}
+
+async function choose(plans: readonly InstallPlan[], io: Io): Promise<InstallPlan> {
+  io.stderr(`${plans.map(({ what }, at) => `${at + 1}  ${what}\n`).join('')}`)
+  const answer = await askLine(`Which one? [1–${plans.length}, default 1] `, io)
+  return plans[Number(answer || 1) - 1] ?? (plans[0] as InstallPlan)
+}
+
+/** `--env NAME=VALUE`, and `--env NAME` for the variable of that name (undefined). */
+function variablesOf(args: Args): ReadonlyMap<string, string | undefined> {
+  const given = args.values['env']
+  return new Map(
+    (Array.isArray(given) ? given.map(String) : []).map((text) => {
+      const [, name, value] = /^([A-Za-z_][\w.-]*)(?:=(.*))?$/s.exec(text) ?? []
+      if (name === undefined)
+        throw new UsageError(`--env takes NAME=VALUE or NAME, not ${JSON.stringify(text.slice(0, 40))}`)
+      return [name, value] as const
+    }),
+  )
+}
+
+/** A person may name a variable or a secret instead of a value. */
+const isReference = (value: string): boolean => /^\$\{(?:env|keyring):[A-Za-z_][\w.-]*\}$/.test(value)
+
+interface Values {
+  readonly values: InputValues
+  /** Secrets to keep, by name. */
+  readonly secrets: ReadonlyMap<string, string>
+}
+
+/** Values by the names of inputs. A secret goes to the keyring, and the file only names it. */
+async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, silent: boolean): Promise<Values> {
+  const given = variablesOf(args)
+  const values = new Map<string, InputValue>()
+  const secrets = new Map<string, string>()
+  const missing: string[] = []
+  const set = (input: RegistryInput, value: string): void => {
+    if (input.choices && !input.choices.includes(value))
+      throw new UsageError(`${input.name} must be ${kindOf({ ...input, required: true, secret: false })}`)
+    if (!input.secret || isReference(value))
+      return void values.set(input.name, { text: value, isReference: isReference(value) })
+    const name = `${id}.${input.name}`.replace(/^[^A-Za-z_]/, '_$&').replaceAll(/[^\w.-]/g, '_')
+    secrets.set(name, value)
+    values.set(input.name, { text: `\${keyring:${name}}`, isReference: true })
+  }
+  const isKnown = new Set(plan.inputs.map(({ name }) => name))
+  const isOpen = plan.inputs.length === 0
+  for (const name of given.keys())
+    if (!isKnown.has(name) && !isOpen)
+      throw new UsageError(`${name} is not wanted; there is ${[...isKnown].join(', ')}`)
+  for (const input of plan.inputs) {
+    if (given.has(input.name)) {
+      set(input, given.get(input.name) ?? `\${env:${input.name}}`)
+      continue
+    }
+    const answer = silent ? undefined : await ask(input, io)
+    if (answer) set(input, answer)
+    else if (input.default !== undefined) values.set(input.name, { text: input.default, isReference: false })
+    else if (input.required) missing.push(input.name)
+  }
+  if (missing.length > 0)
+    throw new UsageError(
+      `it needs ${missing.join(', ')}; add --env NAME=VALUE, or --env NAME to pass the variable of that name`,
+    )
+  return { values, secrets }
+}
+
+async function ask(input: RegistryInput, io: Io): Promise<string | undefined> {
+  const about = input.description === '' ? '' : `: ${input.description}`
+  const prompt = `${input.name} (${kindOf(input)})${about}\n> `
+  if (!input.secret) return await askLine(prompt, io)
+  const { readHidden } = await import('./read-hidden.ts')
+  return (await readHidden(prompt, io, MAX_SECRET)).trim()
+}
+
+async function keepSecrets(secrets: ReadonlyMap<string, string>, io: Io): Promise<void> {
+  if (secrets.size === 0) return
+  const { openSecretStore } = await import('../state/secret-store.ts')
+  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  for (const [name, secret] of secrets) await store.set(name, secret)
+}
+
+interface Seen {
+  readonly findings: readonly Pick<Finding, 'code' | 'message' | 'fix'>[]
+  readonly tools: readonly { readonly id: string; readonly effect: string; readonly description: string }[]
+  /** Tools that wait for a review, and why. */
+  readonly waiting: readonly { readonly id: string; readonly reason: string }[]
+}
+
+/** Starts the new server once, and reads its tools. */
+async function connect(args: Args, io: Io, id: string): Promise<Seen> {
+  const { config } = await openConfig(args, io)
+  const skipped = config.skipped.find((one) => one.id === id)
+  if (skipped)
+    return { findings: [{ code: 'server-entry-invalid', message: `${skipped.reason}.` }], tools: [], waiting: [] }
+  const findings: Finding[] = []
+  const app = await openApp(onlyServer(config, id), silentLog, io, {
+    connectDelayMs: { cold: NEVER_MS, known: NEVER_MS },
+  })
+  try {
+    await app.start()
+    if (args.values['json'] !== true) io.stderr(`Starting ${id} …\n`)
+    await checkServers(
+      {
+        ...{ app, config, env: io.env, home: io.env['HOME'] ?? '', clock: systemClock },
+        timeoutMs: readInteger(args, 'timeout', 1, 600, 120) * 1_000,
+        report: { found: (finding) => findings.push(finding), passed: () => undefined },
+      },
+      [id],
+    )
+    const module = app.upstreams.status().find((one) => one.id === id)?.module ?? ''
+    const owner = app.catalog.snapshot().owners.get(module)
+    return {
+      findings: findings.map((finding) => ({ code: finding.code, message: finding.message, fix: fixOf(finding) })),
+      tools: (owner?.tools ?? []).map((tool) => ({
+        id: tool.id,
+        effect: tool.effect,
+        description: tool.description,
+      })),
+      waiting: (owner?.withheld ?? []).map(({ tool, reason }) => ({ id: tool.id, reason })),
+    }
+  } catch (error) {
+    return { findings: [{ code: 'server-failed', message: messageOf(error) }], tools: [], waiting: [] }
+  } finally {
+    await app.stop()
+  }
+}
+
+/** Other servers are not started for it. */
+const onlyServer = (config: Config, id: string): Config => ({
+  ...config,
+  servers: Object.fromEntries(Object.entries(config.servers).filter(([one]) => one === id)),
+})
+
+function seenText(id: string, { findings, tools, waiting }: Seen, undo: string): string {
+  const rows = tools.map(({ id, effect, description }) => [
+    id,
+    effect,
+    escapedLine(description.split('\n')[0] ?? '').slice(0, 100),
+  ])
+  const held = waiting.map(({ id, reason }) => [id, 'waits', escapedLine(reason)])
+  return [
+    `Added ${escapedLine(id)}. To undo: pegboard undo ${undo}\n`,
+    ...findings.flatMap(({ code, message, fix }) =>
+      code === 'tools-waiting' ? [] : [`  ${escapedLine(message)} ${fix ?? ''}\n`],
+    ),
+    rows.length + held.length === 0 ? '' : `\n${formatTable([...rows, ...held])}`,
+    waiting.length === 0 ? '' : `\nTo see why tools wait, and to approve them: pegboard review ${quoteWord(id)}\n`,
+  ].join('')
+}

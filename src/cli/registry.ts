@@ -1,0 +1,76 @@
+import { createRegistry, type Registry } from '../setup/registry-client.ts'
+import { type Args, readInteger, readOption } from './args.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { openConfig } from './open-app.ts'
+
+/** `pegboard registry search <words>` and `pegboard registry show <name>`. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const [what, ...words] = args.positionals
+  if (what === 'search' && words.length > 0) return await search(args, io, words)
+  if (what === 'show' && words[0] !== undefined && words.length === 1) return await show(args, io, words[0])
+  throw new UsageError('registry takes search <words> or show <name>')
+}
+
+/** The registry of --registry or of the configuration. */
+export async function openRegistry(args: Args, io: Io): Promise<Registry> {
+  const { config } = await openConfig(args, io)
+  const { url, allowPrivate } = config.registry
+  return createRegistry({ url: readOption(args, 'registry') ?? url, allowPrivate })
+}
+
+async function search(args: Args, io: Io, words: readonly string[]): Promise<number> {
+  const registry = await openRegistry(args, io)
+  try {
+    const hits = await registry.search(
+      words.flatMap((word) => word.split(/\s+/)),
+      readInteger(args, 'limit', 1, 100, 10),
+    )
+    if (args.values['json'] === true) writeJson(io, { registry: registry.url, servers: hits })
+    else if (hits.length === 0) io.stdout(`The registry has no server whose name contains ${words.join(' or ')}.\n`)
+    else {
+      io.stdout(
+        formatTable(
+          hits.map(({ name, version, description, deprecated }) => [
+            name,
+            version,
+            deprecated ? `(deprecated) ${description}` : description,
+          ]),
+        ),
+      )
+      io.stderr(
+        toTypedCommands(
+          'Anybody can publish there; nobody has checked these servers. To see what one would run: pegboard registry show NAME. To add it: pegboard add NAME\n',
+          readOption(args, 'config'),
+          io,
+        ),
+      )
+    }
+    return 0
+  } finally {
+    await registry.close()
+  }
+}
+
+async function show(args: Args, io: Io, named: string): Promise<number> {
+  const registry = await openRegistry(args, io)
+  const [, name = '', version] = /^([^@]*)(?:@(.+))?$/.exec(named) ?? []
+  try {
+    const server = await registry.server(name, version)
+    const versions = await registry.versions(name)
+    if (args.values['json'] === true) writeJson(io, { registry: registry.url, ...server, versions })
+    else {
+      const { plansOf, planText } = await import('./add-plan.ts')
+      io.stdout(
+        planText({
+          server,
+          versions,
+          plans: plansOf(server, registry.url, (why) => io.stderr(`pegboard: warning: ${why}\n`)),
+        }),
+      )
+    }
+    return 0
+  } finally {
+    await registry.close()
+  }
+}

@@ -1,0 +1,31 @@
+import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { parseServer } from '../upstream/upstream-settings.ts'
+import { editJson } from './edit-json.ts'
+import { applyEdits, type FileEdit, readForEdit } from './file-edits.ts'
+import type { Entry } from './install-plan.ts'
+import { rootOf } from './switch-entries.ts'
+
+/**
+ * The edit that adds a server to a configuration file. Creates the file if there is none.
+ * @throws PegboardError E_CONFIG_INVALID if the entry is not valid, E_VALIDATION if the name is taken
+ */
+export async function additionEdit(file: string, id: string, entry: Entry): Promise<FileEdit> {
+  parseServer(id, entry)
+  const before = await readForEdit(file)
+  const root = rootOf(before ?? '')
+  // One of two blocks in the same file would hide the other.
+  const block = !isRecord(root['mcpServers']) && isRecord(root['servers']) ? 'servers' : 'mcpServers'
+  const taken = [root['mcpServers'], root['servers']].some((servers) => isRecord(servers) && Object.hasOwn(servers, id))
+  if (taken)
+    throw new PegboardError('E_VALIDATION', `There is a server ${JSON.stringify(id)} already.`, {
+      hint: `Choose another name with --name, or remove it first: pegboard remove ${id}`,
+    })
+  return { path: file, before, after: editJson(before ?? '', [{ path: [block, id], value: entry }]) }
+}
+
+/** Writes the edit. @returns the id for `pegboard undo` */
+export async function addServer(edit: FileEdit, id: string, stateDir: string, clock: Clock): Promise<string> {
+  return (await applyEdits([edit], { stateDir, clock, reason: `add ${id}` })).id
+}
