@@ -10,6 +10,7 @@ import { messageOf } from '../core/errors.ts'
 import { estimateTokens } from '../core/estimate-tokens.ts'
 import { keepProcessAlive } from '../core/keep-alive.ts'
 import { type Log, silentLog } from '../core/log.ts'
+import type { Tool } from '../core/tool.ts'
 import type { Loader } from '../loader/module-loader.ts'
 import type { Host } from '../meta/meta-host.ts'
 import { META_NAMES, type Surface } from '../meta/surface.ts'
@@ -24,6 +25,7 @@ import { createTokenCounter } from '../receipts/token-counter.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
+import type { WrittenText } from '../search/written-requests.ts'
 import type { ServerHost } from '../server/server-host.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
@@ -132,6 +134,8 @@ export interface App extends Host {
   readonly usage: Receipts['report'] | undefined
   /** What a category is for, in plain words. */
   readonly categoryLine: Host['categoryLine']
+  /** The search text that a language model wrote for a tool; only with `search.expand`. */
+  writtenText(tool: Tool): WrittenText | undefined
   /** Reads the lock file again, because a person has changed it. */
   reviewed(): void
   /**
@@ -306,6 +310,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     failed,
     categoryLine: search.categoryLine,
+    writtenText: search.writtenText,
     searchStatus: search.status,
     loading: () => !modules.isLoaded,
     nameProblems: problems.names,

@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
+import type { Llm } from '../core/service-types.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Host } from '../meta/meta-host.ts'
 import type { Atlas } from '../search/atlas.ts'
@@ -16,14 +17,20 @@ import { safeSiblingsOf } from '../search/safe-siblings.ts'
 import type { SearchSettings } from '../search/search-options.ts'
 import { createToolSearch, type SearchSource, type SearchStatus, type ToolSearch } from '../search/tool-search.ts'
 import { usedWith } from '../search/used-with.ts'
+import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import type { View } from '../view/view.ts'
 import { includedAtlas } from './package-info.ts'
+import { createSearchExpansion } from './search-expansion.ts'
 import { createIndexing } from './search-indexing.ts'
 
 /** Search over the catalogue. Each caller finds only what it sees. */
 export interface CatalogSearch {
   readonly find: Host['search']
+  /** See `Host.writeSearchText`; only with `search.expand`. */
+  readonly writeText?: NonNullable<Host['writeSearchText']>
+  /** The text that a language model wrote for a tool. */
+  writtenText(tool: Tool): WrittenText | undefined
   /** See `Host.categoryLine`. */
   readonly categoryLine: Host['categoryLine']
   status(): SearchStatus
@@ -57,6 +64,8 @@ export interface CatalogSearchOptions {
   first(caller: Parameters<Host['search']>[1]): readonly string[]
   /** True while servers connect for the first time. */
   arriving(): boolean
+  /** The model of `services.llm`. */
+  llm(signal: AbortSignal): Llm | undefined
   /** Called when everything is indexed. */
   done(): void
   readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
@@ -108,16 +117,36 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       return undefined
     }
   })
+  const { expand } = settings
+  const expansion = expand
+    ? createSearchExpansion({
+        kind: expand,
+        questionsPerDay: settings.expandPerDay,
+        stateDir: dirs.state,
+        catalog,
+        atlas,
+        llm: options.llm,
+        clock,
+        log,
+        onWritten: () => index.again(),
+      })
+    : undefined
   const index = createIndexing({
     catalog,
+    ...(expansion && { written: expansion }),
     search,
     beside: options.beside.sources,
     clock,
     log,
     arriving: options.arriving,
-    done: options.done,
+    done() {
+      options.done()
+      expansion?.begin()
+    },
   })
   return {
+    ...(expansion && { writeText: expansion.ask }),
+    writtenText: (tool) => expansion?.of(tool),
     async find(query, caller, limit, how) {
       const { byId, tools } = options.view(caller)
       const ofOwner = (owner: string): Tool[] => tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
@@ -150,7 +179,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         view.tools.flatMap(({ tool }) => (tool.module === owner.id ? [tool] : [])),
         atlas(),
       ),
-    status: () => search().status,
+    status: () => ({ ...search().status, ...(expansion && { expand: expansion.status }) }),
     async indexed() {
       index.now()
       await search().warm()
@@ -158,6 +187,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     },
     follow: index.follow,
     async stop() {
+      expansion?.stop()
       index.stop()
       await made?.close()
     },

@@ -94,6 +94,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     view,
     usage: (principal) => calls.usage.of(principal),
     first: injected.of,
+    llm: provider.llm,
     arriving: () => remote.upstreams.arriving,
     done: views.warm,
     beside: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
@@ -138,6 +139,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
       ? (...query) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => search.find(...query))
       : search.find,
     ...(misses && { searched: misses.searched }),
+    ...(search.writeText && { writeSearchText: search.writeText }),
     categoryLine: search.categoryLine,
     call: misses ? (request) => misses.run(request, warnedCall) : warnedCall,
     tasks: deferred.tasks,

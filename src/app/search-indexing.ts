@@ -10,6 +10,8 @@ export interface Indexing {
   now(): void
   /** Indexes now and after each change, ahead of the first query. May be called again. */
   follow(): void
+  /** Like `follow`, after a change of texts that are not in the catalog. */
+  again(): void
   stop(): void
 }
 
@@ -18,6 +20,8 @@ export interface IndexingOptions {
   search(): Pick<ToolSearch, 'sync' | 'warm'>
   /** Tools that are not in the catalogue. */
   beside(): readonly SearchSource[]
+  /** Text that was written for the tools, and a number that changes with it. */
+  readonly written?: { withText(sources: readonly SearchSource[]): readonly SearchSource[]; readonly version: number }
   readonly clock: Clock
   readonly log: Log
   /** True while servers connect for the first time. */
@@ -28,11 +32,15 @@ export interface IndexingOptions {
 
 /** Joins changes that come together, such as ten servers that connect. */
 const DELAY_MS = 200
+/** More than the number of times that text is written for one state of the catalog. */
+const TEXTS = 1 << 20
 /** Maximum delay while changes keep coming. */
 const PATIENCE_MS = 3_000
 
-export function createIndexing({ catalog, search, beside, clock, log, arriving, done }: IndexingOptions): Indexing {
+export function createIndexing(options: IndexingOptions): Indexing {
+  const { catalog, search, beside, written, clock, log, arriving, done } = options
   let indexed: Snapshot['tools'] | undefined
+  let indexedText = 0
   let waiting: (() => void) | undefined
   let latest = 0
   let unlisten: (() => void) | undefined
@@ -40,9 +48,13 @@ export function createIndexing({ catalog, search, beside, clock, log, arriving, 
   function now(): void {
     const snapshot = catalog.snapshot()
     // Unchanged if only the state of an owner changed.
-    if (indexed === snapshot.tools) return
+    const text = written?.version ?? 0
+    if (indexed === snapshot.tools && indexedText === text) return
     indexed = snapshot.tools
-    search().sync([...sourcesOf(snapshot), ...beside()], snapshot.version)
+    indexedText = text
+    const sources = sourcesOf(snapshot)
+    const all = [...(written?.withText(sources) ?? sources), ...beside()]
+    search().sync(all, snapshot.version * TEXTS + text)
   }
 
   function soon(): void {
@@ -69,6 +81,7 @@ export function createIndexing({ catalog, search, beside, clock, log, arriving, 
       unlisten ??= catalog.onChange(soon)
       soon()
     },
+    again: soon,
     stop() {
       unlisten?.()
       waiting?.()

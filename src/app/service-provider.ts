@@ -9,7 +9,16 @@ import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
 import { scrub } from '../core/scrub.ts'
-import type { FactStore, Injection, Processes, Registry, Reloaded, Servers, TaskState } from '../core/service-types.ts'
+import type {
+  FactStore,
+  Injection,
+  Llm,
+  Processes,
+  Registry,
+  Reloaded,
+  Servers,
+  TaskState,
+} from '../core/service-types.ts'
 import { isStoredCaller, type StoredCaller, storedCaller } from '../exec/stored-caller.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import type { Report } from '../loader/module-loader.ts'
@@ -42,6 +51,8 @@ export interface ServiceProvider {
   inject(caller: Caller, names: readonly string[]): Injection
   isAdmin(caller: Caller): boolean
   close(): Promise<void>
+  /** The model of `services.llm`. */
+  llm(signal: AbortSignal): Llm | undefined
 }
 
 export interface ServiceProviderOptions {
@@ -224,6 +235,7 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
     files: { inlineBytes: settings.files.inlineBytes, keep, read: sent.read },
     inject,
     isAdmin,
+    llm: (signal) => endpoint?.for(signal),
     async close() {
       sent.close()
       await Promise.all([endpoint?.close(), fetch.close()])

@@ -4,6 +4,7 @@ import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
+import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import { isSearched } from '../view/exposure.ts'
@@ -33,6 +34,8 @@ export interface Verdict {
   readonly only?: string
   /** Approvals and rate limits of its calls, with their settings. */
   readonly calls?: readonly string[]
+  /** What a language model wrote for search; only with `search.expand`. */
+  readonly searchText?: WrittenText
   readonly server?: { readonly id: string; readonly state: string; readonly reason?: string }
   readonly nearest?: readonly string[]
 }
@@ -61,6 +64,7 @@ export function verdictOf(session: Session, name: string): Verdict {
       ...listingOf(session, tool),
       ...onlyWhen(session, tool),
       ...guardsOf(session, tool),
+      ...textOf(session, tool),
       ...serverOf(session, tool.module),
     }
   }
@@ -165,6 +169,11 @@ function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
       .map(({ perMinute, setting }) => `${perMinute} a minute (${setting})`),
   ]
   return calls.length > 0 ? { calls } : {}
+}
+
+function textOf({ app }: Session, tool: Tool): Partial<Verdict> {
+  const searchText = app.writtenText(tool)
+  return searchText ? { searchText } : {}
 }
 
 /** State of the server, if it is not running well. */

@@ -29,7 +29,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 function verdictText(verdict: Verdict): string {
-  const { tool, profile, visible, stage, rule, passed, server, names, listed, listing } = verdict
+  const { tool, profile, visible, stage, rule, passed, server, names, listed, listing, searchText } = verdict
   const rows = [
     ['Profile', profile],
     ...(stage === undefined ? [] : [[stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, rule ?? '']]),
@@ -41,6 +41,11 @@ function verdictText(verdict: Verdict): string {
     ...(listed === undefined ? [] : [['Listed', `${listed ? 'yes' : 'no'}: ${listing}`]]),
     ...(verdict.only === undefined ? [] : [['Only', verdict.only]]),
     ...(verdict.calls === undefined ? [] : [['Calls', verdict.calls.join('; ')]]),
+    ...(searchText === undefined
+      ? []
+      : [
+          ['Found by', `${[searchText.when, ...searchText.requests].filter(Boolean).join(' · ')} (written by a model)`],
+        ]),
     ...(server === undefined
       ? []
       : [['Server', `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`]]),

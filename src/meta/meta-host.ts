@@ -1,7 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import type { Injection } from '../core/service-types.ts'
-import type { Tool } from '../core/tool.ts'
+import type { Relay, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { JointApproval } from '../exec/approval-gate.ts'
 import type { Tasks } from '../exec/background-tasks.ts'
@@ -31,6 +31,16 @@ export interface Host {
   ): Promise<ToolAnswer>
   /** Notes what a search answered, to learn which tool is called after it. */
   searched?(caller: Caller, answers: readonly AnsweredQuery[]): void
+  /**
+   * Lets the client's model write search text for unknown tools, those of these owners first.
+   * @returns whether a search may now find more
+   */
+  writeSearchText?(
+    caller: Caller,
+    relay: Relay | undefined,
+    owners: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<boolean>
   /** What a category is for, in plain words. */
   categoryLine(owner: Owner, view: View): string
   call(request: CallRequest): Promise<ToolResult>

@@ -6,6 +6,7 @@ import { declareTools } from '../core/tool-declarations.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { shortSignatureOf } from '../core/tool-signature.ts'
 import { isStopWord, stemOf, wordsOf } from '../search/tokenize.ts'
+import type { ToolAnswer } from '../search/tool-search.ts'
 import type { UsedWith } from '../search/used-with.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
@@ -61,7 +62,12 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     // A model that asks for a number of tools wants to choose itself.
     const brief = input[limitKey] === undefined
     await host.serversRead(request.caller)
-    const answered = await host.search(query, request.caller, limit, { brief })
+    const search = (): Promise<ToolAnswer> => host.search(query, request.caller, limit, { brief })
+    let answered = await search()
+    if (answered.unanswered && host.writeSearchText) {
+      const near = ownersOf(answered, host.view(request.caller))
+      if (await host.writeSearchText(request.caller, request.relay, near, request.signal)) answered = await search()
+    }
     const { hits, unanswered = [], more = [], behind, usedWith } = answered
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
@@ -109,6 +115,9 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     return valueResult(firstFitting(tokens, answers()))
   },
 })
+
+const ownersOf = ({ hits }: ToolAnswer, view: View): string[] =>
+  hits.flatMap(({ id }) => view.byId.get(id)?.tool.module ?? [])
 
 /** What categories are for: those of the tools that are shown, then the largest. */
 function categoryLines(view: View, host: Host, shown: readonly { readonly name: string }[]): Record<string, string> {

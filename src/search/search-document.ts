@@ -18,6 +18,8 @@ export interface SearchSource {
   readonly moduleDescription?: string | undefined
   /** The module's own synonym groups. */
   readonly synonyms?: readonly (readonly string[])[] | undefined
+  /** How people ask for a tool that the atlas does not know; written by a language model. */
+  readonly requests?: readonly string[]
   /** Changes whenever any field changes, so the fields need not be read to compare. Absent if reading is cheap. */
   readonly stamp?: number
 }
@@ -82,7 +84,7 @@ const SCHEMA_DEPTH_CAP = 4
  * The weighted fields of a tool. The same source always gives the same text.
  * @param requests how people ask for the tool, from the atlas
  */
-export function documentOf(source: SearchSource, requests: readonly string[] = []): SearchDocument {
+export function documentOf(source: SearchSource, requests = source.requests ?? []): SearchDocument {
   const bareName = bareNameOf(source)
   const texts: Record<DocumentField['name'], string> = {
     name: source.title && source.title !== bareName ? `${bareName} ${source.title}` : bareName,

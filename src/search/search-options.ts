@@ -68,6 +68,19 @@ export const searchOptions = z.strictObject({
     .describe(
       'How keyword and embedding scores are combined: learned weights, reciprocal rank fusion (rrf), or cosine × 10 + keywords (source).',
     ),
+  expand: z
+    .enum(['llm', 'client'])
+    .or(z.literal(false))
+    .default(false)
+    .describe(
+      'Model that writes everyday requests, as index text, for tools of servers that Pegboard does not know: "llm" (services.llm, in the background), "client" (the model of the client by sampling, when a search finds nothing close) or false. Sends the definitions of these tools to the model.',
+    ),
+  expandPerDay: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(100)
+    .describe('Maximum number of questions to that model in a day. Each is about up to eight tools.'),
   misses: z
     .boolean()
     .default(true)

@@ -156,6 +156,7 @@ const copyOf = (source: SearchSource): SearchSource => ({
   origin: source.origin,
   ...(source.moduleDescription !== undefined && { moduleDescription: source.moduleDescription }),
   ...(source.synonyms && { synonyms: source.synonyms }),
+  ...(source.requests && { requests: source.requests }),
 })
 
 /** The queries that are answered better; undefined if one is answered worse. */

@@ -24,6 +24,7 @@ import type { SemanticLane, SemanticStatus } from './semantic-lane.ts'
 import { isForeign, stemOf } from './tokenize.ts'
 import type { UsedWith } from './used-with.ts'
 import { piecesOf } from './word-pieces.ts'
+import type { WritingState } from './written-requests.ts'
 
 export type { SearchSource } from './search-document.ts'
 
@@ -88,6 +89,8 @@ export interface SearchStatus {
   readonly embedded: ModelState
   /** State of the optional model, if one is configured. */
   readonly semantic?: SemanticStatus
+  /** How far text for unknown tools is written; only with `search.expand`. */
+  readonly expand?: { readonly state: WritingState; readonly written: number; readonly missing: number }
 }
 
 /** Storage for byte arrays, each written whole or not at all. */

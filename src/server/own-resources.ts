@@ -158,7 +158,13 @@ async function tokens({ receipts, view }: StatusHost, caller: Caller) {
 
 /** Without reasons, which may contain paths and addresses: the operator finds them in the log. */
 function searchState(host: StatusHost) {
-  const { ranking, embedded, semantic } = host.searchStatus()
+  const { expand, ...status } = host.searchStatus()
+  const { written = 0, missing = 0 } = expand ?? {}
+  const share = written + missing > 0 ? Math.floor((100 * written) / (written + missing)) / 100 : 1
+  return { ...modelState(status), ...(expand && { expand: expand.state, expanded: share }) }
+}
+
+function modelState({ ranking, embedded, semantic }: ReturnType<StatusHost['searchStatus']>) {
   const table = embedded === 'ready' ? 'embedded' : embedded === 'none' ? 'off' : embedded
   if (!semantic) return { ranking, semantic: table }
   const { state, embedder, documents, indexed } = semantic

@@ -14,6 +14,8 @@ export interface ToolText {
   readonly server: string
   readonly description: string
   readonly parameters: string
+  /** How people ask for it, each a query of its own. */
+  readonly requests?: readonly string[]
 }
 
 /** Numbers of the parts of a tool, as in training. */
@@ -39,6 +41,7 @@ export function toolTextOf(source: SearchSource): ToolText {
     server: nameText(server).slice(0, 60),
     description: withoutRepeats(plainText(source.description, DESCRIPTION_CHARACTERS)),
     parameters: parameters.join('; ').slice(0, PARAMETERS_CHARACTERS),
+    ...(source.requests?.length && { requests: source.requests }),
   }
 }
 

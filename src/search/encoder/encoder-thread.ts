@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
+import { unitVector } from '../unit-vector.ts'
 import { openEncoder } from './encoder.ts'
 import { queryInput, type ToolText, toolInput } from './encoder-text.ts'
 import { createWordPieceTokenizer } from './word-piece-tokenizer.ts'
@@ -27,6 +28,12 @@ export interface EncoderAnswer {
 // Runs only as a thread; importing its types elsewhere must not start it.
 if (parentPort) serve(parentPort, workerData as EncoderOrder)
 
+function sumOf(vectors: readonly Float32Array[]): Float32Array {
+  const sum = new Float32Array(vectors[0]?.length ?? 0)
+  for (const vector of vectors) for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] ?? 0) + (vector[at] ?? 0)
+  return sum
+}
+
 function serve(port: NonNullable<typeof parentPort>, { model }: EncoderOrder): void {
   const encoder = openEncoder(readFileSync(model))
   const tokenizer = createWordPieceTokenizer(encoder.pieces)
@@ -37,7 +44,13 @@ function serve(port: NonNullable<typeof parentPort>, { model }: EncoderOrder): v
 
   function vectorOf(text: string, kind: EncoderRequest['kind']): Float32Array {
     if (kind === 'query') return encoder.encode(queryInput(text, tokenizer), 'query')
-    return encoder.encode(toolInput(JSON.parse(text) as ToolText, tokenizer), 'tool')
+    const tool = JSON.parse(text) as ToolText
+    const own = encoder.encode(toolInput(tool, tokenizer), 'tool')
+    const { requests = [] } = tool
+    if (requests.length === 0) return own
+    // As in the atlas, where the English requests and all requests each count as much as the definition.
+    const asked = unitVector(sumOf(requests.map((one) => encoder.encode(queryInput(one, tokenizer), 'query'))))
+    return unitVector(sumOf([own, asked, asked]))
   }
 
   async function answer({ id, kind, texts }: EncoderRequest): Promise<void> {

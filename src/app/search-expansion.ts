@@ -1,0 +1,226 @@
+import { join } from 'node:path'
+import type { Catalog, Snapshot } from '../catalog/catalog.ts'
+import type { Caller } from '../core/caller.ts'
+import { digestOf } from '../core/canonical.ts'
+import type { Clock } from '../core/clock.ts'
+import { messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { runWithTimeout } from '../core/run-with-timeout.ts'
+import type { Llm } from '../core/service-types.ts'
+import type { Relay, Tool } from '../core/tool.ts'
+import type { Atlas } from '../search/atlas.ts'
+import { bareNameOf, type SearchSource } from '../search/search-document.ts'
+import type { SearchSettings } from '../search/search-options.ts'
+import { hashOf } from '../search/word-pieces.ts'
+import { createWrittenRequests, type KeptText, type Unknown, type WrittenText } from '../search/written-requests.ts'
+import { samplingLlm } from '../services/sampling-llm.ts'
+import { createFileStore } from '../state/file-store.ts'
+import { checkEntry } from '../trust/definition-checks.ts'
+
+/** How far the text of unknown tools is written. */
+export interface ExpansionStatus {
+  /** `paused`: the budget of the day is used up, or the model failed. */
+  readonly state: 'idle' | 'writing' | 'paused'
+  readonly written: number
+  readonly missing: number
+}
+
+/** Search text that a language model writes for tools of servers that the atlas does not know. */
+export interface SearchExpansion {
+  /** The sources with the text that was written for them. */
+  withText(sources: readonly SearchSource[]): readonly SearchSource[]
+  of(tool: Tool): WrittenText | undefined
+  /** Changes when text was written. */
+  readonly version: number
+  readonly status: ExpansionStatus
+  /** With `llm`: writes in the background until nothing is missing. Call it when the index is complete. */
+  begin(): void
+  /**
+   * With `client`: asks the client's model once, about tools of these owners first. The client asks its user.
+   * @returns whether text was written
+   */
+  ask(caller: Caller, relay: Relay | undefined, owners: readonly string[], signal?: AbortSignal): Promise<boolean>
+  stop(): void
+}
+
+export interface SearchExpansionOptions {
+  readonly kind: NonNullable<Exclude<SearchSettings['expand'], false>>
+  readonly questionsPerDay: number
+  readonly stateDir: string
+  readonly catalog: Catalog
+  readonly atlas: () => Atlas | undefined
+  /** The model of `services.llm`. */
+  readonly llm: (signal: AbortSignal) => Llm | undefined
+  readonly clock: Clock
+  readonly log: Log
+  /** Called after text was written, to index it. */
+  onWritten(): void
+}
+
+const FAILURES_BEFORE_PAUSE = 3
+const PAUSE_MS = 60 * 60_000
+/** Texts are short; the limit is for a hostile one. */
+const CHECK_MS = 100
+const CLIENT_TIMEOUT_MS = 60_000
+
+export function createSearchExpansion(options: SearchExpansionOptions): SearchExpansion {
+  const { kind, catalog, atlas, clock, log } = options
+  const stopped = new AbortController()
+  const written = createWrittenRequests({
+    store: createFileStore<KeptText>(join(options.stateDir, 'search'), (error) =>
+      log.warn('cannot store or read written search text', { error: messageOf(error) }),
+    ),
+    clock,
+    log,
+    questionsPerDay: options.questionsPerDay,
+    isClean,
+  })
+  const keys = new WeakMap<Tool, string>()
+  const refused = new Set<string>()
+  let version = 0
+  let running = false
+  let failures = 0
+  let cancelPause: (() => void) | undefined
+
+  function keyOf(tool: Tool): string {
+    const known = keys.get(tool)
+    if (known !== undefined) return known
+    const { stamp, description } = tool
+    const key = digestOf([bareNameOf(tool), stamp ?? [description, tool.input.json]]).slice(0, 32)
+    keys.set(tool, key)
+    return key
+  }
+
+  let listed: { readonly tools: Snapshot['tools']; readonly unknown: readonly Unknown[] } | undefined
+  /** Tools of servers and APIs that are not in the atlas. */
+  function unknown(): readonly Unknown[] {
+    const { tools } = catalog.snapshot()
+    if (listed?.tools === tools) return listed.unknown
+    const map = atlas()
+    const found = tools.filter((tool) => tool.origin === 'upstream' && !map?.requestsOf(sourceOf(tool))?.length)
+    const own = found.map((tool): Unknown => {
+      const { properties } = tool.input.json
+      return {
+        key: keyOf(tool),
+        owner: tool.module,
+        name: bareNameOf(tool),
+        description: tool.description,
+        parameters: isRecord(properties) ? Object.keys(properties) : [],
+      }
+    })
+    listed = { tools, unknown: own }
+    return own
+  }
+
+  async function write(missing: readonly Unknown[], llm: Llm): Promise<boolean> {
+    const isAnswered = await written.writeNext(missing, (wanted) => llm.complete(wanted))
+    failures = isAnswered ? 0 : failures + 1
+    if (!isAnswered) return false
+    version++
+    options.onWritten()
+    return true
+  }
+
+  async function writeAll(): Promise<void> {
+    for (;;) {
+      const missing = written.missing(unknown())
+      const llm = options.llm(stopped.signal)
+      if (missing.length === 0 || !llm || stopped.signal.aborted) return
+      if (!written.hasBudget() || failures >= FAILURES_BEFORE_PAUSE) {
+        failures = 0
+        cancelPause = clock.after(PAUSE_MS, () => {
+          cancelPause = undefined
+          begin()
+        })
+        return
+      }
+      await write(missing, llm)
+    }
+  }
+
+  function begin(): void {
+    if (kind !== 'llm' || running || cancelPause || stopped.signal.aborted) return
+    running = true
+    writeAll()
+      .catch((error: unknown) => log.error('writing search text failed', { error }))
+      .finally(() => {
+        running = false
+      })
+  }
+
+  return {
+    withText: (sources) => {
+      const { byId } = catalog.snapshot()
+      return sources.map((source) => {
+        const tool = byId.get(source.id)
+        const text = tool?.origin === 'upstream' ? written.of(keyOf(tool)) : undefined
+        if (!text) return source
+        const requests = [text.when, ...text.requests].filter(Boolean)
+        const more = { requests, ...(source.stamp !== undefined && { stamp: stampWith(source.stamp, requests) }) }
+        return Object.assign(Object.create(source), more) as SearchSource
+      })
+    },
+    of: (tool) => written.of(keyOf(tool)),
+    get version() {
+      return version
+    },
+    get status() {
+      const all = unknown()
+      const done = all.filter(({ key }) => written.of(key)).length
+      const state = running ? ('writing' as const) : cancelPause ? ('paused' as const) : ('idle' as const)
+      return { state, written: done, missing: all.length - done }
+    },
+    begin,
+    async ask(caller, relay, owners, signal) {
+      const request = relay?.request
+      const missing = written.missing(unknown())
+      if (kind !== 'client' || running || missing.length === 0 || !request || !caller.supports.sampling) return false
+      if (refused.has(caller.principal) || !written.hasBudget()) return false
+      const isNear = ({ owner }: Unknown): number => Number(owners.includes(owner))
+      const nearest = [...missing].sort((a, b) => isNear(b) - isNear(a))
+      const timeout = new AbortController()
+      const cancel = clock.after(CLIENT_TIMEOUT_MS, () => timeout.abort(new Error('the client did not answer in time')))
+      const signals = [timeout.signal, stopped.signal, ...(signal ? [signal] : [])]
+      running = true
+      try {
+        const isWritten = await write(nearest, samplingLlm(request, AbortSignal.any(signals)))
+        // A person who refuses is not asked again.
+        if (!isWritten) refused.add(caller.principal)
+        return isWritten
+      } finally {
+        running = false
+        cancel()
+      }
+    },
+    stop() {
+      stopped.abort(new Error('Pegboard stops'))
+      cancelPause?.()
+    },
+  }
+}
+
+const sourceOf = ({ id, module, name, description }: Tool): SearchSource => ({
+  id,
+  module,
+  name,
+  description,
+  title: '',
+  aliases: [],
+  tags: [],
+  sideEffects: [],
+  inputJson: {},
+  origin: 'upstream',
+})
+
+/** A sum of 50 bits is exact in a double. */
+const stampWith = (stamp: number, requests: readonly string[]): number =>
+  stamp + hashOf(requests.join('\n')) * 0x10000 + 1
+
+/** The checks of definitions, since the text goes back to what a server says. */
+function isClean(text: string): boolean {
+  const found = runWithTimeout(CHECK_MS, () =>
+    checkEntry({ description: text }, { own: new Set<string>(), isOther: () => false }),
+  )
+  return found?.value.every(({ level }) => level === 'note') === true
+}
