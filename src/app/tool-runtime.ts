@@ -10,6 +10,7 @@ import { createGate } from '../exec/approval-gate.ts'
 import { callerNow } from '../exec/stored-caller.ts'
 import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
 import type { Audit } from '../observe/audit-log.ts'
+import { checkFreeSpace } from '../policy/free-space.ts'
 import { createResultStore, type ResultStore } from '../results/result-store.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import { rightsNow } from '../server/current-rights.ts'
@@ -85,6 +86,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   const rights = rightsNow(config.server.http, settings.hasProfile, state.tokens, clock.now)
   const injected = createInjected(clock, shared)
   const results = createResultStore({
+    checkFreeSpace,
     dir: join(config.dirs.state, 'results'),
     settings: execution.results,
     clock,

@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { truncate } from '../core/truncate.ts'
 
 /** One step of a path: a key, an index from either end, a slice, or all members. */
 type Step =
@@ -35,6 +36,13 @@ function parsePath(path: string): readonly Step[] {
   return steps
 }
 
+/** The first keys, shortened, for a hint. */
+export const namesOf = (keys: readonly string[]): string =>
+  keys
+    .slice(0, 20)
+    .map((key) => truncate(key, 60))
+    .join(', ')
+
 const badPath = (path: string): PegboardError =>
   new PegboardError('E_VALIDATION', `Invalid path "${path.slice(0, 80)}".`, {
     hint: 'Write it like $.items[0].name, $.items[10:20] or $.items[*].id.',
@@ -54,7 +62,7 @@ export function selectPath(value: unknown, path: string): unknown {
   if (several) return found
   if (found.length === 0)
     throw new PegboardError('E_NOT_FOUND', `Nothing is at ${path.slice(0, 80)}.`, {
-      hint: isRecord(value) ? `The keys are ${Object.keys(value).slice(0, 20).join(', ')}.` : 'Read the shape first.',
+      hint: isRecord(value) ? `The keys are ${namesOf(Object.keys(value))}.` : 'Read the shape first.',
     })
   return found[0]
 }

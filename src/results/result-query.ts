@@ -2,7 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { sanitize } from '../core/sanitize.ts'
 import { cutText, measureText } from '../core/text-tokens.ts'
-import { selectPath } from './json-path.ts'
+import { namesOf, selectPath } from './json-path.ts'
 import { shapeOf } from './result-shape.ts'
 
 /** What to read of a result. Everything is optional; without any, the first page. */
@@ -96,7 +96,7 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
     if (path !== undefined) value = selectPath(value, path)
     if (where !== undefined || select !== undefined) value = projectRows(tableOf(value), where, select)
   } else value = parseJson(text) ?? text
-  const all = linesOf(value)
+  const all = linesOf(value) ?? { text, unit: 'line' }
   if (!isSelective(query)) return pageOf(all, undefined, '', query, tokens)
   const { found, total, what } = pickLines(all, query)
   if (count) return { note: `${formatCount(found.length, all.unit)}${what}.`, text: '' }
@@ -127,11 +127,18 @@ function parseJson(text: string): unknown {
   }
 }
 
-function linesOf(value: unknown): Lines {
-  if (Array.isArray(value)) return { text: rowsOf(value).join('\n'), unit: 'row' }
+/** Undefined for a value that is nested too deep to be written. */
+function linesOf(value: unknown): Lines | undefined {
   if (typeof value === 'string') return { text: value, unit: 'line' }
-  const plain = JSON.stringify(value) ?? 'null'
-  const indented = JSON.stringify(value, null, 1) ?? 'null'
+  let plain: string
+  let indented: string
+  try {
+    if (Array.isArray(value)) return { text: rowsOf(value).join('\n'), unit: 'row' }
+    plain = JSON.stringify(value) ?? 'null'
+    indented = JSON.stringify(value, null, 1) ?? 'null'
+  } catch {
+    return undefined
+  }
   // Deep values are mostly indent.
   return { text: indented.length > MAX_INDENT * plain.length ? plain : indented, unit: 'line' }
 }
@@ -148,7 +155,7 @@ function tableOf(value: unknown): readonly unknown[] {
   throw new PegboardError('E_VALIDATION', 'where and select need a list of objects.', {
     hint:
       lists.length > 1
-        ? `Name it with path: ${lists.map(([key]) => `$.${key}`).join(', ')}.`
+        ? `Name it with path: ${namesOf(lists.map(([key]) => `$.${key}`))}.`
         : `Name it with path. The shape is ${shapeOf(value, 300)}.`,
   })
 }

@@ -82,6 +82,8 @@ export interface ResultStoreOptions {
   readonly log: Log
   /** Path of the compiled thread. */
   readonly thread: string
+  /** Rejects if the disk of the folder would be nearly full with this many more bytes. */
+  readonly checkFreeSpace?: (folder: string, bytes: number) => Promise<void>
   /** Time limit of one question (default 5 s). */
   readonly patienceMs?: number
 }
@@ -195,8 +197,10 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
       if (bytes > settings.maxBytes) return undefined
       let handle = newHandle()
       while (entries.has(handle)) handle = newHandle()
+      let file: string | undefined
       try {
-        const file = join(folder(), handle)
+        await options.checkFreeSpace?.(folder(), bytes)
+        file = join(folder(), handle)
         await writeFile(file, data, { mode: 0o600, flag: 'wx' })
         const { principal, profile, session } = owner
         const until = clock.now() + settings.keepMs
@@ -220,6 +224,8 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
         return entries.get(handle)
       } catch (error) {
         log.warn('cannot keep a result', { error: messageOf(error) })
+        // Half a file would take up the disk until Pegboard stops.
+        if (file !== undefined) await rm(file, { force: true }).catch(() => undefined)
         return undefined
       }
     },

@@ -8,6 +8,7 @@ import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { rawBytes } from '../core/raw-result.ts'
 import { sanitize } from '../core/sanitize.ts'
 import type { Relay } from '../core/tool.ts'
+import { truncate } from '../core/truncate.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
 import type { SendOptions, UpstreamTransport } from './transport.ts'
 
@@ -325,6 +326,11 @@ function createRate(clock: Clock, told: (dropped: number) => void): Rate {
 const abortReason = (signal: AbortSignal): unknown =>
   isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
 
+/** Clients show a model the whole message of an error; unlike a result, it cannot be kept. */
+const MAX_MESSAGE = 16_000
+const shortMessage = (text: string): string =>
+  text.length > MAX_MESSAGE ? `${truncate(text, MAX_MESSAGE)}… (${text.length - MAX_MESSAGE} more characters)` : text
+
 function failureOf(server: string, error: unknown): ProtocolFailure {
   if (!isRecord(error)) return new ProtocolFailure(-32603, 'unreadable error')
   sanitize(error)
@@ -332,7 +338,7 @@ function failureOf(server: string, error: unknown): ProtocolFailure {
   attributeData(server, data)
   return new ProtocolFailure(
     typeof code === 'number' ? code : -32603,
-    typeof message === 'string' ? attributeError(server, message) : '',
+    typeof message === 'string' ? attributeError(server, shortMessage(message)) : '',
     data,
   )
 }

@@ -211,6 +211,26 @@ it('the oldest results of a principal make room for new ones, and never those of
   store.close()
 })
 
+it('a result that would fill the disk is not kept, and leaves no file', async () => {
+  const dir = temporaryFolder()
+  const checked: number[] = []
+  const store = createResultStore({
+    dir,
+    settings: keptResultsOptions.parse({}),
+    clock: systemClock,
+    log: silentLog,
+    thread: '',
+    async checkFreeSpace(_folder, bytes) {
+      checked.push(bytes)
+      throw Object.assign(new Error('the disk is nearly full'), { code: 'ENOSPC' })
+    },
+  })
+  expect(await store.keep(owner, words)).toBeUndefined()
+  expect(checked).toEqual([1_000])
+  expect(readdirSync(dir, { recursive: true }).filter((name) => String(name).includes('r_'))).toEqual([])
+  store.close()
+})
+
 it('a session takes its results with it, except those to keep', async () => {
   const store = storeIn(temporaryFolder())
   const [gone, kept] = [await store.keep(owner, words), await store.keep(owner, words)]

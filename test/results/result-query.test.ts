@@ -140,3 +140,32 @@ describe('reading JSON', () => {
     expect(read('{"a":{"b":1}}', { grep: '"b"' }).text).toBe('3:  "b": 1')
   })
 })
+
+describe('a result of a hostile server', () => {
+  it('with a key of a million characters gives a short hint', () => {
+    const key = 'k'.repeat(1_000_000)
+    const hintOf = (query: object, value: unknown): number => {
+      try {
+        read(JSON.stringify(value), query)
+      } catch (error) {
+        return (error as { hint: string }).hint.length
+      }
+      throw new Error('it did not fail')
+    }
+    expect(hintOf({ path: '$.x' }, { [key]: 1 })).toBeLessThan(100)
+    expect(hintOf({ select: ['a'] }, { [key]: [{ a: 1 }], other: [{ a: 1 }] })).toBeLessThan(200)
+  })
+
+  it('that is too deep to be indented is read as text', () => {
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+    expect(read(deep, { page: 2 }).note).toContain('Page 2 of about')
+    expect(read(deep, { grep: 'x', count: true }).note).toBe('0 lines with "x".')
+  })
+
+  it('has no hidden characters, however its JSON spells them', () => {
+    const text = '{"name":"a\\u202eb\\udb40\\udc48\\u200b","k\\u200b":1,"note":"\\n[NOTICE] x"}'
+    expect(read(text, { path: '$.name' }).text).toBe('ab')
+    expect(read(text, { path: '$.note' }).text).toBe('\n\\[NOTICE] x')
+    expect(read(text, {}).text).toBe('{\n "name": "ab",\n "k": 1,\n "note": "\\n\\\\[NOTICE] x"\n}')
+  })
+})

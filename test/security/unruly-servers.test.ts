@@ -180,3 +180,12 @@ test('a tool that looks like a disabled one is disabled, too', async () => {
     expect((await call(`gh__${name}`)).structuredContent.error.code, name).toBe('E_TOOL_DISABLED')
   expect((await call('gh__list')).content[0].text).toBe('list ran')
 })
+
+test('an error of a server with a long message is cut, because it cannot be kept like a result', () => {
+  const long = `'{"jsonrpc":"2.0","id":"' + id + '","error":{"code":-32000,"message":"' + 'e'.repeat(100_000) + '"}}'`
+  return withServers({ s: saying({ long }) }, async ({ call }) => {
+    const message = await call('mcp_s.long').then(String, ({ message: text }) => String(text))
+    expect(message.length).toBeLessThan(17_000)
+    expect(message.slice(-30)).toBe('eeeeee… (84000 more characters)'.slice(-30))
+  })
+})
