@@ -50,10 +50,11 @@ export const startRelay = (config) => startStdio({ args: [RELAY, '--config', con
 /** NODE_FLAGS (such as --cpu-prof) go to Pegboard alone. */
 const nodeFlags = () => (process.env.NODE_FLAGS ?? '').split(' ').filter(Boolean)
 
-export const startPegboard = ({ config, state, cwd }) =>
+/** @param env more variables, such as those of package managers */
+export const startPegboard = ({ config, state, cwd, env = {} }) =>
   startStdio({
     args: [...nodeFlags(), MAIN, 'serve', '--stdio', '--config', config],
-    env: { PEGBOARD_STATE_DIR: state, HOME: state },
+    env: { PEGBOARD_STATE_DIR: state, HOME: state, ...env },
     cwd,
   })
 

@@ -114,11 +114,11 @@ export async function runScripted(mode, job, { client, dir, menu }) {
   }
 }
 
-/** One job by a model. Its answer is not looked at, except where the check needs the last result. */
+/** One job by a model. The check gets the last result, and what the model said at last. */
 export async function runModel(_mode, job, { client, dir, menu, tools, model }) {
   const conversation = createConversation(menu, job.request)
   const talk = talkOver(client, conversation)
-  const chat = model.open(`${job.request}\nYour folder is ${dir}.`, tools)
+  const chat = model.open(dir === undefined ? job.request : `${job.request}\nYour folder is ${dir}.`, tools)
   let last
   try {
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -135,7 +135,7 @@ export async function runModel(_mode, job, { client, dir, menu, tools, model }) 
         chat.answer(id, text)
       }
     }
-    return { ...conversation.total, ok: job.check(dir, last?.result ?? last) === true }
+    return { ...conversation.total, ok: (await job.check(dir, last?.result ?? last, chat.said)) === true }
   } catch (error) {
     return { ...conversation.total, ok: false, error: error.message }
   }

@@ -25,11 +25,15 @@ const openAi = ({ endpoint, model, key }) => ({
       function: { name, description, parameters },
     }))
     return {
+      /** The text of the last answer. */
+      said: '',
       async next() {
         const headers = key ? { authorization: `Bearer ${key}` } : {}
-        const { choices } = await post(endpoint, headers, { model, messages, tools: functions })
+        const offered = functions.length > 0 ? { tools: functions } : {}
+        const { choices } = await post(endpoint, headers, { model, messages, ...offered })
         const { message } = choices[0]
         messages.push(message)
+        this.said = message.content ?? ''
         return (message.tool_calls ?? []).map((call) => ({
           id: call.id,
           name: call.function.name,
@@ -50,11 +54,14 @@ const anthropic = ({ endpoint, model, key }) => ({
       input_schema: inputSchema,
     }))
     return {
+      said: '',
       async next() {
         const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-        const body = { model, max_tokens: 4_096, system: systemOf(instructions), messages, tools: defined }
+        const offered = defined.length > 0 ? { tools: defined } : {}
+        const body = { model, max_tokens: 4_096, system: systemOf(instructions), messages, ...offered }
         const { content } = await post(endpoint, headers, body)
         messages.push({ role: 'assistant', content }, { role: 'user', content: [] })
+        this.said = content.flatMap(({ type, text }) => (type === 'text' ? [text] : [])).join('\n')
         return content
           .filter(({ type }) => type === 'tool_use')
           .map(({ id, name, input }) => ({ id, name, args: input }))
