@@ -92,7 +92,7 @@ type Listed = Readonly<Record<string, unknown>> & {
 
 /** The list that a client gets, by tool name. */
 async function listed(settings: Record<string, unknown>, dir?: string): Promise<Map<string, Listed>> {
-  const { app } = await startApp(settings, dir)
+  const { app } = await startApp({ clients: { '*': { outputSchemas: true } }, ...settings }, dir)
   const client = await connectTo(app)
   const { tools } = await client.listTools()
   return new Map(tools.map((tool) => [tool.name, sorted(tool) as Listed]))

@@ -53,10 +53,14 @@ const talkOver = (client, conversation) => ({
 
 const evaluate = (args, dir, r) => new AsyncFunction('dir', 'r', `return (${args})`)(dir, r)
 
-/** Makes the calls of a job one after the other. */
+/** Makes the calls of a job one after the other. Of a result that was too long, it reads the part that the step names. */
 async function inTurn({ steps }, dir, call) {
   const r = []
-  for (const { tool, args } of steps) r.push(dataOf(await call(tool, await evaluate(args, dir, r))))
+  for (const { tool, args, long } of steps) {
+    const result = await call(tool, await evaluate(args, dir, r))
+    const [, handle] = /\. Kept as (r_\w+) for/.exec(textOf(result)) ?? []
+    r.push(dataOf(handle && long ? await call('read_result', { handle, ...long }) : result))
+  }
   return r.at(-1)
 }
 

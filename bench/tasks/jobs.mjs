@@ -17,8 +17,9 @@ const git = (dir, ...args) => execFileSync('git', ['-C', join(dir, 'site'), ...a
 /**
  * A step: what the model looks for in everyday words, the tool, and its arguments as a JavaScript expression over `dir`
  * (the folder) and `r` (the results so far). A result is the structured content, or the text, parsed if it is JSON.
+ * `long`: what to read of a result that was too long.
  */
-const step = (need, tool, args = '{}') => ({ need, tool: `mcp_${tool}`, args })
+const step = (need, tool, args = '{}', long) => ({ need, tool: `mcp_${tool}`, args, long })
 const read = (name) => step('open a text file', 'files.read_text_file', `{ path: dir + '/${name}' }`)
 const save = (name, content) =>
   step('save text to a new file', 'files.write_file', `{ path: dir + '/${name}', content: ${content} }`)
@@ -78,7 +79,13 @@ export const jobs = [
   {
     id: 'log-errors',
     request: 'How many lines of notes/log.txt say ERROR? Save the number in errors.txt.',
-    steps: [read('notes/log.txt'), save('errors.txt', "String(r[0].content.split('ERROR').length - 1)")],
+    steps: [
+      { ...read('notes/log.txt'), long: { grep: 'ERROR', count: true } },
+      save(
+        'errors.txt',
+        "/^\\[(\\d+) lines/.exec(r[0])?.[1] ?? String((r[0].content ?? r[0]).split('ERROR').length - 1)",
+      ),
+    ],
     check: (dir) => text(dir, 'errors.txt') === '21',
   },
   {

@@ -68,7 +68,7 @@ export async function fitResult(
     else shown.push({ type: 'text', text: String(body.data) })
   }
   if (structuredContent !== undefined) {
-    const value = dataOf(structuredContent)
+    const value = dataOf(structuredContent, text)
     const isText = typeof value === 'string'
     const data = isText ? value : (JSON.stringify(value) ?? 'null')
     keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
@@ -201,20 +201,34 @@ function mediaOf({ type, data, mimeType, resource }: ContentBlock): Omit<Body, '
 const isShort = ({ data, mimeType }: Omit<Body, 'title'>): boolean =>
   /^(?:image|audio)\//.test(mimeType) && data.length <= MAX_MEDIA_BYTES
 
-/** Whether the text is the structured content as JSON, or its only value. */
+/** Whether the text is the structured content, or its only value, also as JSON. */
 function saysSame(text: string, structured: unknown): boolean {
-  if (text === dataOf(structured)) return true
-  try {
-    return JSON.stringify(JSON.parse(text)) === JSON.stringify(structured)
-  } catch {
-    return false
-  }
+  const value = dataOf(structured, text)
+  if (text === value) return true
+  const written = JSON.stringify(parseJson(text))
+  return written !== undefined && (written === JSON.stringify(value) || written === JSON.stringify(structured))
 }
 
-/** The value in the envelope of a module's result. */
-function dataOf(structured: unknown): unknown {
-  if (!isRecord(structured) || structured['success'] !== true || !('data' in structured)) return structured
-  return Object.keys(structured).length === 2 ? structured['data'] : structured
+/**
+ * The value in the envelope of a module's result, or the only value of an object if the text is the same. Servers wrap a text
+ * like that, because structured content must be an object.
+ */
+function dataOf(structured: unknown, text: string): unknown {
+  if (!isRecord(structured)) return structured
+  const [only, ...others] = Object.values(structured)
+  if (others.length === 0)
+    return only !== undefined && (only === text || JSON.stringify(only) === JSON.stringify(parseJson(text)))
+      ? only
+      : structured
+  return structured['success'] === true && 'data' in structured && others.length === 1 ? structured['data'] : structured
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): McpResult {

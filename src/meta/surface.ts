@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { firstSentence } from '../core/first-sentence.ts'
+import type { Tool } from '../core/tool.ts'
 import type { McpResult, ToolResult } from '../core/tool-result.ts'
 import type { Facts } from '../exec/remembered-facts.ts'
 import type { Scheduler } from '../exec/scheduler.ts'
@@ -18,7 +19,7 @@ import { clearInjectedTools } from './clear_injected_tools.ts'
 import { bareName, executeTool } from './execute_tool.ts'
 import { extendToolLoop } from './extend_tool_loop.ts'
 import { factTools } from './fact-tools.ts'
-import { fitResult } from './fit-result.ts'
+import { fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
 import { listActiveServers } from './list_active_servers.ts'
 import { listAllTools } from './list_all_tools.ts'
@@ -56,6 +57,11 @@ export interface Surface {
     result: McpResult,
     promised: () => boolean,
   ): Promise<McpResult>
+  /**
+   * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
+   * schema allows, so then the schema is left out.
+   */
+  listsOutput(caller: Caller, tool: Tool): boolean
   readonly metaNames: readonly string[]
   readonly unlisted: Unlisted
   /** One line for each meta-tool of this caller. Does not look at any tool. */
@@ -158,6 +164,8 @@ function withExecution(entry: ViewTool): ListedTool {
   const execution = executionOf(entry)
   return execution ? { ...listTool(entry), execution } : listTool(entry)
 }
+
+const withoutOutput = ({ outputSchema: _left, ...listed }: ListedTool): ListedTool => listed
 
 export function createSurface(
   host: Host,
@@ -284,11 +292,18 @@ export function createSurface(
     }))
   }
 
+  const listsOutput = (caller: Caller, tool: Tool): boolean => {
+    const { outputSchemas, maxResultBytes } = host.view(caller).limits
+    return outputSchemas ?? (maxResultBytes === undefined && limitOf(host, caller, tool) === Number.POSITIVE_INFINITY)
+  }
+
   /** @param beside the tool that shows the full description of shortened ones */
   const toldTo =
-    (caller: Caller, beside: boolean) =>
+    (caller: Caller, beside: boolean, isAmongAll = true) =>
     (entry: ViewTool): ListedTool => {
-      const listed = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
+      const whole = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
+      const keepsOutput = entry.tool.output === undefined || (isAmongAll && listsOutput(caller, entry.tool))
+      const listed = keepsOutput ? whole : withoutOutput(whole)
       return beside && isCut(entry)
         ? { ...listed, description: `${listed.description} Call ${describing.name} for all of it.` }
         : listed
@@ -334,6 +349,7 @@ export function createSurface(
   return {
     metaNames: META_NAMES,
     fit: (request, result, promised) => fitResult(host, request, result, promised),
+    listsOutput,
     unlisted,
     guide(caller) {
       const view = host.view(caller)
@@ -367,7 +383,7 @@ export function createSurface(
       const doors = listMeta(tools, caller)
       const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
       const room = view.limits.maxTools - doors.length
-      const kept = [...chosen].slice(0, room).map(toldTo(caller, true))
+      const kept = [...chosen].slice(0, room).map(toldTo(caller, true, false))
       return [...doors, ...(more.length + kept.length > room ? [] : more), ...kept]
     },
     async call(given) {

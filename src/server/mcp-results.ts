@@ -34,7 +34,7 @@ export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Call
  */
 export function toClientResult(
   result: ToolResult,
-  host: Pick<CallHost, 'files' | 'view' | 'catalog' | 'exposure'>,
+  host: Pick<CallHost, 'files' | 'view' | 'catalog' | 'exposure' | 'surface'>,
   request: Pick<CallRequest, 'name' | 'caller'>,
 ): McpResult {
   const whole = toMcpResult(result, host.files, request.caller)

@@ -22,6 +22,8 @@ export interface ClientLimits {
   readonly maxResultTokens?: number
   /** The part of a result that its model reads; absent: unknown, or both. */
   readonly reads?: 'content' | 'structured'
+  /** Whether output schemas are listed; absent: where results have no limit. */
+  readonly outputSchemas?: boolean
   readonly trustsListChanged: boolean
   readonly deferralKeys: readonly string[]
   readonly maxInstructions: number
@@ -95,6 +97,7 @@ function limitsFrom(facts: ClientFacts | undefined, said: readonly ClientSetting
     ...(maxResultBytes === undefined ? {} : { maxResultBytes }),
     ...(maxResultTokens === undefined ? {} : { maxResultTokens }),
     ...(reads === undefined || reads === 'both' ? {} : { reads }),
+    ...(own.outputSchemas === undefined ? {} : { outputSchemas: own.outputSchemas }),
     trustsListChanged: own.trustsListChanged ?? facts?.listChanged ?? true,
     deferralKeys: own.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
     maxInstructions: own.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),

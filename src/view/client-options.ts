@@ -33,6 +33,12 @@ export const clientOptions = z.lazy(() =>
       .describe(
         'The part of a result that its model reads (default: as known for the client, else both). Pegboard sends the other part only where the protocol requires it.',
       ),
+    outputSchemas: z
+      .boolean()
+      .optional()
+      .describe(
+        'Whether to list the output schemas of tools (default: only of tools whose results have no limit). With true, a result above the limit is an error that names its handle.',
+      ),
     trustsListChanged: z
       .boolean()
       .optional()

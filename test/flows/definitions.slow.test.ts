@@ -33,7 +33,7 @@ describe('direct mode lists a tool as its server defines it', () => {
       { name: 'plain', description: 'P.', inputSchema: plain, outputSchema: plain },
       { name: 'tuple', description: 'T.', inputSchema: TUPLE, outputSchema: TUPLE },
     ]
-    const { tool, call } = await listedBy({ tools }, era)
+    const { tool, call } = await listedBy({ tools }, era, { clients: { '*': { outputSchemas: true } } })
     expect(tool('a__plain')).toMatchObject({ inputSchema: plain, outputSchema: plain })
     expect(tool('a__tuple')).toMatchObject({ inputSchema: TUPLE, outputSchema: TUPLE })
     const shown = (await call('get_tool', { name: 'mcp_a.tuple' })).structuredContent

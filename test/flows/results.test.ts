@@ -7,7 +7,9 @@ import { createResultStore } from '../../src/results/result-store.ts'
 import { keptResultsOptions } from '../../src/results/results-options.ts'
 import { markOfThisProcess } from '../../src/state/process-mark.ts'
 import { temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
 import { appWithResults, handleIn } from '../long-results.ts'
+import { serve } from '../offered.ts'
 
 it('a result at the limit stays whole, and one above it gets a handle that reads on', async () => {
   const { call, text } = await appWithResults()
@@ -271,4 +273,55 @@ it('a script reads a kept result without the model', async () => {
   expect(note).toContain(`Read on with tools.pegboard.read_result in a script, {"handle":"${handleIn(note)}"}`)
   const read = await run(`return await tools.pegboard.read_result({handle: '${handleIn(note)}', count: true})`)
   expect(read).toContain('[3 lines.]')
+})
+
+it('output schemas are left out where results may be replaced, and a client that keeps them gets an error with the handle', async () => {
+  const output = { type: 'object', properties: { rows: { type: 'string' } }, required: ['rows'] }
+  const tools = [
+    { name: 'long', inputSchema: { type: 'object' }, outputSchema: output },
+    { name: 'free', inputSchema: { type: 'object' }, outputSchema: output },
+  ]
+  const rows = 'word '.repeat(9_000)
+  const result = { content: [{ type: 'text', text: rows }], structuredContent: { rows } }
+  const open = async (config: object) => {
+    const { app } = await serve(
+      { a: { tools, answers: { long: { result }, free: { result } } } },
+      { a: { trust: 'always', tools: { free: { maxResultTokens: 0 } } } },
+      undefined,
+      {},
+      { exposure: { mode: 'direct' }, ...config },
+    )
+    const client = await connectTo(app)
+    const listed = (await client.listTools()).tools.filter(({ outputSchema }) => outputSchema !== undefined)
+    const call = async (name: string) =>
+      (await client.callTool({ name, arguments: {} })) as {
+        content: Array<{ text: string }>
+        structuredContent?: unknown
+        isError?: boolean
+      }
+    return { listed: listed.map(({ name }) => name), call }
+  }
+  const usual = await open({})
+  expect(usual.listed).toEqual(['a__free'])
+  const replaced = await usual.call('a__long')
+  expect([replaced.isError, replaced.structuredContent]).toEqual([undefined, undefined])
+  expect(replaced.content[0]?.text).toMatch(/Kept as r_\w+ for 60 min\.\]\nBeginning:\nword word/)
+  expect((await usual.call('a__free')).structuredContent).toEqual({ rows })
+
+  const keeping = await open({ clients: { 'test-client': { outputSchemas: true } } })
+  expect(keeping.listed).toEqual(expect.arrayContaining(['a__free', 'a__long']))
+  const refused = await keeping.call('a__long')
+  expect(refused.isError).toBe(true)
+  expect(handleIn(refused.content[0]?.text ?? '')).toMatch(/^r_/)
+})
+
+it('a text that a server wraps into an object is kept as text', async () => {
+  const rows = Array.from({ length: 4_000 }, (_, n) => `${n} ${n % 100 === 7 ? 'ERROR disk' : 'ok'}`).join('\n')
+  const tools = [{ name: 'log', inputSchema: { type: 'object' } }]
+  const result = { content: [{ type: 'text', text: rows }], structuredContent: { result: rows } }
+  const { call } = await serve({ a: { tools, answers: { log: { result } } } }, { a: { trust: 'always' } })
+  const { content } = await call('a__log')
+  expect(content[0].text).toContain('4,000 lines')
+  const counted = await call('read_result', { handle: handleIn(content[0].text), grep: 'ERROR', count: true })
+  expect(counted.content[0].text).toBe('[40 lines with "ERROR".]')
 })
