@@ -1,9 +1,20 @@
 // The tarball as a user gets it: installed without development packages in an empty folder, no scripts run, started from
-// another folder where it finds a dropped-in module, and compiled against.
-import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+// another folder where it finds a dropped-in module, and compiled against. Then the other published forms: `npx` in an empty
+// folder, the bundle for Claude Desktop, and the image where a container engine runs.
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { buildBundle, mcpb } from '../scripts/mcpb.mjs'
 
 /** Millions of bytes, as in docs/internals/bench.md. */
 const MAX_MB = 48
@@ -115,9 +126,83 @@ await toolset.close()`
   child.stdin.end()
   const code = await ended
   if (code !== 0) throw new Error(`serve ended with ${code} when its client left`)
+  await viaNpx(join(folder, filename))
+  await asBundle(join(folder, filename))
+  const image = asImage()
   process.stdout.write(
-    `${filename}: ${mb.toFixed(1)} MB installed, its types compile, a dropped-in module was found and called\n`,
+    `${filename}: ${mb.toFixed(1)} MB installed, its types compile, a dropped-in module was found and called; npx and the bundle for Claude Desktop serve clients; ${image}\n`,
   )
 } finally {
   rmSync(folder, { recursive: true, force: true })
+}
+
+/** Starts a server over stdio and asks for its tools. */
+async function listTools(command, args, options) {
+  const child = spawn(command, args, { ...options, stdio: ['pipe', 'pipe', 'inherit'] })
+  const say = (message) => child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'package test', version: '1' } }
+  say({ id: 1, method: 'initialize', params })
+  say({ method: 'notifications/initialized' })
+  say({ id: 2, method: 'tools/list' })
+  let text = ''
+  for await (const chunk of child.stdout) {
+    text += chunk
+    const answer = text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line))
+      .find(({ id }) => id === 2)
+    if (answer === undefined) continue
+    child.stdin.end()
+    await new Promise((resolve) => (child.exitCode === null ? child.once('exit', resolve) : resolve()))
+    if (child.exitCode !== 0) throw new Error(`${command} ended with ${child.exitCode} when its client left`)
+    return answer.result.tools.map(({ name }) => name)
+  }
+  throw new Error(`${command} ${args.join(' ')} answered ${text}`)
+}
+
+/** `npx pegboard` in an empty folder: by a client, without one, and in a terminal. */
+async function viaNpx(tarball) {
+  const cwd = join(folder, 'empty')
+  mkdirSync(cwd)
+  const env = { ...process.env, HOME: cwd, PEGBOARD_STATE_DIR: join(folder, 'npx-state') }
+  // npm's cache is in the home folder.
+  env.npm_config_cache = execFileSync('npm', ['config', 'get', 'cache'], { encoding: 'utf8' }).trim()
+  const args = ['--yes', `--package=${tarball}`, 'pegboard']
+  const tools = await listTools('npx', args, { cwd, env })
+  if (!tools.includes('search_tools')) throw new Error(`npx pegboard lists ${tools}`)
+  const alone = spawnSync('npx', args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+  if (alone.status !== 0 || !alone.stderr.includes('serve --http'))
+    throw new Error(`npx pegboard without a client: ${alone.status} ${alone.stderr}`)
+  if (process.platform !== 'linux') return
+  const shown = execFileSync('script', ['-qec', `npx ${args.join(' ')}`, '/dev/null'], { cwd, env, encoding: 'utf8' })
+  if (!shown.includes('npx pegboard serve')) throw new Error(`npx pegboard in a terminal shows ${shown}`)
+}
+
+/** The bundle for Claude Desktop, packed and unpacked by the official packer, and started as its manifest says. */
+async function asBundle(tarball) {
+  const file = join(folder, 'pegboard.mcpb')
+  buildBundle(tarball, file)
+  const unpacked = join(folder, 'unpacked')
+  mcpb('unpack', file, unpacked)
+  const { server } = JSON.parse(readFileSync(join(unpacked, 'manifest.json'), 'utf8'))
+  const { command, args } = server.mcp_config
+  const env = { ...process.env, PEGBOARD_CONFIG: '', PEGBOARD_STATE_DIR: join(folder, 'bundle-state') }
+  const started = args.map((word) => word.replace('${__dirname}', unpacked))
+  const tools = await listTools(command, started, { cwd: tmpdir(), env })
+  if (!tools.includes('search_tools')) throw new Error(`the bundle lists ${tools}`)
+}
+
+/** The image: linted, and built where a container engine runs. */
+function asImage() {
+  execFileSync('npx', ['--yes', 'dockerfilelint@1.8.0', 'Dockerfile'], { stdio: ['ignore', 'ignore', 'inherit'] })
+  if (spawnSync('docker', ['info'], { stdio: 'ignore' }).status !== 0)
+    return 'no container engine runs here, so the image was only linted'
+  execFileSync('docker', ['build', '--tag', 'pegboard:package-test', '.'], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const version = execFileSync('docker', ['run', '--rm', 'pegboard:package-test', '--version'], { encoding: 'utf8' })
+  const user = execFileSync('docker', ['run', '--rm', '--entrypoint', 'id', 'pegboard:package-test', '-u'], {
+    encoding: 'utf8',
+  })
+  if (user.trim() === '0') throw new Error('the image runs as root')
+  return `the image runs Pegboard ${version.trim()}`
 }

@@ -121,6 +121,7 @@ const pinned = {
     'secret',
     'audit',
     'usage',
+    'completion',
     'docs',
   ],
   configKeys: [

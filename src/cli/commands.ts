@@ -450,6 +450,13 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'completion',
+    summary: 'Print the completion script of a shell.',
+    operands: '<bash|zsh|fish>',
+    maxOperands: 1,
+    options: { profile },
+  },
+  {
     name: 'docs',
     summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
     operands: '',

@@ -10,6 +10,7 @@ import {
   errorsTable,
   failureClassesTable,
   findingSections,
+  installLinks,
   settingsTable,
   toolsTable,
 } from './generate.ts'
@@ -19,6 +20,7 @@ import { openApp, openLog } from './open-app.ts'
 /** Pages with generated sections, besides the README. */
 const MORE = [
   'guides/clients',
+  'guides/install',
   'guides/doctor',
   'modules/README',
   'reference/commands',
@@ -72,6 +74,7 @@ async function sections(args: Args, io: Io): Promise<Readonly<Record<string, str
       'failure-classes': failureClassesTable(),
       commands: commandsTable(),
       clients: clientsTable(),
+      'install-links': installLinks(),
       findings: findingSections(),
     }
   } finally {

@@ -75,6 +75,25 @@ export function commandsTable(): string {
   return `${markdown(['Command', 'What it does'], rows)}\n${markdown(['Option of every command', 'Meaning'], common)}`
 }
 
+/** Links that add the published package to an editor. Pages on GitHub show only links with https. */
+export function installLinks(): string {
+  const start = { command: 'npx', args: ['-y', 'pegboard', 'serve', '--stdio'] }
+  const vscode = encodeURIComponent(JSON.stringify(start))
+  const cursor = encodeURIComponent(Buffer.from(JSON.stringify(start)).toString('base64'))
+  return [
+    `- [Add Pegboard to VS Code](https://insiders.vscode.dev/redirect/mcp/install?name=pegboard&config=${vscode})`,
+    `- [Add Pegboard to Cursor](https://cursor.com/en/install-mcp?name=pegboard&config=${cursor})`,
+    '',
+    'The same as links that open the editor:',
+    '',
+    '```text',
+    `vscode:mcp/install?${encodeURIComponent(JSON.stringify({ name: 'pegboard', ...start }))}`,
+    `cursor://anysphere.cursor-deeplink/mcp/install?name=pegboard&config=${cursor}`,
+    '```',
+    '',
+  ].join('\n')
+}
+
 /** A section for each finding of `pegboard doctor`, under its code. */
 export function findingSections(): string {
   return Object.entries(findingCatalogue)

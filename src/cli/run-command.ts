@@ -37,6 +37,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   secret: () => import('./secret.ts'),
   audit: () => import('./audit.ts'),
   usage: () => import('./usage.ts'),
+  completion: () => import('./completion.ts'),
   docs: () => import('./docs.ts'),
 }
 
@@ -92,8 +93,10 @@ async function withoutCommand(argv: readonly string[], io: Io): Promise<number> 
   }
   if (argv.includes('--help') || argv.includes('-h')) return help(undefined, io)
   if (argv.length > 0) throw new UsageError(`unknown option ${argv[0]}`)
-  io.stderr(generalHelp())
-  return 2
+  // An MCP client starts Pegboard as `npx pegboard`.
+  if (io.input.isTTY !== true) return await run(['serve'], io)
+  const [{ run: show }, { ownPackage }] = await Promise.all([import('./overview.ts'), import('../app/package-info.ts')])
+  return show(ownPackage().version, io)
 }
 
 function help(name: string | undefined, io: Io): number {

@@ -1,0 +1,87 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { servers, temporaryFolder } from '../app.ts'
+
+/** The scripts of `pegboard completion` in the real shells. */
+const main = join(import.meta.dirname, '../../dist/cli/main.js')
+const isThere = (shell: string): boolean => spawnSync(shell, ['--version']).error === undefined
+// In CI a missing shell is a failure.
+const withShell = (shell: string) => it.skipIf(process.env['CI'] !== 'true' && !isThere(shell))
+
+/** A folder where `pegboard` is on the PATH and a server is known. */
+function machine(): { readonly dir: string; readonly env: NodeJS.ProcessEnv } {
+  const dir = temporaryFolder()
+  writeFileSync(join(dir, 'pegboard'), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`)
+  chmodSync(join(dir, 'pegboard'), 0o755)
+  writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ mcpServers: { everything: servers.everything } }))
+  const env = {
+    ...process.env,
+    PATH: `${dir}${delimiter}${process.env['PATH']}`,
+    HOME: dir,
+    PEGBOARD_STATE_DIR: join(dir, 'state'),
+    PEGBOARD_CONFIG: join(dir, 'mcp.config.json'),
+    TERM: 'dumb',
+  }
+  return { dir, env }
+}
+
+/** What each shell offers for a line. */
+const complete: Readonly<Record<string, (line: string, dir: string, env: NodeJS.ProcessEnv) => readonly string[]>> = {
+  bash(line, dir, env) {
+    const words = line.split(' ')
+    const script = `source <(pegboard completion bash); COMP_WORDS=(${words.map((one) => `'${one}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _pegboard; printf '%s\\n' "\${COMPREPLY[@]}"`
+    return linesOf(execFileSync('bash', ['--norc', '-c', script], { cwd: dir, env, encoding: 'utf8' }))
+  },
+  zsh(line, dir, env) {
+    // The widgets of a terminal are replaced by functions that print what they would offer.
+    const words = line.split(' ')
+    const script = `compdef() { : }
+source <(pegboard completion zsh)
+compadd() { local name=\${@[-1]}; print -rl -- \${(P)name} }
+_describe() { local name=\${@[-1]}; print -rl -- \${\${(P)name}%%:*} }
+_files() { print -l *(N) }
+words=(${words.map((one) => `'${one}'`).join(' ')}); CURRENT=${words.length}; _pegboard`
+    const prefix = words.at(-1) ?? ''
+    const offered = linesOf(execFileSync('zsh', ['-f', '-c', script], { cwd: dir, env, encoding: 'utf8' }))
+    return offered.filter((one) => one.startsWith(prefix))
+  },
+  fish(line, dir, env) {
+    const script = `pegboard completion fish | source; complete -C '${line}'`
+    const offered = linesOf(execFileSync('fish', ['--no-config', '-c', script], { cwd: dir, env, encoding: 'utf8' }))
+    return offered.map((one) => one.split('\t', 1)[0] as string)
+  },
+}
+
+const linesOf = (text: string): readonly string[] => text.split('\n').filter((line) => line !== '')
+
+describe.each(Object.keys(complete))('pegboard completion %s', (shell) => {
+  withShell(shell)('completes commands, options, words, files, servers and tools', () => {
+    const { dir, env } = machine()
+    const offer = (line: string): readonly string[] => complete[shell]?.(line, dir, env) ?? []
+    expect(offer('pegboard se')).toEqual(expect.arrayContaining(['serve', 'search', 'secret']))
+    expect(offer('pegboard se')).not.toContain('call')
+    expect(offer('pegboard serve --pro')).toEqual(['--profile'])
+    expect(offer('pegboard list m')).toEqual(['modules'])
+    expect(offer('pegboard --config mcp.config.json list s')).toEqual(['servers'])
+    expect(offer('pegboard serve --config mcp')).toContain('mcp.config.json')
+    expect(offer('pegboard auth e')).toEqual(['everything'])
+    // Servers are known by name from the start, their tools once they were listed.
+    expect(offer('pegboard call mcp_everything.ec')).toEqual([])
+    execFileSync('pegboard', ['list'], { cwd: dir, env, stdio: 'ignore' })
+    expect(offer('pegboard call mcp_everything.ec')).toEqual(['mcp_everything.echo'])
+  })
+})
+
+it('completion starts no server and prints no warning', () => {
+  const { dir, env } = machine()
+  writeFileSync(
+    join(dir, 'mcp.config.json'),
+    JSON.stringify({ mcpServers: { x: { command: 'sh', args: ['-c', 'touch started'], start: 'eager' } } }),
+  )
+  const { stdout, stderr, status } = spawnSync('pegboard', ['completion', 'tools'], { cwd: dir, env, encoding: 'utf8' })
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+  expect(stdout).not.toContain('x.')
+  expect(spawnSync('ls', ['started'], { cwd: dir }).status).not.toBe(0)
+})
