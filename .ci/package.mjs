@@ -170,7 +170,7 @@ async function viaNpx(tarball) {
   env.npm_config_cache = execFileSync('npm', ['config', 'get', 'cache'], { encoding: 'utf8' }).trim()
   const args = ['--yes', `--package=${tarball}`, 'pegboard']
   const tools = await listTools('npx', args, { cwd, env })
-  if (!tools.includes('search_tools')) throw new Error(`npx pegboard lists ${tools}`)
+  if (!tools.includes('hello__say_hello')) throw new Error(`npx pegboard lists ${tools}`)
   const alone = spawnSync('npx', args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
   if (alone.status !== 0 || !alone.stderr.includes('serve --http'))
     throw new Error(`npx pegboard without a client: ${alone.status} ${alone.stderr}`)
@@ -190,7 +190,7 @@ async function asBundle(tarball) {
   const env = { ...process.env, PEGBOARD_CONFIG: '', PEGBOARD_STATE_DIR: join(folder, 'bundle-state') }
   const started = args.map((word) => word.replace('${__dirname}', unpacked))
   const tools = await listTools(command, started, { cwd: tmpdir(), env })
-  if (!tools.includes('search_tools')) throw new Error(`the bundle lists ${tools}`)
+  if (!tools.includes('hello__say_hello')) throw new Error(`the bundle lists ${tools}`)
 }
 
 /** The image: linted, and built where a container engine runs. */
