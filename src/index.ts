@@ -91,4 +91,5 @@ export {
   type WalkOptions,
 } from './policy/paths.ts'
 export type { FileData, WriteOptions, Written } from './policy/write-file.ts'
+export { bubblewrapBase } from './programs/bubblewrap.ts'
 export { exclusively } from './state/file-lock.ts'

@@ -16,6 +16,7 @@ const pinned = {
     'PegboardError',
     'ToolContext',
     'ToolError',
+    'bubblewrapBase',
     'compileGlob',
     'createApp',
     'createConnect',

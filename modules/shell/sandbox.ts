@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
-import { ownFilesBelow, type Processes, ToolError } from 'pegboard'
+import { bubblewrapBase, ownFilesBelow, type Processes, ToolError } from 'pegboard'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find.ts'
 
@@ -11,9 +11,6 @@ export interface Sandbox {
   /** Older releases of bubblewrap cannot limit the size of /tmp. */
   readonly boundsTmp: boolean
 }
-
-const TMP_BYTES = 256 * 1024 * 1024
-const SHM_BYTES = 64 * 1024 * 1024
 
 /** What is visible and writable in a sandbox; absolute real paths. */
 export interface Walls {
@@ -33,13 +30,6 @@ export interface Walls {
   /** Writable although they are inside hidden folders. */
   readonly given?: readonly string[]
 }
-
-/** Programs, libraries and system files; nothing secret of /etc. */
-const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store', '/run/current-system']
-const ETC =
-  'alternatives bash.bashrc ca-certificates crypto-policies debian_version fonts group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf os-release passwd pki profile profile.d protocols services ssl/certs ssl/openssl.cnf terminfo timezone'.split(
-    ' ',
-  )
 
 /** At the top of a workspace: keys, tokens, and files that decide what other programs run. */
 const HIDDEN = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/i
@@ -163,24 +153,9 @@ function linkArgs(path: string): string[] {
   }
 }
 
-/** Files for resolving host names, if there is a network. */
-const RESOLVER = ['resolv.conf', 'hosts', 'host.conf', 'gai.conf']
-
 /** The arguments of `bwrap`. Own process namespace, own /tmp, and no network unless requested. */
 export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, network = false): string[] => [
-  '--unshare-all',
-  ...(network ? ['--share-net'] : []),
-  '--die-with-parent',
-  '--new-session',
-  ...['--cap-drop', 'ALL'],
-  ...SYSTEM.flatMap((path) => ['--ro-bind-try', path, path]),
-  ...[...ETC, ...(network ? RESOLVER : [])].flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
-  // Even without capabilities, root could change kernel settings there, such as the core dump handler.
-  ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev'],
-  // Otherwise files there could fill the memory.
-  ...(boundsTmp ? ['--size', String(SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'] : []),
-  ...(boundsTmp ? ['--size', String(TMP_BYTES)] : []),
-  ...['--tmpfs', '/tmp'],
+  ...bubblewrapBase(network, boundsTmp),
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.writable.flatMap((path) => ['--bind', path, path]),
   // A mount point cannot be renamed.

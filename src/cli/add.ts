@@ -11,11 +11,18 @@ import { isMissing, spawnPlan } from '../programs/spawn.ts'
 import { additionEdit, addServer } from '../setup/add-server.ts'
 import { type AddSource, readSource } from '../setup/add-source.ts'
 import { diffOf } from '../setup/edit-diff.ts'
-import { type InputValue, type InputValues, type InstallPlan, idOf, planPackage } from '../setup/install-plan.ts'
+import {
+  type Entry,
+  type InputValue,
+  type InputValues,
+  type InstallPlan,
+  idOf,
+  planPackage,
+} from '../setup/install-plan.ts'
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
 import { escapedLine } from '../trust/hidden-text.ts'
 import { kindOf, plansOf, planText } from './add-plan.ts'
-import { type Args, readInteger, readOption } from './args.ts'
+import { type Args, oneOf, readInteger, readOption } from './args.ts'
 import { askLine, askYes, canAsk } from './ask.ts'
 import { userConfigFile } from './find-config.ts'
 import { toTypedCommands } from './invocation.ts'
@@ -51,7 +58,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (server?.deprecated !== undefined)
     io.stderr(`pegboard: warning: ${server.name} is deprecated: ${server.deprecated}\n`)
   const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
-  const entry = plan.entry(values)
+  const entry = await withSandbox(plan.entry(values), args, io, yes || dry)
   const edit = await additionEdit(file, id, entry)
   tell(`\n${diffOf([edit], [...secrets.values()])}\n`)
   if (dry) {
@@ -68,6 +75,28 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
   else tell(seenText(id, seen, undo))
   return seen.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
+}
+
+const SANDBOXES = ['none', 'auto', 'bubblewrap', 'docker'] as const
+
+/** Proposes a sandbox for a local server, which could otherwise read and write all files of the person. */
+async function withSandbox(entry: Entry, args: Args, io: Io, silent: boolean): Promise<Entry> {
+  const isLocal = entry['command'] !== undefined
+  if (readOption(args, 'sandbox') !== undefined) {
+    const kind = oneOf(args, 'sandbox', SANDBOXES, 'none')
+    if (!isLocal && kind !== 'none') throw new UsageError('--sandbox is for local servers')
+    return kind === 'none' ? entry : { ...entry, sandbox: kind }
+  }
+  // Containers have walls of their own.
+  if (!isLocal || entry['command'] === 'docker') return entry
+  const hasWalls = process.platform === 'linux' && !isMissing('bwrap', io.env, io.cwd, process.platform)
+  if (!hasWalls || silent) {
+    io.stderr('It can read and write all your files. To limit it, add --sandbox auto.\n')
+    return entry
+  }
+  const question =
+    'It could read and write all your files. Run it in a sandbox, with the network and a folder of its own?'
+  return (await askYes(question, io)) ? { ...entry, sandbox: 'auto' } : entry
 }
 
 async function findPlan(args: Args, io: Io, yes: boolean): Promise<Found> {

@@ -229,6 +229,11 @@ export const commands: readonly Command[] = [
         about:
           'Set a variable, argument or header that the server wants. NAME alone passes the variable of that name. Repeat for more.',
       },
+      sandbox: {
+        type: 'string',
+        value: 'KIND',
+        about: 'Limit what a local server may touch: none (default), auto, bubblewrap or docker.',
+      },
       yes: { type: 'boolean', short: 'y', about: 'Do not ask.' },
       'dry-run': { type: 'boolean', about: 'Show what would be added, and change nothing.' },
       registry: registryOption,

@@ -4,6 +4,7 @@ import { clashesOf } from '../catalog/resource-owner.ts'
 import type { Config } from '../config/load-config.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
+import { describeReach } from '../upstream/upstream-settings.ts'
 import { type Args, oneOf, readOption } from './args.ts'
 import { hiddenReason } from './explain-tool.ts'
 import { toTypedCommands } from './invocation.ts'
@@ -51,6 +52,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is ignored.\n`)
     else print(rows)
+    if (what === 'servers' && !json && io.terminal?.out)
+      io.stderr(toTypedCommands(openServersNote(session.config), config, io))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   return withApp(args, io, finish, { early })
@@ -61,9 +64,9 @@ const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 /** Adds a header on a terminal; scripts get only rows. */
 function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
   const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
-  // Scripts count columns, and this one was added later.
-  const all = columns.filter((column) => column !== 'instance' || shown.includes(column))
-  const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase())] : []
+  // Scripts count columns, and these were added later.
+  const all = columns.filter((column) => column !== 'may_touch' && (column !== 'instance' || shown.includes(column)))
+  const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase().replace('_', ' '))] : []
   return formatTable([
     ...head,
     ...rows.map((row) => (terminal?.out ? shown : all).map((column) => String(row[column] ?? ''))),
@@ -82,7 +85,7 @@ interface Listing {
 const LISTINGS: Readonly<Record<string, Listing>> = {
   tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: tools },
   modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: modules },
-  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'instance', 'reason'], rows: servers },
+  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'instance', 'may_touch', 'reason'], rows: servers },
 }
 
 function tools({ app, caller, config }: Session, hidden: boolean, short: boolean): Row[] {
@@ -157,6 +160,22 @@ function withNext(reason: string, nextAttemptAt: number | undefined, now: number
   return inMs > 0 ? `${reason} (again in ${Math.ceil(inMs / 1_000)} s)` : reason
 }
 
+/** What a local server may touch. */
+function reachOf({ servers }: Config, id: string): Row {
+  const settings = servers[id]
+  return settings?.target.kind === 'stdio' ? { may_touch: describeReach(settings) } : {}
+}
+
+/** One line about servers without a sandbox; empty if there is none. */
+function openServersNote({ servers }: Config): string {
+  const open = Object.values(servers).filter(
+    ({ enabled, target }) => enabled && target.kind === 'stdio' && target.sandbox === undefined,
+  )
+  if (open.length === 0) return ''
+  const which = open.length === 1 ? '1 local server runs' : `${open.length} local servers run`
+  return `${which} without a sandbox and can read and write all your files. To limit a server, set its "sandbox".\n`
+}
+
 /** All configured servers, in the order of the file. */
 function servers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
@@ -189,6 +208,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       // Most servers are shared, so no column is needed.
       ...(short && instance === 'shared' ? {} : { instance: short ? `one per ${instance}` : instance }),
       ...(instances === undefined ? {} : { instances }),
+      ...reachOf(config, server.id),
     }
   })
   const broken = [

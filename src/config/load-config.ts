@@ -26,7 +26,7 @@ import {
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
 import { type ProfileSettings, placeServers, tokenProblems } from './profile-settings.ts'
-import { asBlock, readServers, type SkippedServer } from './read-servers.ts'
+import { asBlock, placeSandboxes, readServers, type SkippedServer } from './read-servers.ts'
 import { redactSettings } from './redact-settings.ts'
 import { withNamed, withToolSettings } from './tool-settings.ts'
 import { describeUnset, fillVariables, type Sources, secretNames } from './variables.ts'
@@ -172,7 +172,7 @@ export function readConfig(
   }
   const settings = problems.check(fileSchema, filled, { mcpServers, servers })
   if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
-  const read = readServers(
+  const entries = readServers(
     { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
     { ...sources, unset: machine.unset },
     base,
@@ -181,9 +181,11 @@ export function readConfig(
     placed.where,
   )
   problems.throwIfAny()
+  const dirs = dirsOf(settings as FileSettings, base, machine)
+  const read = placeSandboxes(entries, file, dirs.state)
   return {
     config: assemble(settings as FileSettings, {
-      ...{ file, base, machine, missing, read, names: placed.names },
+      ...{ file, base, machine, missing, read, dirs, names: placed.names },
       secrets: [...new Set([...filled.secrets, ...read.secrets])],
       written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
     }),
@@ -254,6 +256,7 @@ interface Parts {
   readonly machine: Machine
   readonly missing: Readonly<Record<string, string>>
   readonly read: ReturnType<typeof readServers>
+  readonly dirs: Dirs
   readonly secrets: readonly string[]
   /** Names of the profiles' own servers, by profile. */
   readonly names: Readonly<Record<string, Readonly<Record<string, string>>>>
@@ -261,11 +264,19 @@ interface Parts {
   readonly written: Readonly<Record<string, unknown>>
 }
 
-function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
-  const { file, base, machine, missing, read, names, written } = parts
+function dirsOf({ dirs }: FileSettings, base: string, machine: Machine): Dirs {
   const fallback = defaultDirs(machine, base)
   const dir = (path: string | undefined, other: string): string =>
     path === undefined ? other : pathFrom(base, path, machine)
+  return {
+    state: dir(dirs.state, fallback.state),
+    cache: dir(dirs.cache, fallback.cache),
+    workspace: dir(dirs.workspace, fallback.workspace),
+  }
+}
+
+function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
+  const { file, base, machine, missing, read, names, written, dirs } = parts
   const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
   const { cacheDir } = settings.search.embedderOptions
   const told = withToolSettings(withNamed(settings.modules), tools, written['tools'], () => moduleOptions.parse({}))
@@ -313,11 +324,7 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
       ]),
     ),
     clients,
-    dirs: {
-      state: dir(settings.dirs.state, fallback.state),
-      cache: dir(settings.dirs.cache, fallback.cache),
-      workspace: dir(settings.dirs.workspace, fallback.workspace),
-    },
+    dirs,
     loader,
     state: settings.state,
     services,

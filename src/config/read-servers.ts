@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs'
-import { basename } from 'node:path'
+import { basename, isAbsolute, join, relative } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
@@ -136,12 +136,51 @@ function resolvePaths(settings: ServerSettings, base: string, machine: Machine):
   if (auth?.idp && file !== undefined)
     return { ...settings, auth: { ...auth, idp: { ...auth.idp, idTokenFile: pathFrom(base, file, machine) } } }
   if (target.kind !== 'stdio') return settings
+  const { sandbox } = target
+  const absolute = (paths: readonly string[]): readonly string[] => paths.map((path) => pathFrom(base, path, machine))
   return {
     ...settings,
     target: {
       ...target,
-      cwd: target.cwd === undefined ? base : pathFrom(base, target.cwd, machine),
+      // In a sandbox the folder of the configuration is not visible.
+      ...(target.cwd === undefined && sandbox
+        ? {}
+        : { cwd: target.cwd === undefined ? base : pathFrom(base, target.cwd, machine) }),
+      ...(sandbox ? { sandbox: { ...sandbox, read: absolute(sandbox.read), write: absolute(sandbox.write) } } : {}),
       ...(target.envFile === undefined ? {} : { envFile: pathFrom(base, target.envFile, machine) }),
     },
   }
+}
+
+/** Gives each sandbox its own folder. Leaves out servers that could write what decides what they may touch. */
+export function placeSandboxes(read: ReadServers, file: string | undefined, stateDir: string): ReadServers {
+  const servers: Record<string, ServerSettings> = {}
+  const skipped = [...read.skipped]
+  const warnings = [...read.warnings]
+  for (const [id, settings] of Object.entries(read.servers)) {
+    const { target, where } = settings
+    if (target.kind !== 'stdio' || !target.sandbox) {
+      servers[id] = settings
+      continue
+    }
+    const { sandbox } = target
+    const own = [...(file === undefined ? [] : [file]), stateDir]
+    const open = sandbox.write.find((folder) =>
+      own.some((path) => isInside(resolveRealPath(path), resolveRealPath(folder))),
+    )
+    if (open !== undefined) {
+      const reason = `${where}.sandbox.write contains ${open}, where the configuration or the state of Pegboard is`
+      skipped.push({ id, reason })
+      warnings.push(`${reason}; the server is ignored.`)
+      continue
+    }
+    const home = join(stateDir, 'sandboxes', id.replaceAll(/[^\w-]/g, '_'))
+    servers[id] = { ...settings, target: { ...target, sandbox: { ...sandbox, home } } }
+  }
+  return { ...read, servers, skipped, warnings }
+}
+
+const isInside = (path: string, folder: string): boolean => {
+  const way = relative(folder, path)
+  return way === '' || (!way.startsWith('..') && !isAbsolute(way))
 }

@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
-import type { ServerSettings } from '../upstream/upstream-settings.ts'
+import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
 import type { FindingCode } from './findings.ts'
 import type { Report } from './report.ts'
 import { serverFault } from './server-fault.ts'
@@ -75,7 +75,11 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
     })
   const tools = owner?.tools.length ?? 0
   if (tools + waiting === 0) report.found({ code: 'server-lists-nothing', about, message: 'It has no tools.' })
-  else report.passed({ about, message: `answers, ${tools === 1 ? '1 tool' : `${tools} tools`}` })
+  else
+    report.passed({
+      about,
+      message: `answers, ${tools === 1 ? '1 tool' : `${tools} tools`}; may touch: ${describeReach(settings)}`,
+    })
 }
 
 /** Why a server does not answer or list; undefined if it does. */

@@ -217,6 +217,12 @@ export const findingCatalogue = {
     why: 'It requires OAuth, and there is no valid login.',
     fix: 'Run pegboard auth with the name of the server.',
   },
+  'server-sandbox': {
+    exit: 12,
+    title: 'The sandbox of a server cannot be used',
+    why: 'bubblewrap or the container engine is missing, or a folder of the sandbox does not exist. The server is not started without it.',
+    fix: 'Install bubblewrap (apt-get install bubblewrap) or the engine, correct "sandbox" of the entry, or set it to "none".',
+  },
   'server-needs-browser': {
     exit: 11,
     title: 'A server needs a browser',

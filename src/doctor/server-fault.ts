@@ -13,6 +13,7 @@ type Rule = readonly [pattern: RegExp, code: FindingCode]
 
 /** Reasons that Pegboard words itself. The first that matches counts. */
 const OURS: readonly Rule[] = [
+  [/^its sandbox is not available/, 'server-sandbox'],
   [/^command not found/, 'server-command-missing'],
   [/^its (?:cwd|envFile) (?:does not exist|cannot)/, 'server-path-missing'],
   [/is not safe to (?:run|use)/, 'server-unsafe-file'],

@@ -18,6 +18,7 @@ import { mayForgeNotice } from '../core/sanitize.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import type { OrphanProcesses } from '../programs/orphan-processes.ts'
+import { inSandbox, SandboxError, type SandboxedProgram, type SandboxSettings } from '../programs/server-sandbox.ts'
 import {
   childEnvironment,
   type Environment,
@@ -177,6 +178,18 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     stderr = (stderr + bytes.toString('utf8')).slice(-TAIL)
   }
 
+  /** The program is never started without its sandbox. */
+  const sandboxed = async (settings: SandboxSettings, program: SandboxedProgram) => {
+    try {
+      return await inSandbox(settings, program, platform)
+    } catch (error) {
+      if (!(error instanceof SandboxError)) throw error
+      const reason = `its sandbox is not available: ${error.message} (${options.where}.sandbox)`
+      lost(reason)
+      throw wrongEntry(reason, error)
+    }
+  }
+
   const flush = (): void => {
     const lines = outgoing
     outgoing = ''
@@ -192,7 +205,6 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       const download = mayInstall({ target }) ? downloadEnvironment(options.environment) : {}
       const named = { ...download, ...fromFile, ...target.env, [MARK]: mark }
       const env = childEnvironment(options.environment, named, platform)
-      const plan = spawnPlan(target.command, target.args, env, platform)
       const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
         const what = isLine(target) ? target.command : path.basename(target.command)
         const reason =
@@ -215,16 +227,22 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
         lost(unsafe)
         throw wrongEntry(unsafe)
       }
+      if (target.sandbox?.kind !== 'docker' && isMissing(target.command, env, target.cwd, platform))
+        throw cannot(Object.assign(new Error(), { code: 'ENOENT' }))
+      const program = { command: target.command, args: target.args, cwd: target.cwd, env, named: Object.keys(named) }
+      const wrapped = target.sandbox === undefined ? program : await sandboxed(target.sandbox, program)
+      const plan = spawnPlan(wrapped.command, wrapped.args, wrapped.env, platform)
       await options.starts.turn()
       if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has exited')
       try {
-        if (isMissing(plan.file, env, target.cwd, platform)) throw Object.assign(new Error(), { code: 'ENOENT' })
+        if (isMissing(plan.file, wrapped.env, wrapped.cwd, platform))
+          throw Object.assign(new Error(), { code: 'ENOENT' })
         options.watchdog.wake()
         child = spawnPiped(plan.file, plan.args, {
           ...plan.options,
-          env,
+          env: wrapped.env,
           stdio: ['pipe', 'pipe', 'pipe'],
-          ...(target.cwd === undefined ? {} : { cwd: target.cwd }),
+          ...(wrapped.cwd === undefined ? {} : { cwd: wrapped.cwd }),
         }) as Child
       } catch (error) {
         throw cannot(error as NodeJS.ErrnoException)

@@ -7,6 +7,7 @@ import type { Effect, Tripwire } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { assertReachable, publicOnly } from '../policy/network-rules.ts'
 import { tripwireOptions } from '../policy/policy-options.ts'
+import type { SandboxSettings } from '../programs/server-sandbox.ts'
 import { maxResultTokens } from '../results/results-options.ts'
 import type { InstanceKind } from './stateful-servers.ts'
 
@@ -21,6 +22,8 @@ export interface StdioTarget {
   readonly cwd?: string
   /** A file of KEY=VALUE lines; `env` overrides it. */
   readonly envFile?: string
+  /** What it may touch; absent: all that Pegboard may. */
+  readonly sandbox?: SandboxSettings
 }
 
 export interface HttpTarget {
@@ -181,6 +184,25 @@ const authSchema = z.lazy(() =>
   }),
 )
 
+const KINDS_OF_SANDBOX = ['none', 'auto', 'bubblewrap', 'docker'] as const
+
+const sandboxSchema = z.lazy(() =>
+  z.union([
+    z.enum(KINDS_OF_SANDBOX),
+    z.strictObject({
+      kind: z.enum(KINDS_OF_SANDBOX).default('auto').describe('Kind of sandbox (default auto).'),
+      network: z.boolean().default(true).describe('Allow the network (default true).'),
+      read: names.default([]).describe('Folders and files that the server can read, besides programs and itself.'),
+      write: names.default([]).describe('Folders and files that the server can read and write.'),
+      image: z
+        .string()
+        .regex(/^[A-Za-z0-9][\w./:@-]{0,254}$/)
+        .optional()
+        .describe('Image for docker (default: one with npx or uvx).'),
+    }),
+  ]),
+)
+
 /** One entry of `mcpServers` in the format of Claude Desktop, Cursor and VS Code, with Pegboard's own keys added. */
 export const serverSchema = z.looseObject({
   command: z.string().min(1).optional().describe('Program to run. It serves MCP over stdin and stdout.'),
@@ -188,6 +210,11 @@ export const serverSchema = z.looseObject({
   env: z.record(z.string(), scalar).optional().describe('Environment variables for the program.'),
   cwd: z.string().optional().describe('Working directory of the program.'),
   envFile: z.string().optional().describe('File with KEY=VALUE lines, read before env.'),
+  sandbox: sandboxSchema
+    .optional()
+    .describe(
+      'What the program may touch: none (all that you may, default), auto, bubblewrap or docker, or an object with kind, network, read, write and image.',
+    ),
   url: z.string().optional().describe('Address of a remote server.'),
   serverUrl: z.string().optional().describe('The same as url.'),
   httpUrl: z.string().optional().describe('The same as url.'),
@@ -512,8 +539,10 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
       env: entry.env ?? {},
       ...(entry.cwd === undefined ? {} : { cwd: entry.cwd }),
       ...(entry.envFile === undefined ? {} : { envFile: entry.envFile }),
+      ...sandboxOf(entry),
     }
   }
+  if (entry.sandbox !== undefined) warnings.push(`${where}.sandbox has no effect: the server runs elsewhere.`)
   if (url === undefined || kind === 'stdio')
     throw new PegboardError('E_CONFIG_INVALID', `${where} ${describeMissing(entry)}.`, {
       hint: 'Give "command" and "args" for a local server, "url" for a remote one.',
@@ -523,4 +552,26 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
     throw new PegboardError('E_CONFIG_INVALID', `${where}.url is not an http or https address.`)
   const sse = kind === 'sse' || (kind === undefined && /\/sse\/?$/.test(parsed.pathname))
   return { kind: sse ? 'sse' : 'http', url, headers: entry.headers ?? {} }
+}
+
+/** Its home folder depends on the state folder, which is added later. */
+function sandboxOf({ sandbox }: Entry): Pick<StdioTarget, 'sandbox'> {
+  const given = typeof sandbox === 'string' ? { kind: sandbox, network: true, read: [], write: [] } : sandbox
+  if (given === undefined || given.kind === 'none') return {}
+  const { kind, network, read, write, image } = given
+  return { sandbox: { kind, network, read, write, home: '', ...(image === undefined ? {} : { image }) } }
+}
+
+/** What a server may touch, for people. */
+export function describeReach({ target }: Pick<ServerSettings, 'target'>): string {
+  if (target.kind !== 'stdio') return 'nothing here: it runs elsewhere'
+  const { sandbox } = target
+  if (!sandbox) return 'all your files, network'
+  const { kind, read, write, network } = sandbox
+  return [
+    kind === 'docker' ? 'container' : 'sandbox',
+    ...(read.length > 0 ? [`reads ${read.join(', ')}`] : []),
+    write.length > 0 ? `writes ${write.join(', ')}` : 'writes its own folder only',
+    network ? 'network' : 'no network',
+  ].join('; ')
 }

@@ -82,7 +82,7 @@ it('finds a server, shows what it would run, asks, adds it in its version, and s
   expect((await run(['registry', 'show', NAME, ...registry])).out).toContain('npx -y @ann/weather-mcp@1.2.3 tools.json')
   expect(ran()).toEqual([])
 
-  const { code, out, err } = await run(['add', NAME, ...registry], ['y'])
+  const { code, out, err } = await run(['add', NAME, ...registry, '--sandbox', 'none'], ['y'])
   expect(err).toContain('Add weather to ')
   expect(out).toContain(`Server   ${NAME} 1.2.3\nIt says  Forecasts.\n`)
   expect(out).toContain(
@@ -107,7 +107,7 @@ it('finds a server, shows what it would run, asks, adds it in its version, and s
 it('runs and writes nothing if the person does not agree, with --dry-run, or where nobody can answer', async () => {
   const { url } = await startRegistry([weather()])
   const { run, hasConfig, ran } = home()
-  expect(await run(['add', NAME, '--registry', url], ['n'])).toMatchObject({
+  expect(await run(['add', NAME, '--registry', url, '--sandbox', 'none'], ['n'])).toMatchObject({
     code: 1,
     err: expect.stringContaining('Nothing was added.'),
   })
@@ -118,6 +118,18 @@ it('runs and writes nothing if the person does not agree, with --dry-run, or whe
     err: expect.stringContaining('add --yes or --dry-run'),
   })
   expect([hasConfig(), ran()]).toEqual([false, []])
+})
+
+it('proposes a sandbox for a local server', async () => {
+  const { url } = await startRegistry([weather()])
+  const { run } = home()
+  const add = ['add', NAME, '--registry', url]
+  expect((await run([...add, '--dry-run'])).err).toContain(
+    'It can read and write all your files. To limit it, add --sandbox auto.',
+  )
+  const limited = await run([...add, '--dry-run', '--json', '--sandbox', 'auto'])
+  expect(JSON.parse(limited.out)).toMatchObject({ entry: { command: 'npx', sandbox: 'auto' } })
+  expect((await run(['add', 'https://far.example/mcp', '--sandbox', 'auto', '--dry-run'])).code).toBe(2)
 })
 
 it('asks for what the server wants, and keeps secrets out of the file', async () => {

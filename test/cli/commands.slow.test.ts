@@ -129,10 +129,15 @@ describe('list', () => {
 
 describe('on a terminal', () => {
   it('lists have a header', async () => {
-    const { io, out } = terminal(at.dir)
+    const { io, out, err } = terminal(at.dir)
     const argv = ['list', 'servers', '--config', 'slow.json', '--wait', '0']
     await runWith(argv, { ...io, terminal: { out: true, err: true } })
-    expect(out()).toMatch(/^ID +STATE +TOOLS +TRANSPORT +REASON\nmcp_hangs +configured +0 +stdio +starting/)
+    expect(out()).toMatch(
+      /^ID +STATE +TOOLS +TRANSPORT +MAY TOUCH +REASON\nmcp_hangs +configured +0 +stdio +all your files, network +starting/,
+    )
+    expect(err()).toContain(
+      '1 local server runs without a sandbox and can read and write all your files. To limit a server, set its "sandbox".\n',
+    )
   })
 
   it('the log is formatted for people and cannot control the terminal', () => {

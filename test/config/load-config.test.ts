@@ -36,6 +36,44 @@ it('rejects a configuration of 30 million characters with a readable error, what
     })
 })
 
+describe('the sandbox of a server', () => {
+  const targetOf = (entry: object) => {
+    const { config, warnings } = read({ mcpServers: { box: { command: 'npx', ...entry } } })
+    return { target: config.servers['box']?.target, skipped: config.skipped, warnings }
+  }
+
+  it('has absolute paths, a home of its own, and not the folder of the configuration', () => {
+    expect(targetOf({ sandbox: { network: false, read: ['data'], write: ['~/out'] } }).target).toEqual({
+      kind: 'stdio',
+      command: 'npx',
+      args: [],
+      env: {},
+      sandbox: {
+        kind: 'auto',
+        network: false,
+        read: ['/etc/pegboard/data'],
+        write: ['/home/ada/out'],
+        home: '/home/ada/.local/state/pegboard/sandboxes/box',
+      },
+    })
+    expect(targetOf({ sandbox: 'none' }).target).toMatchObject({ cwd: '/etc/pegboard' })
+    expect(targetOf({ sandbox: 'none' }).target).not.toHaveProperty('sandbox')
+  })
+
+  it('cannot write the configuration or the state of Pegboard', () => {
+    for (const folder of ['.', '/', '/etc', 'mcp.config.json', '~/.local/state/pegboard', '~'])
+      expect(targetOf({ sandbox: { write: [folder] } }).skipped[0]?.reason, folder).toContain(
+        'where the configuration or the state of Pegboard is',
+      )
+  })
+
+  it('is for local servers', () => {
+    const { warnings } = read({ mcpServers: { far: { url: 'https://far.example/mcp', sandbox: 'auto' } } })
+    expect(warnings).toEqual(['mcpServers.far.sandbox has no effect: the server runs elsewhere.'])
+    expect(targetOf({ sandbox: { image: '--privileged' } }).skipped).toHaveLength(1)
+  })
+})
+
 describe('Pegboard as a server in its own configuration', () => {
   const self = '/opt/pegboard/dist/cli/main.js'
   const skippedOf = (entry: object) =>

@@ -62,7 +62,7 @@ it('says that everything works, and exits with 0', async () => {
   const { code, out, err } = await doctor({
     'mcp.config.json': { ...free, mcpServers: { thinking: servers.thinking } },
   })
-  expect(out).toContain('ok      server thinking: answers, 1 tool\n')
+  expect(out).toContain('ok      server thinking: answers, 1 tool; may touch: all your files, network\n')
   expect(out).toContain('ok      search index: ')
   expect(out).toMatch(/\nEverything works, 1 note\.\n$/)
   expect([code, err]).toEqual([0, ''])
@@ -237,7 +237,9 @@ it('checks single servers, and refuses unknown names', async () => {
   const { out, code } = await doctor(files, { argv: ['thinking'] })
   expect([code, out]).toEqual([
     0,
-    expect.stringMatching(/^ok {6}configuration: \S+\nok {6}server thinking: answers, 1 tool\n\nEverything works\.\n$/),
+    expect.stringMatching(
+      /^ok {6}configuration: \S+\nok {6}server thinking: answers, 1 tool; may touch: all your files, network\n\nEverything works\.\n$/,
+    ),
   ])
   expect(await doctor(files, { argv: ['thinkin'] })).toMatchObject({
     code: 2,

@@ -1,0 +1,211 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { bubblewrapBase, SYSTEM_FOLDERS } from './bubblewrap.ts'
+import type { Environment } from './spawn.ts'
+
+export type SandboxKind = 'none' | 'auto' | 'bubblewrap' | 'docker'
+
+/** What a sandboxed server may touch. All paths are absolute. */
+export interface SandboxSettings {
+  readonly kind: Exclude<SandboxKind, 'none'>
+  readonly network: boolean
+  readonly read: readonly string[]
+  readonly write: readonly string[]
+  /** A folder of its own, which is its home folder and keeps downloads. */
+  readonly home: string
+  /** Image for `docker`. */
+  readonly image?: string
+}
+
+export interface SandboxedProgram {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly cwd: string | undefined
+  /** The complete environment. */
+  readonly env: Readonly<Record<string, string>>
+  /** Names of the variables that the operator or the server's entry gives. */
+  readonly named: readonly string[]
+}
+
+type Wrapped = Pick<SandboxedProgram, 'command' | 'args' | 'env'> & {
+  /** Where the command that starts the sandbox runs; the program itself runs in its own folder. */
+  readonly cwd: string
+}
+
+/** The sandbox cannot be used. The program is not started without it. */
+export class SandboxError extends Error {}
+
+/**
+ * The command line of a program inside its sandbox.
+ * @throws SandboxError if there is no such sandbox on this machine
+ */
+export async function inSandbox(
+  settings: SandboxSettings,
+  program: SandboxedProgram,
+  platform: string,
+): Promise<Wrapped> {
+  mkdirSync(settings.home, { recursive: true, mode: 0o700 })
+  for (const folder of [...settings.read, ...settings.write])
+    if (!existsSync(folder)) throw new SandboxError(`${folder} does not exist`)
+  return settings.kind === 'docker'
+    ? inContainer(settings, program, platform)
+    : await inBubblewrap(settings, program, platform)
+}
+
+async function inBubblewrap(settings: SandboxSettings, program: SandboxedProgram, platform: string): Promise<Wrapped> {
+  const { network, read, write, home } = settings
+  if (platform !== 'linux') throw new SandboxError(`bubblewrap is only for Linux, not for ${platform}`)
+  const bwrap = findOnPath('bwrap', program.env)
+  if (bwrap === undefined) throw new SandboxError('bubblewrap (bwrap) is not installed')
+  const boundsTmp = await tryBubblewrap(bwrap)
+  const folder = program.cwd ?? settings.write[0] ?? home
+  const shown = [...new Set([...read, ...programFolders(program)])]
+  return {
+    command: bwrap,
+    args: [
+      ...bubblewrapBase(network, boundsTmp),
+      ...mountsOf({ read: shown, write: [...write, home] }).flatMap(({ at, isFixed }) => [
+        isFixed ? '--ro-bind' : '--bind',
+        at,
+        at,
+      ]),
+      ...['--remount-ro', '/', '--chdir', isShown(folder, [...shown, ...write, home]) ? folder : home, '--'],
+      program.command,
+      ...program.args,
+    ],
+    env: { ...program.env, HOME: home, TMPDIR: '/tmp' },
+    cwd: home,
+  }
+}
+
+interface Mount {
+  readonly at: string
+  readonly isFixed: boolean
+}
+
+/** The outer ones first, because a later mount covers what is below it. A path in both lists can be written. */
+function mountsOf({ read, write }: Pick<SandboxSettings, 'read' | 'write'>): readonly Mount[] {
+  const fixed = [...new Set(read)].filter((path) => !write.includes(path))
+  return [
+    ...fixed.map((at) => ({ at, isFixed: true })),
+    ...[...new Set(write)].map((at) => ({ at, isFixed: false })),
+  ].sort((one, other) => one.at.length - other.at.length)
+}
+
+const isInside = (file: string, folder: string): boolean =>
+  file === folder || file.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
+const isShown = (file: string, folders: readonly string[]): boolean =>
+  [...SYSTEM_FOLDERS, ...folders].some((folder) => isInside(file, folder))
+
+/** The folders of a program and its script, as far as they are not system folders. */
+function programFolders({ command, args, env }: SandboxedProgram): readonly string[] {
+  const found = command.includes('/') ? command : findOnPath(command, env)
+  const real = found === undefined || !existsSync(found) ? undefined : realpathSync(found)
+  const runtime = [found, real].flatMap((file) => {
+    if (file === undefined || isShown(file, [])) return []
+    const folder = path.dirname(file)
+    // bin/node needs lib/node_modules beside it.
+    return [path.basename(folder) === 'bin' ? path.dirname(folder) : folder]
+  })
+  const scripts = args.flatMap((word) => {
+    if (!path.isAbsolute(word) || !SCRIPT.test(word) || !statSync(word, { throwIfNoEntry: false })?.isFile()) return []
+    return [word, realpathSync(word)].map(packageFolder)
+  })
+  const certificates = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE'].flatMap((name) => {
+    const file = env[name]
+    return file !== undefined && path.isAbsolute(file) && existsSync(file) ? [file] : []
+  })
+  // Never the whole disk or everybody's homes.
+  return [...runtime, ...scripts, ...certificates].filter(
+    (one) => !['/', '/home', '/root', '/tmp', env['HOME']].includes(one),
+  )
+}
+
+const SCRIPT = /\.(?:[cm]?[jt]s|py|rb|sh|pl|php|jar)$/i
+
+/** The packages that a script imports are beside its own, or its folder. */
+function packageFolder(script: string): string {
+  const at = script.indexOf('/node_modules/')
+  return at === -1 ? path.dirname(script) : script.slice(0, at + '/node_modules'.length)
+}
+
+const tried = new Map<string, Promise<boolean>>()
+const TRIAL_MS = 5_000
+
+/** @returns whether /tmp can be limited @throws SandboxError if nothing can run */
+function tryBubblewrap(bwrap: string): Promise<boolean> {
+  const known = tried.get(bwrap)
+  if (known) return known
+  const attempt = (boundsTmp: boolean): Promise<string | undefined> =>
+    new Promise((resolve) => {
+      const args = [...bubblewrapBase(false, boundsTmp), '--', '/bin/sh', '-c', 'exit 42']
+      execFile(bwrap, args, { timeout: TRIAL_MS, env: {} }, (error, _out, words) => {
+        const { code } = (error ?? {}) as { code?: unknown }
+        resolve(code === 42 ? undefined : words.trim().slice(0, 200) || `it exited with ${String(code)}`)
+      })
+    })
+  const result = (async () => {
+    if ((await attempt(true)) === undefined) return true
+    const why = await attempt(false)
+    if (why === undefined) return false
+    tried.delete(bwrap)
+    throw new SandboxError(`bubblewrap does not work on this machine: ${why}`)
+  })()
+  tried.set(bwrap, result)
+  return result
+}
+
+/** Images in which npx and uvx are. */
+const IMAGES: Readonly<Record<string, string>> = {
+  npx: 'node:22-slim',
+  uvx: 'ghcr.io/astral-sh/uv:python3.12-bookworm-slim',
+}
+
+function inContainer(settings: SandboxSettings, program: SandboxedProgram, platform: string): Wrapped {
+  const { network, read, write, home } = settings
+  const runner = path.basename(program.command).replace(/\.(?:cmd|exe)$/i, '')
+  const image = settings.image ?? IMAGES[runner]
+  if (image === undefined)
+    throw new SandboxError(`docker runs npx and uvx; for ${runner}, "image" must name an image that has it`)
+  const engine = findOnPath('docker', program.env, platform) ?? findOnPath('podman', program.env, platform)
+  if (engine === undefined) throw new SandboxError('neither docker nor podman is on PATH')
+  const uid = process.getuid?.()
+  const mounts = mountsOf({ read, write: [...write, home] })
+  for (const { at } of mounts)
+    if (/[,"\n]/.test(at)) throw new SandboxError(`docker cannot mount ${JSON.stringify(at)}`)
+  return {
+    command: engine,
+    args: [
+      ...['run', '-i', '--rm', '--init', '--read-only', '--tmpfs', '/tmp:rw,exec,size=256m'],
+      ...['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--pids-limit', '512'],
+      ...(network ? [] : ['--network', 'none']),
+      // Files that it writes belong to the same user.
+      ...(uid === undefined ? [] : ['--user', `${uid}:${process.getgid?.() ?? uid}`]),
+      ...mounts.flatMap(({ at, isFixed }) => [
+        '--mount',
+        `type=bind,source=${at},target=${at}${isFixed ? ',readonly' : ''}`,
+      ]),
+      ...['--workdir', program.cwd !== undefined && isShown(program.cwd, [...read, ...write]) ? program.cwd : home],
+      ...['--env', `HOME=${home}`],
+      // By name, so that no value is on the command line.
+      ...program.named.filter((name) => name !== 'HOME' && name !== 'PATH').flatMap((name) => ['--env', name]),
+      image,
+      runner,
+      ...program.args,
+    ],
+    env: program.env,
+    cwd: home,
+  }
+}
+
+function findOnPath(name: string, env: Environment, platform = 'linux'): string | undefined {
+  const windows = platform === 'win32'
+  const { delimiter, join } = windows ? path.win32 : path.posix
+  for (const folder of (env['PATH'] ?? env['Path'] ?? '').split(delimiter).filter(Boolean))
+    for (const ending of windows ? ['.exe', '.cmd'] : ['']) {
+      const file = join(folder, `${name}${ending}`)
+      if (statSync(file, { throwIfNoEntry: false })?.isFile()) return file
+    }
+  return undefined
+}
