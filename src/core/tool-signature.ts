@@ -7,6 +7,8 @@ const MAX_PARAMETERS = 24
 /** Longer values and signatures fill an answer that describes other tools, too. */
 const MAX_VALUE_CHARS = 80
 const MAX_CHARS = 4_000
+/** An object whose members take more is shown with its required members and as many others as fit. */
+const MAX_OBJECT_CHARS = { whole: 80, short: 60, most: 200 } as const
 
 /**
  * A tool's parameters on one line for a model: `path: str, limit?: int = 2000, mode?: "a"|"b"`. Required parameters
@@ -35,12 +37,14 @@ export function shortSignatureOf(
   isWanted: (name: string, schema: unknown) => boolean = () => false,
 ): string {
   const properties = isRecord(json.properties) ? json.properties : {}
-  const parameters = parametersOf(json)
+  return shorten(parametersOf(json), most, ({ name }) => isWanted(name, properties[name]))
+}
+
+function shorten(parameters: readonly Parameter[], most: number, isWanted: (one: Parameter) => boolean): string {
   const required = parameters.filter(({ isRequired }) => isRequired)
   const optional = parameters.slice(required.length)
-  const wanted = optional.filter(({ name }) => isWanted(name, properties[name])).slice(0, MAX_WANTED)
-  const typed = required.map(({ text }) => text)
-  const shown = typed.join(', ').length > 2 * most ? required.map(({ name }) => name) : typed
+  const wanted = optional.filter(isWanted).slice(0, MAX_WANTED)
+  const shown = requiredTexts(required, 2 * most)
   shown.push(...wanted.map(({ text }) => text))
   for (const { text } of optional.filter((one) => !wanted.includes(one))) {
     if ([...shown, text].join(', ').length + ', …'.length > most) break
@@ -49,16 +53,29 @@ export function shortSignatureOf(
   return cut((shown.length < parameters.length ? [...shown, '…'] : shown).join(', '), MAX_CHARS)
 }
 
+/** With types, or with the names of members alone, or the names alone: the first that fits. */
+function requiredTexts(required: readonly Parameter[], most: number): string[] {
+  const typed = required.map(({ text }) => text)
+  if (typed.join(', ').length <= most) return typed
+  const named = required.map(({ name, members }) => (members === undefined ? name : `${name}: ${members}`))
+  return named.join(', ').length <= most ? named : required.map(({ name }) => name)
+}
+
 const cut = (text: string, most: number): string => (text.length > most ? `${truncate(text, most - 1)}…` : text)
 
 interface Parameter {
   readonly name: string
   readonly isRequired: boolean
   readonly text: string
+  /** Of an object or a list of objects: the names of its required members, as `{start, end, …}[]`. */
+  readonly members: string | undefined
 }
 
-/** Required parameters first. */
-function parametersOf(json: JsonSchema): Parameter[] {
+/**
+ * Required parameters first.
+ * @param isInner true for the members of an object, whose own members are shown only if they take little room
+ */
+function parametersOf(json: JsonSchema, isInner = false): Parameter[] {
   const properties = isRecord(json.properties) ? json.properties : {}
   const required = new Set(Array.isArray(json.required) ? json.required : [])
   const names = Object.keys(properties).sort((a, b) => Number(required.has(b)) - Number(required.has(a)))
@@ -66,10 +83,23 @@ function parametersOf(json: JsonSchema): Parameter[] {
     const schema = properties[name]
     const isRequired = required.has(name)
     const fallback = isRecord(schema) && isScalar(schema.default) ? ` = ${JSON.stringify(schema.default)}` : ''
-    return { name, isRequired, text: `${name}${isRequired ? '' : '?'}: ${typeOf(schema, 0)}${fallback}` }
+    const type = typeOf(schema, 0, isInner)
+    return { name, isRequired, text: `${name}${isRequired ? '' : '?'}: ${type}${fallback}`, members: membersOf(schema) }
   })
   const rest = names.length - shown.length
-  return rest > 0 ? [...shown, { name: '…', isRequired: false, text: `… ${rest} more` }] : shown
+  return rest > 0 ? [...shown, { name: '…', isRequired: false, text: `… ${rest} more`, members: undefined }] : shown
+}
+
+function membersOf(schema: unknown): string | undefined {
+  if (!isRecord(schema)) return undefined
+  if (schema.type === 'array') {
+    const item = isRecord(schema.items) && schema.items.type === 'object' ? membersOf(schema.items) : undefined
+    return item && `${item}[]`
+  }
+  const names = Array.isArray(schema.required) ? schema.required.filter((one) => typeof one === 'string') : []
+  if (schema.type !== 'object' || !isRecord(schema.properties) || names.length === 0) return undefined
+  const more = Object.keys(schema.properties).length > names.length ? ', …' : ''
+  return `{${names.join(', ')}${more}}`
 }
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -81,7 +111,7 @@ const SHORT: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-function typeOf(schema: unknown, depth: number): string {
+function typeOf(schema: unknown, depth: number, isInner: boolean): string {
   if (!isRecord(schema)) return 'any'
   if (schema.const !== undefined) return valueText(schema.const)
   if (Array.isArray(schema.enum)) {
@@ -90,17 +120,20 @@ function typeOf(schema: unknown, depth: number): string {
   }
   const variants = schema.anyOf ?? schema.oneOf
   if (Array.isArray(variants) && depth < 2)
-    return [...new Set(variants.slice(0, 4).map((variant) => typeOf(variant, depth + 1)))].join('|')
+    return [...new Set(variants.slice(0, 4).map((variant) => typeOf(variant, depth + 1, isInner)))].join('|')
   const type = schema.type
   if (Array.isArray(type)) return type.map((one) => SHORT[String(one)] ?? String(one)).join('|')
   // The members of an object in a list are shown like those of an object.
   if (type === 'array')
     return depth < 2
-      ? `${typeOf(schema.items, isRecord(schema.items) && schema.items.type === 'object' ? depth : depth + 1)}[]`
+      ? `${typeOf(schema.items, isRecord(schema.items) && schema.items.type === 'object' ? depth : depth + 1, isInner)}[]`
       : 'array'
   if (type === 'object' && depth === 0 && isRecord(schema.properties)) {
-    const inner = signatureOf(schema)
-    return inner.length <= 80 ? `{${inner}}` : 'obj'
+    const members = parametersOf(schema, true)
+    const inner = members.map(({ text }) => text).join(', ')
+    if (inner.length <= MAX_OBJECT_CHARS.whole) return `{${inner}}`
+    const short = isInner ? undefined : shorten(members, MAX_OBJECT_CHARS.short, () => false)
+    return short === undefined || short.length > MAX_OBJECT_CHARS.most ? 'obj' : `{${short}}`
   }
   return typeof type === 'string' ? (SHORT[type] ?? type) : 'any'
 }

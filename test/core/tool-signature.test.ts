@@ -60,6 +60,28 @@ describe('a short signature', () => {
     expect(shortSignatureOf(many, 10, (name) => name !== 'a')).toBe('id: str, b?: int, c?: int, …')
   })
 
+  it('shows the required members of a large object, one level deep', () => {
+    const string = { type: 'string' }
+    const event = {
+      type: 'object',
+      properties: {
+        summary: string,
+        description: string,
+        reminders: { type: 'object', properties: { minutes: { type: 'integer' }, ...properties, title: string } },
+        start: string,
+        end: string,
+        visibility: { enum: ['default', 'public', 'private', 'confidential'] },
+      },
+      required: ['summary', 'start', 'end'],
+    }
+    const one = { type: 'object', properties: { event, calendar: string }, required: ['event', 'calendar'] }
+    const shown = '{summary: str, start: str, end: str, description?: str, …}'
+    expect(shortSignatureOf(one, 60)).toBe(`event: ${shown}, calendar: str`)
+    const list = { type: 'object', properties: { events: { type: 'array', items: event } }, required: ['events'] }
+    expect(shortSignatureOf(list, 60)).toBe(`events: ${shown}[]`)
+    expect(shortSignatureOf(list, 20)).toBe('events: {summary, start, end, …}[]')
+  })
+
   it('is short, whatever names and values a server has', () => {
     const long = 'x'.repeat(190_000)
     const valued = { type: 'object', properties: { a: { const: long }, b: { enum: [long, 'short'] } }, required: ['a'] }
@@ -67,5 +89,12 @@ describe('a short signature', () => {
     expect(signatureOf(valued)).toBe(`a: "${'x'.repeat(78)}…, b?: "${'x'.repeat(78)}…|"short"`)
     expect(signatureOf(named)).toHaveLength(4_000)
     expect(shortSignatureOf(named, 60)).toHaveLength(4_000)
+  })
+
+  it('shows an object with very many required members by its name', () => {
+    const names = Array.from({ length: 60 }, (_, n) => `member_${n}`)
+    const members = Object.fromEntries(names.map((name) => [name, { type: 'string' }]))
+    const big = { type: 'object', properties: members, required: names }
+    expect(shortSignatureOf({ type: 'object', properties: { big }, required: ['big'] }, 60)).toBe('big: obj')
   })
 })
