@@ -16,7 +16,7 @@ import type { EmbeddingTable } from '../search/embedding-table.ts'
 import { safeSiblingsOf } from '../search/safe-siblings.ts'
 import type { SearchSettings } from '../search/search-options.ts'
 import { createToolSearch, type SearchSource, type SearchStatus, type ToolSearch } from '../search/tool-search.ts'
-import { usedWith } from '../search/used-with.ts'
+import { type UsedWith, usedWith } from '../search/used-with.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import type { View } from '../view/view.ts'
@@ -60,6 +60,8 @@ export interface CatalogSearchOptions {
   }
   /** Returns how often a tool ran for this principal. */
   usage(principal: string): (tool: string) => number
+  /** Ids of tools that this principal often calls before and after one. */
+  around(principal: string, tool: string): UsedWith
   /** Ids of tools that come first. */
   first(caller: Parameters<Host['search']>[1]): readonly string[]
   /** True while servers connect for the first time. */
@@ -166,7 +168,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       const [best] = found.hits
       const tool = best && best.query === undefined && !found.unanswered ? byId.get(best.id)?.tool : undefined
       const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
-      const together = tool && unlisted && usedWith(tool, unlisted, atlas())
+      const together = tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
       const answer = together ? { ...found, usedWith: together } : found
       const first = options.first(caller)
       if (first.length === 0) return answer

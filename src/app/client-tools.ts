@@ -7,6 +7,7 @@ import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import type { Tool } from '../core/tool.ts'
 import { createCallLog } from '../exec/call-log.ts'
+import { createCallOrder } from '../exec/call-order.ts'
 import { createRepeatedCalls } from '../exec/repeated-calls.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Host } from '../meta/meta-host.ts'
@@ -82,6 +83,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     (caller) => surface.beside(caller),
     () => !modules.isLoaded,
   )
+  const order = createCallOrder(clock)
   const search = createCatalogSearch({
     catalog,
     settings: config.search,
@@ -93,6 +95,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     log,
     view,
     usage: (principal) => calls.usage.of(principal),
+    around: order.around,
     first: injected.of,
     llm: provider.llm,
     arriving: () => remote.upstreams.arriving,
@@ -120,7 +123,6 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
         clock,
         log,
         hide: options.hide,
-        toolOf: (caller, name) => toolOf(caller, name)?.id,
       })
     : undefined
 
@@ -141,7 +143,12 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     ...(misses && { searched: misses.searched }),
     ...(search.writeText && { writeSearchText: search.writeText }),
     categoryLine: search.categoryLine,
-    call: misses ? (request) => misses.run(request, warnedCall) : warnedCall,
+    call(request) {
+      const tool = toolOf(request.caller, request.name)?.id
+      if (tool !== undefined) order.add(request.caller, tool)
+      if (tool !== undefined) misses?.called(request.caller, tool)
+      return warnedCall(request)
+    },
     tasks: deferred.tasks,
     delivery: deferred.delivery,
     checked: calls.check,

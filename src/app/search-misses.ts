@@ -5,9 +5,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { redact } from '../core/redact.ts'
 import { scrub } from '../core/scrub.ts'
-import type { ToolResult } from '../core/tool-result.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
-import type { CallRequest } from '../exec/tool-calls.ts'
 import { type AnsweredQuery, createMissRecorder } from '../search/misses.ts'
 
 export const missesFile = (stateDir: string): string => join(stateDir, 'search', 'misses.jsonl')
@@ -15,7 +13,8 @@ export const missesFile = (stateDir: string): string => join(stateDir, 'search',
 /** Keeps the queries of clients that search answered badly. */
 export interface SearchMisses {
   searched(caller: Caller, answers: readonly AnsweredQuery[]): void
-  run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
+  /** @param tool id of the tool that is called */
+  called(caller: Caller, tool: string): void
   /** Call it when a session has ended. */
   forget(session: string): void
   close(): void
@@ -27,14 +26,12 @@ export interface SearchMissesOptions {
   readonly log: Log
   /** Removes known secrets. */
   hide(text: string): string
-  /** The id of the tool that a name means for a caller. */
-  toolOf(caller: Caller, name: string): string | undefined
 }
 
 const MAIL = /[^\s<>"']{1,100}@[^\s<>"']{1,100}/g
 const LONG_NUMBER = /\d{6,}/g
 
-export function createSearchMisses({ stateDir, clock, log, hide, toolOf }: SearchMissesOptions): SearchMisses {
+export function createSearchMisses({ stateDir, clock, log, hide }: SearchMissesOptions): SearchMisses {
   let failed = false
   const ownersOf = new Map<string, Set<string>>()
   const recorder = createMissRecorder({
@@ -56,11 +53,7 @@ export function createSearchMisses({ stateDir, clock, log, hide, toolOf }: Searc
       if (session !== undefined) ownersOf.set(session, (ownersOf.get(session) ?? new Set()).add(owner))
       recorder.searched(owner, answers)
     },
-    run(request, call) {
-      const tool = toolOf(request.caller, request.name)
-      if (tool !== undefined) recorder.called(sessionOwner(request.caller), tool)
-      return call(request)
-    },
+    called: (caller, tool) => recorder.called(sessionOwner(caller), tool),
     forget(session) {
       for (const owner of ownersOf.get(session) ?? []) recorder.forget(owner)
       ownersOf.delete(session)

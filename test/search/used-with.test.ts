@@ -31,7 +31,19 @@ it('leaves out tools that the caller does not see or that the answer lists', () 
   expect(usedWith(commit, [], atlas)).toBeUndefined()
 })
 
-it('says nothing about a tool that the atlas does not know', () => {
+it('names the tools that this principal calls before and after it first, also for unknown tools', () => {
+  const own = { before: ['mcp_git.git_init', 'mcp_git.gone'], after: ['mcp_git.git_tag'] }
+  expect(usedWith(commit, tools, atlas, own)).toEqual({
+    before: ['mcp_git.git_init'],
+    after: ['mcp_git.git_tag', 'mcp_git.git_push'],
+  })
+  expect(usedWith(makeTool('mcp_git.other'), tools, undefined, own)).toEqual({
+    before: ['mcp_git.git_init'],
+    after: ['mcp_git.git_tag'],
+  })
+})
+
+it('says nothing about a tool that nobody knows', () => {
   expect(usedWith(makeTool('mcp_git.other'), tools, atlas)).toBeUndefined()
   expect(usedWith(commit, tools, undefined)).toBeUndefined()
 })

@@ -1,0 +1,68 @@
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { sessionOwner } from './task-owner.ts'
+
+/** Which tools each principal calls one after the other, as far as this process has seen. */
+export interface CallOrder {
+  add(caller: Caller, tool: string): void
+  /** Ids of the tools that often come right before and after one, the most frequent first. */
+  around(principal: string, tool: string): { readonly before: readonly string[]; readonly after: readonly string[] }
+}
+
+/** A call that follows later has nothing to do with the one before. */
+const WINDOW_MS = 10 * 60_000
+/** Two calls may follow each other by chance. */
+const LEAST_TIMES = 2
+const MAX_SESSIONS = 1_000
+const MAX_PRINCIPALS = 200
+const MAX_PAIRS = 2_000
+
+interface Pair {
+  readonly first: string
+  readonly second: string
+  times: number
+}
+
+export function createCallOrder(clock: Clock): CallOrder {
+  const last = new Map<string, { readonly tool: string; readonly at: number }>()
+  const principals = new Map<string, Map<string, Pair>>()
+
+  function count(principal: string, first: string, second: string): void {
+    const pairs = principals.get(principal) ?? new Map<string, Pair>()
+    principals.set(principal, pairs)
+    dropOldest(principals, MAX_PRINCIPALS)
+    const key = `${first}\n${second}`
+    const pair = pairs.get(key) ?? { first, second, times: 0 }
+    pair.times++
+    // Those that no longer occur are dropped first.
+    pairs.delete(key)
+    pairs.set(key, pair)
+    dropOldest(pairs, MAX_PAIRS)
+  }
+
+  return {
+    add(caller, tool) {
+      const session = sessionOwner(caller)
+      const at = clock.now()
+      const before = last.get(session)
+      if (before && before.tool !== tool && at - before.at <= WINDOW_MS) count(caller.principal, before.tool, tool)
+      last.delete(session)
+      last.set(session, { tool, at })
+      dropOldest(last, MAX_SESSIONS)
+    },
+    around(principal, tool) {
+      const pairs = [...(principals.get(principal)?.values() ?? [])]
+        .filter(({ times }) => times >= LEAST_TIMES)
+        .sort((a, b) => b.times - a.times)
+      return {
+        before: pairs.flatMap(({ first, second }) => (second === tool ? [first] : [])),
+        after: pairs.flatMap(({ first, second }) => (first === tool ? [second] : [])),
+      }
+    },
+  }
+}
+
+function dropOldest(map: Map<string, unknown>, most: number): void {
+  const [oldest] = map.keys()
+  if (map.size > most && oldest !== undefined) map.delete(oldest)
+}
