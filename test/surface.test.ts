@@ -96,6 +96,7 @@ const pinned = {
     'set_flag',
   ],
   commands: [
+    'init',
     'serve',
     'list',
     'search',

@@ -62,6 +62,36 @@ const registryOption: Option = {
 
 export const commands: readonly Command[] = [
   {
+    name: 'init',
+    summary: 'Import servers from other MCP clients, and register Pegboard in them.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      from: {
+        type: 'string',
+        multiple: true,
+        value: 'CLIENT',
+        about: 'Import servers of this client only, such as claude-desktop (default: all clients). Repeat for more.',
+      },
+      into: {
+        type: 'string',
+        multiple: true,
+        value: 'CLIENT',
+        about:
+          'Register Pegboard in this client (default: the clients that servers come from), or "none". Repeat for more.',
+      },
+      only: { type: 'string', multiple: true, value: 'NAME', about: 'Import only this server. Repeat for more.' },
+      folder: { type: 'string', value: 'DIR', about: 'Folder that the file tools may read and write.' },
+      keep: { type: 'boolean', about: 'Leave imported servers in the clients too, which then have their tools twice.' },
+      'plain-secrets': { type: 'boolean', about: 'Leave secrets in the configuration instead of storing them.' },
+      yes: {
+        type: 'boolean',
+        short: 'y',
+        about: 'Ask nothing. Without a terminal and --yes, init only shows the changes.',
+      },
+    },
+  },
+  {
     name: 'serve',
     summary: 'Serve all tools to MCP clients: over stdio when a client starts it, over HTTP from a terminal.',
     operands: '',

@@ -11,6 +11,7 @@ import { type Io, makePrintable, UsageError } from './io.ts'
 
 /** The code of each command is loaded when the command runs, because clients wait for `serve --stdio` to start. */
 const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io): Promise<number> }>>> = {
+  init: () => import('./init.ts'),
   serve: () => import('./serve.ts'),
   list: () => import('./list.ts'),
   search: () => import('./search.ts'),

@@ -19,12 +19,19 @@ export function diffOf(edits: readonly FileEdit[], secrets: readonly string[] = 
     .join('')
 }
 
+/** A reference to a variable is no secret, although its key is named like one. */
+function redactAround(text: string): string {
+  const references: string[] = []
+  const marked = text.replaceAll(/"\$\{[\w:.-]{1,200}\}"/g, (all) => `\u0000${references.push(all) - 1};`)
+  return redact(marked).replaceAll(/\u0000(\d+);/g, (_all, at) => references[Number(at)] ?? '')
+}
+
 function diffOfFile({ path, before = '', after }: FileEdit, secrets: readonly string[]): string {
   const hidden = [...new Set([...secrets, ...secretsInText(before), ...secretsInText(after)])]
   const hide = (text: string): string => {
     let shown = text
     for (const secret of hidden) shown = shown.replaceAll(secret, REDACTED)
-    return redact(shown)
+    return redactAround(shown)
   }
   const patch = structuredPatch(path, path, before, after, undefined, undefined, {
     context: CONTEXT,

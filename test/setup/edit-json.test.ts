@@ -91,12 +91,11 @@ describe('editJson', () => {
   })
 
   it('changes made-up files in any order without touching other values', () => {
+    const json = fc.jsonValue({ maxDepth: 2 }).filter((value) => !JSON.stringify(value).includes('"__proto__"'))
     fc.assert(
       fc.property(
-        fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.jsonValue({ maxDepth: 2 })),
-        fc.array(
-          fc.tuple(fc.constantFrom('a', 'b', 'c', 'd'), fc.option(fc.jsonValue({ maxDepth: 2 }), { nil: undefined })),
-        ),
+        fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), json),
+        fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c', 'd'), fc.option(json, { nil: undefined }))),
         fc.constantFrom(undefined, 2, '\t'),
         (start, steps, indent) => {
           const expected: Record<string, unknown> = { ...start }

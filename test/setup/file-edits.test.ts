@@ -218,6 +218,9 @@ describe('diffOf', () => {
       expect(shown.replaceAll('PASSWORD', '')).not.toContain(secret)
     expect(shown).not.toContain('queryvalue')
     for (const kept of ['production', '/etc/key', 'a-server', 'page=2', 'postgres://me:']) expect(shown).toContain(kept)
+    expect(diffOf([{ path: '/a', before: undefined, after: '{"A_TOKEN": "${keyring:A_TOKEN}"}' }])).toContain(
+      '+{"A_TOKEN": "${keyring:A_TOKEN}"}',
+    )
     expect(diffOf([{ path: '/a', before: 'x', after: 'told y' }], ['told'])).toContain('+[redacted] y')
   })
 })

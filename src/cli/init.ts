@@ -1,0 +1,329 @@
+import { statSync } from 'node:fs'
+import { resolve, sep } from 'node:path'
+import { homeOf, pathFrom } from '../config/machine.ts'
+import { systemClock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { redact } from '../core/redact.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { type ClientId, clients, type Start } from '../setup/clients.ts'
+import { diffOf } from '../setup/edit-diff.ts'
+import { parseForEdit } from '../setup/edit-json.ts'
+import { applyEdits, readForEdit } from '../setup/file-edits.ts'
+import { type FoundClient, type FoundServer, findClients } from '../setup/find-clients.ts'
+import { type MergedServer, mergeServers } from '../setup/merge-servers.ts'
+import { type MovedSecret, moveSecrets } from '../setup/move-secrets.ts'
+import { type InitChoices, type InitPlan, planInit } from '../setup/plan-init.ts'
+import type { SecretStore } from '../state/secret-store.ts'
+import { type Args, readOption } from './args.ts'
+import { openQuestions, parseChoice, type Questions } from './questions.ts'
+import { userConfigFile } from './find-config.ts'
+import { toTypedCommands } from './invocation.ts'
+import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { machineOf, setupDir } from './machine-of.ts'
+
+/** `pegboard init`: imports servers from other clients, and registers Pegboard in them. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const machine = machineOf(io)
+  const given = readOption(args, 'config')
+  const file = given === undefined ? userConfigFile(machine) : pathFrom(io.cwd, given, machine)
+  const text = await readForEdit(file)
+  const found = await findClients(machine)
+  const named = namedChoices(args, found)
+  const { openSecretStore } = await import('../state/secret-store.ts')
+  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  const stored = await readStored(store)
+  const isJson = args.values['json'] === true
+  const yes = args.values['yes'] === true
+  const questions = yes || isJson ? undefined : openQuestions(io)
+  try {
+    if (!isJson) showClients(found, io)
+    const choices = await choose({ args, io, found, named, text, questions, stored })
+    const plan = planInit(found, choices, { file, text }, startOf(io, file), stored)
+    io.know?.(plan.hidden)
+    if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
+    const write = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
+    const undo = write ? await apply(plan, store, io) : undefined
+    if (isJson) writeJson(io, jsonOf({ plan, found, choices, file, undo }))
+    else report({ plan, found, choices, file, undo, io, isAsked: questions !== undefined })
+    return plan.edits.length === 0 || write ? 0 : 1
+  } finally {
+    questions?.close()
+  }
+}
+
+/** Undefined for a secret in a locked keyring. */
+async function readStored(store: SecretStore): Promise<ReadonlyMap<string, string | undefined>> {
+  const stored = new Map<string, string | undefined>()
+  for (const { name } of await store.list()) stored.set(name, await store.get(name).catch(() => undefined))
+  return stored
+}
+
+interface Named {
+  readonly from: readonly ClientId[] | undefined
+  readonly into: readonly ClientId[] | undefined
+}
+
+function namedChoices(args: Args, found: readonly FoundClient[]): Named {
+  const read = (option: 'from' | 'into'): readonly ClientId[] | undefined => {
+    const names = args.values[option] as readonly string[] | undefined
+    if (!names) return undefined
+    const ids = names.flatMap((name) => name.split(',')).filter((name) => name !== '' && name !== 'none')
+    return ids.map((id) => {
+      const one = found.find(({ client }) => client.id === id)
+      if (!one) {
+        const [near] = findNearest(
+          id,
+          clients.map((client) => client.id),
+          2,
+        )
+        throw new UsageError(
+          `there is no client "${id}"${near ? `; did you mean "${near}"?` : `; known are ${clients.map((client) => client.id).join(', ')}`}`,
+        )
+      }
+      if (one.problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', `${one.file}: ${one.problem}`)
+      return one.client.id
+    })
+  }
+  return { from: read('from'), into: read('into') }
+}
+
+/** The command that clients start Pegboard with. A package that npx downloaded has no lasting path. */
+function startOf({ self }: Io, file: string): Start {
+  const options = ['serve', '--stdio', '--config', file]
+  return self.script.includes(`${sep}_npx${sep}`)
+    ? { command: 'npx', args: ['-y', 'pegboard', ...options] }
+    : { command: self.node, args: [self.script, ...options] }
+}
+
+interface Scene {
+  readonly args: Args
+  readonly io: Io
+  readonly found: readonly FoundClient[]
+  readonly named: Named
+  /** Pegboard's configuration. */
+  readonly text: string | undefined
+  readonly questions: Questions | undefined
+  readonly stored: ReadonlyMap<string, string | undefined>
+}
+
+async function choose(scene: Scene): Promise<InitChoices> {
+  const { args, io, found, named, text, questions, stored } = scene
+  const servers = await chooseServers(scene)
+  const folder = await chooseFolder(args, io, questions)
+  const usable = found.filter(({ problem }) => problem === undefined)
+  const sources = new Set(servers.map(({ client }) => client))
+  const likely = usable.filter((one) => sources.has(one.client.id) || (sources.size === 0 && one.isInstalled))
+  const into = named.into ?? (await chooseClients(usable, likely, questions))
+  const keep = args.values['keep'] === true
+  const { secrets } = moveSecrets(mergeServers(servers, existingServers(text)), stored)
+  const move = args.values['plain-secrets'] !== true && (await chooseSecrets(secrets, questions))
+  return { servers, into, folder, keep, moveSecrets: move }
+}
+
+function existingServers(text: string | undefined): Readonly<Record<string, unknown>> {
+  const root = text === undefined || text.trim() === '' ? {} : parseForEdit(text)
+  return isRecord(root) && isRecord(root['mcpServers']) ? root['mcpServers'] : {}
+}
+
+async function chooseServers({ args, io, found, named, text, questions }: Scene): Promise<readonly FoundServer[]> {
+  const only = args.values['only'] as readonly string[] | undefined
+  const all = found
+    .filter(({ client }) => named.from === undefined || named.from.includes(client.id))
+    .flatMap(({ servers }) => servers)
+    .filter(({ name }) => only === undefined || only.includes(name))
+  const missing = only?.find((name) => !all.some((server) => server.name === name))
+  if (missing !== undefined) throw new UsageError(`no client has a server "${missing}"`)
+  // A server of one project would otherwise be there in every project.
+  const isDefault = ({ project }: FoundServer): boolean => project === undefined || only !== undefined
+  if (!questions) return all.filter(isDefault)
+  const merged = mergeServers(all, existingServers(text))
+  if (merged.length === 0) return []
+  io.stderr(
+    `\nServers\n${formatTable(merged.map((server, at) => [`  ${at + 1}`, server.name, startText(server), placeText(server)]))}`,
+  )
+  const fallback = merged.flatMap(({ from }, at) => (from.some(isDefault) ? [at] : []))
+  const chosen = await pick('Import which servers?', merged.length, fallback, questions)
+  return chosen.flatMap((at) => merged[at]?.from ?? [])
+}
+
+/** How a server is started or reached, without secrets. */
+function startText({ entry }: MergedServer): string {
+  const args = Array.isArray(entry['args']) ? entry['args'].map(String) : []
+  const words = typeof entry['url'] === 'string' ? [entry['url']] : [String(entry['command']), ...args]
+  const [safe = ''] = [words.join(' ')].map((whole) =>
+    moveSecrets([{ name: 'x', entry, from: [], isKnown: false }], new Map()).secrets.reduce(
+      (shown, { value }) => shown.replaceAll(value, '…'),
+      whole,
+    ),
+  )
+  const shown = redact(safe)
+  return shown.length > 60 ? `${shown.slice(0, 59)}…` : shown
+}
+
+const placeText = ({ from, isKnown }: MergedServer): string =>
+  [
+    ...new Set(
+      from.map(({ client, project }) => (project === undefined ? titleOf(client) : `${titleOf(client)} in ${project}`)),
+    ),
+  ]
+    .concat(isKnown ? ['in Pegboard already'] : [])
+    .join(', ')
+
+const titleOf = (id: ClientId): string => clients.find((client) => client.id === id)?.title ?? id
+
+async function chooseFolder(args: Args, io: Io, questions: Questions | undefined): Promise<string | undefined> {
+  const given = readOption(args, 'folder')
+  const machine = machineOf(io)
+  for (;;) {
+    const answer =
+      given ??
+      (await questions?.ask('\nFolder that the file tools may read and write? (a path; empty: leave as it is) '))
+    if (answer === undefined || answer === '') return undefined
+    const folder = pathFrom(io.cwd, answer, machine)
+    const problem = folderProblem(folder, homeOf(machine), io.env['HOME'])
+    if (problem === undefined) return folder
+    if (given !== undefined || !questions) throw new UsageError(`--folder ${answer}: ${problem}`)
+    io.stderr(`${problem}\n`)
+  }
+}
+
+/** The home folder holds keys and settings of programs. */
+const folderProblem = (folder: string, ...homes: readonly (string | undefined)[]): string | undefined =>
+  statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true
+    ? `there is no folder ${folder}`
+    : resolve(folder) === resolve(folder, '/') ||
+        homes.some((home) => home !== undefined && resolve(home) === resolve(folder))
+      ? 'this folder holds keys and settings of other programs; choose a folder inside it'
+      : undefined
+
+async function chooseClients(
+  usable: readonly FoundClient[],
+  likely: readonly FoundClient[],
+  questions: Questions | undefined,
+): Promise<readonly ClientId[]> {
+  const ids = (list: readonly FoundClient[]): readonly ClientId[] => list.map(({ client }) => client.id)
+  if (!questions) return ids(likely)
+  const installed = usable.filter((one) => one.isInstalled || likely.includes(one))
+  if (installed.length === 0) return []
+  const lines = installed.map(({ client, file }, at) => [`  ${at + 1}`, client.title, file])
+  const question = `\nClients\n${formatTable(lines)}Register Pegboard in which clients?`
+  const fallback = installed.flatMap((one, at) => (likely.includes(one) ? [at] : []))
+  const chosen = await pick(question, installed.length, fallback, questions)
+  return ids(installed.filter((_one, at) => chosen.includes(at)))
+}
+
+async function chooseSecrets(secrets: readonly MovedSecret[], questions: Questions | undefined): Promise<boolean> {
+  if (!questions || secrets.length === 0) return true
+  const names = secrets.map(({ name, server }) => `  ${name} (${server})\n`).join('')
+  const answer = await questions.ask(
+    `\nThese secrets are written in plain text:\n${names}Move them to the keyring of this system, or a private file if there is none? [Y/n] `,
+  )
+  return answer !== undefined && !/^n/i.test(answer)
+}
+
+async function pick(
+  question: string,
+  count: number,
+  fallback: readonly number[],
+  questions: Questions,
+): Promise<readonly number[]> {
+  const usual =
+    fallback.length === count ? 'all' : fallback.length === 0 ? 'none' : fallback.map((at) => at + 1).join(',')
+  for (let asked = question; ; asked = 'Which?') {
+    const answer = await questions.ask(`${asked} (such as 1,3-5, all or none; default ${usual}) `)
+    if (answer === undefined) return []
+    const chosen = parseChoice(answer, count, fallback)
+    if (chosen) return chosen
+  }
+}
+
+async function isConfirmed({ edits }: InitPlan, questions: Questions | undefined): Promise<boolean> {
+  const answer = await questions?.ask(`\nWrite ${formatCount(edits.length, 'file')}? [y/N] `)
+  return /^y(?:es)?$/i.test(answer ?? '')
+}
+
+/** @returns the id for `undo` */
+async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): Promise<string> {
+  const kept: string[] = []
+  try {
+    for (const { name, value } of secrets) {
+      if ((await store.get(name).catch(() => undefined)) === value) continue
+      await store.set(name, value)
+      kept.push(name)
+    }
+    return (await applyEdits(edits, { stateDir: setupDir(io), clock: systemClock, reason: 'pegboard init' })).id
+  } catch (error) {
+    for (const name of kept) await store.delete(name).catch(() => undefined)
+    throw error
+  }
+}
+
+interface Result {
+  readonly plan: InitPlan
+  readonly found: readonly FoundClient[]
+  readonly choices: InitChoices
+  readonly file: string
+  /** Undefined if nothing was written. */
+  readonly undo: string | undefined
+}
+
+const jsonOf = ({ plan, found, choices, file, undo }: Result): unknown => ({
+  applied: undo !== undefined,
+  ...(undo === undefined ? {} : { undo }),
+  config: file,
+  clients: found.map(({ client, file: path, isInstalled, servers, skipped, problem, own }) => ({
+    ...{ id: client.id, title: client.title, file: path, installed: isInstalled },
+    ...{ servers: servers.map(({ name, project }) => ({ name, ...(project === undefined ? {} : { project }) })) },
+    ...{ registered: own.length > 0 || (undo !== undefined && choices.into.includes(client.id)) },
+    ...{ skipped, ...(problem === undefined ? {} : { problem }) },
+  })),
+  servers: plan.servers.map(({ name, from, isKnown }) => ({
+    ...{ name, new: !isKnown, from: from.map(({ client, name: theirs }) => ({ client, name: theirs })) },
+  })),
+  secrets: plan.secrets.map(({ name, server }) => ({ name, server })),
+  missing_secrets: plan.wanted,
+  files: plan.edits.map(({ path }) => path),
+  ...(undo === undefined ? { diff: diffOf(plan.edits, plan.hidden) } : {}),
+})
+
+function showClients(found: readonly FoundClient[], io: Io): void {
+  const installed = found.filter(({ isInstalled }) => isInstalled)
+  if (installed.length === 0) io.stderr('No MCP client was found on this machine.\n')
+  else
+    io.stderr(
+      `MCP clients on this machine\n${formatTable(
+        installed.map(({ client, file, servers, text, own }) => [
+          ...[`  ${client.title}`, text === undefined ? 'no file' : formatCount(servers.length, 'server')],
+          ...[own.length > 0 ? 'has Pegboard' : '', file],
+        ]),
+      )}`,
+    )
+  for (const { file, problem, skipped } of found) {
+    if (problem !== undefined) io.stderr(`pegboard: warning: ${file} is left out: ${problem}\n`)
+    for (const reason of skipped) io.stderr(`pegboard: warning: ${reason}\n`)
+  }
+}
+
+function report({ plan, choices, file, undo, io, isAsked }: Result & { io: Io; isAsked: boolean }): void {
+  const typed = (text: string): string => toTypedCommands(text, undefined, io)
+  if (plan.edits.length === 0) {
+    io.stdout('Nothing to change.\n')
+    return
+  }
+  if (undo === undefined) {
+    io.stderr(`pegboard: nothing was written${isAsked ? '' : '; to write it, add --yes'}\n`)
+    return
+  }
+  const fresh = plan.servers.filter(({ isKnown }) => !isKnown)
+  io.stdout(`\n${formatCount(fresh.length, 'server')} imported into ${file}.\n`)
+  for (const { name, from } of fresh)
+    if (from.every((one) => one.name !== name))
+      io.stdout(
+        `  ${from[0]?.name} of ${titleOf(from[0]?.client ?? 'cursor')} is called ${name}, because another server has its name.\n`,
+      )
+  if (plan.secrets.length > 0) io.stdout(`Secrets stored: ${plan.secrets.map(({ name }) => name).join(', ')}.\n`)
+  if (choices.into.length > 0) io.stdout(`Restart ${choices.into.map(titleOf).join(', ')} to use Pegboard.\n`)
+  for (const name of plan.wanted) io.stdout(typed(`A server needs the secret ${name}: pegboard secret set ${name}\n`))
+  io.stdout(typed(`To see the tools: pegboard list tools\nTo take everything back: pegboard undo ${undo}\n`))
+}

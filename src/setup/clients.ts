@@ -1,0 +1,266 @@
+import { posix, win32 } from 'node:path'
+import { homeOf, type Machine } from '../config/machine.ts'
+import { isRecord } from '../core/is-record.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Starts a server over stdio. */
+export interface Start {
+  readonly command: string
+  readonly args: readonly string[]
+}
+
+/** A program whose MCP configuration Pegboard reads and writes. */
+export interface Client {
+  readonly id: ClientId
+  readonly title: string
+  readonly format: 'json' | 'toml' | 'yaml'
+  /** Candidates; the first is created if none exists. */
+  files(places: Places): readonly string[]
+  /** Path of the object with the servers. */
+  serversAt(root: unknown): readonly string[]
+  /** Further objects with servers that belong to one folder. */
+  projects?(root: unknown): ReadonlyArray<readonly [folder: string, servers: unknown]>
+  /** An entry in the format of Pegboard, with `disabled` if it is switched off; undefined if it is no MCP server. */
+  read(entry: Json): Json | undefined
+  /** The entry that starts Pegboard. */
+  write(start: Start): Json
+  /** How values of variables are written. `none`: the client takes them literally. */
+  readonly variables: 'pegboard' | 'gemini' | 'opencode' | 'none'
+}
+
+export type ClientId =
+  | 'claude-desktop'
+  | 'claude-code'
+  | 'cursor'
+  | 'vscode'
+  | 'windsurf'
+  | 'codex'
+  | 'gemini'
+  | 'opencode'
+  | 'zed'
+  | 'goose'
+
+/** Folders that the paths of clients depend on. */
+export interface Places {
+  readonly platform: NodeJS.Platform
+  readonly env: Machine['env']
+  readonly join: (...parts: string[]) => string
+  readonly home: string
+  /** XDG_CONFIG_HOME or ~/.config, on every platform. */
+  readonly xdg: string
+  /** Where applications keep their settings: ~/Library/Application Support, %APPDATA%, or `xdg`. */
+  readonly settings: string
+}
+
+export function placesOf(machine: Machine): Places {
+  const { env } = machine
+  const platform = machine.platform ?? process.platform
+  const { join } = platform === 'win32' ? win32 : posix
+  const home = machine.home ?? (platform === 'win32' ? env['USERPROFILE'] : env['HOME']) ?? homeOf(machine)
+  const xdg = env['XDG_CONFIG_HOME'] || join(home, '.config')
+  const settings =
+    platform === 'win32'
+      ? env['APPDATA'] || join(home, 'AppData', 'Roaming')
+      : platform === 'darwin'
+        ? join(home, 'Library', 'Application Support')
+        : xdg
+  return { platform, env, join, home, xdg, settings }
+}
+
+const startOnly = ({ command, args }: Start): Json => ({ command, args })
+/** An entry as most clients have it, which is also the format of Pegboard. */
+const asWritten = (entry: Json): Json => entry
+const underServers = (): readonly string[] => ['mcpServers']
+
+export const clients: readonly Client[] = [
+  {
+    id: 'claude-desktop',
+    title: 'Claude Desktop',
+    format: 'json',
+    files: ({ settings, join }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
+    serversAt: underServers,
+    read: asWritten,
+    write: startOnly,
+    variables: 'none',
+  },
+  {
+    id: 'claude-code',
+    title: 'Claude Code',
+    format: 'json',
+    files: ({ env, home, join }) => [join(env['CLAUDE_CONFIG_DIR'] || home, '.claude.json')],
+    serversAt: underServers,
+    projects: (root) =>
+      isRecord(root) && isRecord(root['projects'])
+        ? Object.entries(root['projects']).flatMap(([folder, project]) =>
+            isRecord(project) && isRecord(project['mcpServers']) ? [[folder, project['mcpServers']] as const] : [],
+          )
+        : [],
+    read: asWritten,
+    write: ({ command, args }) => ({ type: 'stdio', command, args, env: {} }),
+    variables: 'pegboard',
+  },
+  {
+    id: 'cursor',
+    title: 'Cursor',
+    format: 'json',
+    files: ({ home, join }) => [join(home, '.cursor', 'mcp.json')],
+    serversAt: underServers,
+    read: asWritten,
+    write: startOnly,
+    variables: 'pegboard',
+  },
+  {
+    id: 'vscode',
+    title: 'VS Code',
+    format: 'json',
+    files: ({ settings, join }) => [join(settings, 'Code', 'User', 'mcp.json')],
+    serversAt: () => ['servers'],
+    read: asWritten,
+    write: ({ command, args }) => ({ type: 'stdio', command, args }),
+    variables: 'pegboard',
+  },
+  {
+    id: 'windsurf',
+    title: 'Windsurf',
+    format: 'json',
+    files: ({ home, join }) => [join(home, '.codeium', 'windsurf', 'mcp_config.json')],
+    serversAt: underServers,
+    read: ({ serverUrl, ...entry }) => (serverUrl === undefined ? entry : { url: serverUrl, ...entry }),
+    write: startOnly,
+    variables: 'pegboard',
+  },
+  {
+    id: 'codex',
+    title: 'Codex',
+    format: 'toml',
+    files: ({ env, home, join }) => [join(env['CODEX_HOME'] || join(home, '.codex'), 'config.toml')],
+    serversAt: () => ['mcp_servers'],
+    read: readCodex,
+    write: startOnly,
+    variables: 'none',
+  },
+  {
+    id: 'gemini',
+    title: 'Gemini CLI',
+    format: 'json',
+    files: ({ home, join }) => [join(home, '.gemini', 'settings.json')],
+    serversAt: underServers,
+    // There, `url` is the old SSE transport.
+    read: ({ httpUrl, url, ...entry }) =>
+      httpUrl !== undefined
+        ? { url: httpUrl, type: 'http', ...entry }
+        : url !== undefined
+          ? { url, type: 'sse', ...entry }
+          : entry,
+    write: startOnly,
+    variables: 'gemini',
+  },
+  {
+    id: 'opencode',
+    title: 'opencode',
+    format: 'json',
+    files: ({ xdg, join }) => [join(xdg, 'opencode', 'opencode.json'), join(xdg, 'opencode', 'opencode.jsonc')],
+    // Version 2 has `mcp.servers`, and still reads the entries of version 1 below `mcp`.
+    serversAt: (root) =>
+      isRecord(root) && isRecord(root['mcp']) && isRecord(root['mcp']['servers']) ? ['mcp', 'servers'] : ['mcp'],
+    read: readOpencode,
+    write: ({ command, args }) => ({ type: 'local', command: [command, ...args] }),
+    variables: 'opencode',
+  },
+  {
+    id: 'zed',
+    title: 'Zed',
+    format: 'json',
+    files: ({ platform, settings, xdg, join }) => [
+      platform === 'win32' ? join(settings, 'Zed', 'settings.json') : join(xdg, 'zed', 'settings.json'),
+    ],
+    serversAt: () => ['context_servers'],
+    read: readZed,
+    write: ({ command, args }) => ({ source: 'custom', command, args, env: {} }),
+    variables: 'none',
+  },
+  {
+    id: 'goose',
+    title: 'Goose',
+    format: 'yaml',
+    files: ({ platform, settings, xdg, join }) => [
+      platform === 'win32'
+        ? join(settings, 'Block', 'goose', 'config', 'config.yaml')
+        : join(xdg, 'goose', 'config.yaml'),
+    ],
+    serversAt: () => ['extensions'],
+    read: readGoose,
+    write: ({ command, args }) => ({
+      ...{ enabled: true, type: 'stdio', name: 'pegboard', description: 'All tools behind one server.' },
+      ...{ cmd: command, args, envs: {}, env_keys: [], timeout: 300 },
+    }),
+    variables: 'none',
+  },
+]
+
+const reference = (variable: unknown): string => `\${${String(variable)}}`
+
+function readCodex(entry: Json): Json {
+  const { command, args, cwd, url, enabled } = entry
+  const off = enabled === false ? { disabled: true } : {}
+  if (url === undefined) {
+    const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, reference(name)]) : []
+    const env = { ...Object.fromEntries(passed), ...(isRecord(entry['env']) ? entry['env'] : {}) }
+    return { ...given({ command, args, cwd }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+  }
+  const named = isRecord(entry['env_http_headers']) ? Object.entries(entry['env_http_headers']) : []
+  const headers = {
+    ...(isRecord(entry['http_headers']) ? entry['http_headers'] : {}),
+    ...Object.fromEntries(named.map(([name, variable]) => [name, reference(variable)])),
+    ...(entry['bearer_token_env_var'] === undefined
+      ? {}
+      : { Authorization: `Bearer ${reference(entry['bearer_token_env_var'])}` }),
+  }
+  return { url, ...(Object.keys(headers).length > 0 ? { headers } : {}), ...off }
+}
+
+function readOpencode({ type, command, environment, url, headers, cwd, enabled, disabled }: Json): Json | undefined {
+  const off = enabled === false || disabled === true ? { disabled: true } : {}
+  if (type === 'local' && Array.isArray(command))
+    return { ...given({ command: command[0], args: command.slice(1), cwd, env: environment }), ...off }
+  return type === 'remote' ? { ...given({ url, headers }), ...off } : undefined
+}
+
+function readZed({ command, args, env, url, headers, enabled }: Json): Json | undefined {
+  const off = enabled === false ? { disabled: true } : {}
+  if (url !== undefined) return { ...given({ url, headers }), ...off }
+  // Older files have an object, and servers of extensions have only settings.
+  if (isRecord(command))
+    return { ...given({ command: command['path'], args: command['args'], env: command['env'] }), ...off }
+  return command === undefined ? undefined : { ...given({ command, args, env }), ...off }
+}
+
+function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: Json): Json | undefined {
+  const off = enabled === false ? { disabled: true } : {}
+  // Goose keeps the values of these in its own keyring.
+  const kept = Array.isArray(env_keys) ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)]) : []
+  const env = { ...Object.fromEntries(kept), ...(isRecord(envs) ? envs : {}) }
+  if (type === 'stdio')
+    return { ...given({ command: cmd, args }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+  if (type === 'sse' || type === 'streamable_http')
+    return { ...given({ url: uri, type: type === 'sse' ? 'sse' : 'http', headers }), ...off }
+  return undefined
+}
+
+const given = (entry: Json): Json =>
+  Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined))
+
+/** Rewrites references to variables in every string of an entry. References that Codex and Goose name stay. */
+export function toPegboardVariables(value: unknown, style: Client['variables']): unknown {
+  if (style === 'pegboard') return value
+  if (typeof value === 'string') {
+    if (style === 'gemini')
+      return value.replaceAll(/\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})/g, (_all, a, b) => reference(a ?? b))
+    if (style === 'opencode') return value.replaceAll(/\{env:([A-Za-z_]\w*)\}/g, (_all, name) => reference(name))
+    return value.replaceAll('${', () => '$${')
+  }
+  if (Array.isArray(value)) return value.map((one) => toPegboardVariables(one, style))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, toPegboardVariables(one, style)]))
+}

@@ -1,0 +1,78 @@
+import { isDeepStrictEqual } from 'node:util'
+import { skeleton } from '../core/lookalike.ts'
+import { foldName } from '../core/name-folding.ts'
+import type { FoundServer } from './find-clients.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** One server as it will be in the configuration of Pegboard. */
+export interface MergedServer {
+  readonly name: string
+  readonly entry: Json
+  /** Where it was found, in one or several clients. */
+  readonly from: readonly FoundServer[]
+  /** Pegboard's configuration has it already. */
+  readonly isKnown: boolean
+}
+
+/**
+ * Merges the servers of several clients: one server per program with the same arguments and variables, and one per
+ * address. A server whose name is taken by another one gets the name of its client as a suffix.
+ * @param existing `mcpServers` of Pegboard's configuration
+ */
+export function mergeServers(found: readonly FoundServer[], existing: Json): readonly MergedServer[] {
+  const merged: Array<{ name: string; entry: Json; from: FoundServer[]; isKnown: boolean }> = Object.entries(
+    existing,
+  ).map(([name, entry]) => ({ name, entry: entry as Json, from: [], isKnown: true }))
+  const taken = new Set(merged.flatMap(({ name }) => shapesOf(name)))
+  for (const server of found) {
+    const same = merged.find(({ entry }) => isSameServer(entry, server.entry))
+    if (same) {
+      same.from.push(server)
+      // One of two addresses may have the login.
+      if (!same.isKnown && same.entry['headers'] === undefined && server.entry['headers'] !== undefined)
+        same.entry = { ...same.entry, headers: server.entry['headers'] }
+      if (!same.isKnown && same.entry['disabled'] === true && server.entry['disabled'] !== true)
+        same.entry = server.entry
+      continue
+    }
+    const name = freeName(server, taken)
+    for (const shape of shapesOf(name)) taken.add(shape)
+    merged.push({ name, entry: server.entry, from: [server], isKnown: false })
+  }
+  return merged.filter(({ from }) => from.length > 0)
+}
+
+/** Names that differ in case or look the same would be taken for each other. */
+const shapesOf = (name: string): readonly string[] => [`folded ${foldName(name)}`, `shaped ${skeleton(name)}`]
+
+function freeName({ name, client }: FoundServer, taken: ReadonlySet<string>): string {
+  const isFree = (one: string): boolean => shapesOf(one).every((shape) => !taken.has(shape))
+  const candidates = [name, `${name}_${client.replaceAll('-', '_')}`]
+  for (let at = 2; ; at++) {
+    const free = candidates.find(isFree)
+    if (free !== undefined) return free
+    candidates.push(`${name}_${at}`)
+  }
+}
+
+export function isSameServer(a: Json, b: Json): boolean {
+  if (typeof a['url'] === 'string' && typeof b['url'] === 'string')
+    return (
+      sameAddress(a['url'], b['url']) &&
+      // Two logins at one address are two servers.
+      (a['headers'] === undefined || b['headers'] === undefined || isDeepStrictEqual(a['headers'], b['headers']))
+    )
+  return (
+    typeof a['command'] === 'string' &&
+    a['command'] === b['command'] &&
+    isDeepStrictEqual(a['args'] ?? [], b['args'] ?? []) &&
+    isDeepStrictEqual(a['env'] ?? {}, b['env'] ?? {}) &&
+    (a['cwd'] ?? '') === (b['cwd'] ?? '')
+  )
+}
+
+const sameAddress = (a: string, b: string): boolean => {
+  const plain = (url: string): string => (URL.canParse(url) ? new URL(url).href : url).replace(/\/$/, '')
+  return plain(a) === plain(b)
+}
