@@ -16,11 +16,11 @@ import { type MovedSecret, moveSecrets } from '../setup/move-secrets.ts'
 import { type InitChoices, type InitPlan, planInit } from '../setup/plan-init.ts'
 import type { SecretStore } from '../state/secret-store.ts'
 import { type Args, readOption } from './args.ts'
-import { openQuestions, parseChoice, type Questions } from './questions.ts'
 import { userConfigFile } from './find-config.ts'
 import { toTypedCommands } from './invocation.ts'
 import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { machineOf, setupDir } from './machine-of.ts'
+import { openQuestions, parseChoice, type Questions } from './questions.ts'
 
 /** `pegboard init`: imports servers from other clients, and registers Pegboard in them. */
 export async function run(args: Args, io: Io): Promise<number> {
