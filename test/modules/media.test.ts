@@ -323,8 +323,10 @@ describe('image backends', () => {
     const stop = new AbortController()
     const input = { prompt: 'x' }
     const made = app.surface.call({ name: 'media.generate_image', input, caller: localCaller, signal: stop.signal })
-    setTimeout(() => stop.abort(), 150)
-    await expect(made).rejects.toMatchObject({ code: 'E_CANCELLED' })
+    const ended = expect(made).rejects.toMatchObject({ code: 'E_CANCELLED' })
+    await expect.poll(() => server.asked.some(({ path }) => path.startsWith('/history'))).toBe(true)
+    stop.abort()
+    await ended
     await expect.poll(() => server.asked.map(({ path }) => path)).toContain('/interrupt')
     expect(server.asked.find(({ path }) => path === '/queue')?.body).toEqual({ delete: ['job-1'] })
   })
