@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { parseJson } from 'pegboard'
 
 export async function bytesOf(answer: Response): Promise<Buffer> {
   return Buffer.from(await answer.arrayBuffer())
@@ -19,9 +20,10 @@ export function textOf(bytes: Buffer, type: string): string | undefined {
   }
 }
 
+/** The value of a JSON text; numbers keep all digits. */
 export function parsed(text: string): { readonly value: unknown } | undefined {
   try {
-    return { value: JSON.parse(text) as unknown }
+    return { value: parseJson(text) }
   } catch {
     return undefined
   }

@@ -28,6 +28,7 @@ export {
   type ToolModule,
   type ToolView,
 } from './core/module.ts'
+export { parseJson } from './core/parse-json-text.ts'
 export type { Profile } from './core/profile.ts'
 export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'

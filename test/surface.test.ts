@@ -29,6 +29,7 @@ const pinned = {
     'fileToOpen',
     'isPegboardError',
     'ownFilesBelow',
+    'parseJson',
     'redact',
     'redactUrl',
     'removeInvisible',

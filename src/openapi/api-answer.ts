@@ -1,6 +1,7 @@
 import { ToolError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
 import { isRecord } from '../core/is-record.ts'
+import { parseJson } from '../core/parse-json-text.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import { isJson } from './plan-operation.ts'
@@ -59,7 +60,7 @@ const isText = (type: string): boolean =>
 
 function parseBody(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     // Invalid JSON is treated as text.
     return undefined

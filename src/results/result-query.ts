@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { parseJson } from '../core/parse-json-text.ts'
 import { sanitize } from '../core/sanitize.ts'
 import { cutText, measureText } from '../core/text-tokens.ts'
 import { namesOf, selectPath } from './json-path.ts'
@@ -64,7 +65,7 @@ const MAX_INDENT = 3
 
 /** @param tokens maximum of the preview */
 export function summarizeResult(text: string, tokens: number): ResultSummary {
-  const value = parseJson(text)
+  const value = parseResult(text)
   const { lines, rows } = describeLines(value, text)
   const known = Math.min(text.length, MEASURED)
   const measured = measureText(known < text.length ? text.slice(0, known) : text).tokens
@@ -88,14 +89,14 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
   const { path, where, select, count } = query
   let value: unknown
   if (path !== undefined || where !== undefined || select !== undefined) {
-    value = parseJson(text)
+    value = parseResult(text)
     if (value === undefined)
       throw new PegboardError('E_VALIDATION', 'The result is text, not JSON.', {
         hint: 'Use lines, grep, head, tail or page.',
       })
     if (path !== undefined) value = selectPath(value, path)
     if (where !== undefined || select !== undefined) value = projectRows(tableOf(value), where, select)
-  } else value = parseJson(text) ?? text
+  } else value = parseResult(text) ?? text
   const all = linesOf(value) ?? { text, unit: 'line' }
   if (!isSelective(query)) return pageOf(all, undefined, '', query, tokens)
   const { found, total, what } = pickLines(all, query)
@@ -116,11 +117,11 @@ const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): b
 const MAY_HIDE = /\\[bfru]|\[NOTICE\]/
 
 /** The value of a JSON text; undefined for other texts, and for a JSON number or string, which is read as text. */
-function parseJson(text: string): unknown {
+function parseResult(text: string): unknown {
   if (!/^\s*[[{]/.test(text.slice(0, 100))) return undefined
   try {
-    const value: object = JSON.parse(text)
-    if (MAY_HIDE.test(text)) sanitize(value)
+    const value = parseJson(text)
+    if (MAY_HIDE.test(text)) sanitize(value as object)
     return value
   } catch {
     return undefined

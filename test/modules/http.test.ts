@@ -151,6 +151,15 @@ describe('requests', () => {
     })
   })
 
+  it('keeps all digits of numbers in JSON, as text where JavaScript cannot represent them', async () => {
+    const { call } = await open()
+    const url = await serve((_, answer) => {
+      answer.setHeader('content-type', 'application/json').end('{"id":9007199254740993,"list":[1e400,1],"n":1.5}')
+    })
+    const json = { id: '9007199254740993', list: ['1e400', 1], n: 1.5 }
+    for (const action of ['get', 'json_api']) expect(await call(action, { url })).toMatchObject({ json })
+  })
+
   it('call a JSON API, and fail with the beginning of a response that is not JSON', async () => {
     const { call } = await open()
     const url = await echo()

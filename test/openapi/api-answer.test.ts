@@ -65,6 +65,8 @@ beforeAll(async () => {
         : send(200, 'application/json', '{"ok":true}')
     if (what === '/unseen')
       return send(200, 'application/json', JSON.stringify({ a: `said\u202e${String.fromCodePoint(0xe006f, 0xe0062)}` }))
+    if (what === '/numbers')
+      return send(200, 'application/json', '{"id":9007199254740993,"list":[{"big":1e400}],"plain":9007199254740991}')
     if (what === '/slow') return undefined
     send(404, 'application/json', '{"error":"no such thing"}')
   })
@@ -100,6 +102,14 @@ describe('a response', () => {
       expect(await call(get, { what: 'unseen' })).toEqual({
         content: [{ type: 'text', text: '{"a":"said"}' }],
         structuredContent: { a: 'said' },
+      }),
+    ))
+
+  it('keeps all digits of its numbers, as text where JavaScript cannot represent them', () =>
+    withApis(api(), async ({ call }) =>
+      expect(await call(get, { what: 'numbers' })).toEqual({
+        content: [{ type: 'text', text: '{"id":9007199254740993,"list":[{"big":1e400}],"plain":9007199254740991}' }],
+        structuredContent: { id: '9007199254740993', list: [{ big: '1e400' }], plain: 9_007_199_254_740_991 },
       }),
     ))
 

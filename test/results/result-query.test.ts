@@ -169,3 +169,12 @@ describe('a result of a hostile server', () => {
     expect(read(text, {}).text).toBe('{\n "name": "ab",\n "k": 1,\n "note": "\\n\\\\[NOTICE] x"\n}')
   })
 })
+
+it('numbers that JavaScript cannot represent keep all digits, as text', () => {
+  const text = '{"items":[{"id":9007199254740993,"n":1},{"id":9007199254740995,"n":1e400}]}'
+  expect(read(text, { path: 'items' }).text).toBe(
+    '{"id":"9007199254740993","n":1}\n{"id":"9007199254740995","n":"1e400"}',
+  )
+  expect(read(text, { path: 'items', select: ['id'] }).text).toContain('9007199254740995')
+  expect(read(text, {}).text).toContain('9007199254740993')
+})

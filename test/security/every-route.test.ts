@@ -104,6 +104,7 @@ const INDEX: Table = {
   ),
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
   removeInvisible: why('takes hidden characters out of texts'),
+  parseJson: why('reads a text'),
   ToolContext: route('ctx.call'),
   ...each(
     'createConnect createFetch createPaths exclusively fileToOpen ownFilesBelow',
