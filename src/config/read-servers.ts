@@ -175,7 +175,7 @@ export function placeSandboxes(read: ReadServers, file: string | undefined, stat
       continue
     }
     const home = join(stateDir, 'sandboxes', id.replaceAll(/[^\w-]/g, '_'))
-    servers[id] = { ...settings, target: { ...target, sandbox: { ...sandbox, home } } }
+    servers[id] = { ...settings, target: { ...target, sandbox: { ...sandbox, hidden: own, home } } }
   }
   return { ...read, servers, skipped, warnings }
 }

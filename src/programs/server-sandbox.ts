@@ -12,6 +12,8 @@ export interface SandboxSettings {
   readonly network: boolean
   readonly read: readonly string[]
   readonly write: readonly string[]
+  /** Files and folders of Pegboard, hidden where `read` or `write` contains them. */
+  readonly hidden: readonly string[]
   /** A folder of its own, which is its home folder and keeps downloads. */
   readonly home: string
   /** Image for `docker`. */
@@ -54,22 +56,18 @@ export async function inSandbox(
 }
 
 async function inBubblewrap(settings: SandboxSettings, program: SandboxedProgram, platform: string): Promise<Wrapped> {
-  const { network, read, write, home } = settings
+  const { network, read, write, hidden, home } = settings
   if (platform !== 'linux') throw new SandboxError(`bubblewrap is only for Linux, not for ${platform}`)
   const bwrap = findOnPath('bwrap', program.env)
   if (bwrap === undefined) throw new SandboxError('bubblewrap (bwrap) is not installed')
   const boundsTmp = await tryBubblewrap(bwrap)
   const folder = program.cwd ?? settings.write[0] ?? home
-  const shown = [...new Set([...read, ...programFolders(program)])]
+  const shown = [...new Set([...read, ...programFiles(program)])]
   return {
     command: bwrap,
     args: [
       ...bubblewrapBase(network, boundsTmp),
-      ...mountsOf({ read: shown, write: [...write, home] }).flatMap(({ at, isFixed }) => [
-        isFixed ? '--ro-bind' : '--bind',
-        at,
-        at,
-      ]),
+      ...mountsOf({ read: shown, write: [...write, home], hidden }).flatMap(({ kind, at }) => BUBBLEWRAP[kind](at)),
       ...['--remount-ro', '/', '--chdir', isShown(folder, [...shown, ...write, home]) ? folder : home, '--'],
       program.command,
       ...program.args,
@@ -81,16 +79,37 @@ async function inBubblewrap(settings: SandboxSettings, program: SandboxedProgram
 
 interface Mount {
   readonly at: string
-  readonly isFixed: boolean
+  readonly kind: 'read' | 'write' | 'empty folder' | 'empty file'
 }
 
-/** The outer ones first, because a later mount covers what is below it. A path in both lists can be written. */
-function mountsOf({ read, write }: Pick<SandboxSettings, 'read' | 'write'>): readonly Mount[] {
-  const fixed = [...new Set(read)].filter((path) => !write.includes(path))
-  return [
-    ...fixed.map((at) => ({ at, isFixed: true })),
-    ...[...new Set(write)].map((at) => ({ at, isFixed: false })),
-  ].sort((one, other) => one.at.length - other.at.length)
+/**
+ * The outer ones first, because a later mount covers what is below it. A path in both lists can be written. What is
+ * hidden is covered where a list would show it.
+ */
+function mountsOf({ read, write, hidden }: Pick<SandboxSettings, 'read' | 'write' | 'hidden'>): readonly Mount[] {
+  const lists = [...read, ...write]
+  const mounts: readonly Mount[] = [
+    ...[...new Set(read)].filter((at) => !write.includes(at)).map((at) => ({ at, kind: 'read' as const })),
+    ...[...new Set(write)].map((at) => ({ at, kind: 'write' as const })),
+    ...hidden
+      .filter((at) => existsSync(at) && lists.some((path) => isInside(at, path)))
+      .map((at) => ({ at, kind: statSync(at).isDirectory() ? ('empty folder' as const) : ('empty file' as const) })),
+  ]
+  return mounts.toSorted((one, other) => one.at.length - other.at.length)
+}
+
+const BUBBLEWRAP: Readonly<Record<Mount['kind'], (at: string) => readonly string[]>> = {
+  read: (at) => ['--ro-bind', at, at],
+  write: (at) => ['--bind', at, at],
+  'empty folder': (at) => ['--tmpfs', at],
+  'empty file': (at) => ['--ro-bind', '/dev/null', at],
+}
+
+const DOCKER: Readonly<Record<Mount['kind'], (at: string) => string>> = {
+  read: (at) => `type=bind,source=${at},target=${at},readonly`,
+  write: (at) => `type=bind,source=${at},target=${at}`,
+  'empty folder': (at) => `type=tmpfs,target=${at}`,
+  'empty file': (at) => `type=bind,source=/dev/null,target=${at},readonly`,
 }
 
 const isInside = (file: string, folder: string): boolean =>
@@ -98,36 +117,48 @@ const isInside = (file: string, folder: string): boolean =>
 const isShown = (file: string, folders: readonly string[]): boolean =>
   [...SYSTEM_FOLDERS, ...folders].some((folder) => isInside(file, folder))
 
-/** The folders of a program and its script, as far as they are not system folders. */
-function programFolders({ command, args, env }: SandboxedProgram): readonly string[] {
+/**
+ * What a program and its script need to start, as far as it is not in a system folder. Never more than that: the folder
+ * above a program may be the home folder, or ~/.local with keys and the state of Pegboard.
+ */
+function programFiles({ command, args, env }: SandboxedProgram): readonly string[] {
   const found = command.includes('/') ? command : findOnPath(command, env)
   const real = found === undefined || !existsSync(found) ? undefined : realpathSync(found)
-  const runtime = [found, real].flatMap((file) => {
-    if (file === undefined || isShown(file, [])) return []
-    const folder = path.dirname(file)
-    // bin/node needs lib/node_modules beside it.
-    return [path.basename(folder) === 'bin' ? path.dirname(folder) : folder]
-  })
+  const runtime = [found, real].flatMap((file) =>
+    file === undefined || isShown(file, []) ? [] : [file, ...besideProgram(path.dirname(file))],
+  )
   const scripts = args.flatMap((word) => {
     if (!path.isAbsolute(word) || !SCRIPT.test(word) || !statSync(word, { throwIfNoEntry: false })?.isFile()) return []
-    return [word, realpathSync(word)].map(packageFolder)
+    return [word, realpathSync(word)].map((script) => packageFolder(script, env['HOME']) ?? script)
   })
   const certificates = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE'].flatMap((name) => {
     const file = env[name]
     return file !== undefined && path.isAbsolute(file) && existsSync(file) ? [file] : []
   })
-  // Never the whole disk or everybody's homes.
-  return [...runtime, ...scripts, ...certificates].filter(
-    (one) => !['/', '/home', '/root', '/tmp', env['HOME']].includes(one),
-  )
+  return [...runtime, ...scripts, ...certificates]
 }
 
 const SCRIPT = /\.(?:[cm]?[jt]s|py|rb|sh|pl|php|jar)$/i
 
-/** The packages that a script imports are beside its own, or its folder. */
-function packageFolder(script: string): string {
+/** `bin/node` needs `bin/npx` and `lib/node_modules`; `bin/python` of a virtual environment needs `pyvenv.cfg`. */
+const besideProgram = (folder: string): readonly string[] =>
+  path.basename(folder) === 'bin'
+    ? [folder, ...['lib', 'lib64', 'pyvenv.cfg'].map((name) => path.join(path.dirname(folder), name))].filter(
+        existsSync,
+      )
+    : []
+
+/** The package of a script with all packages beside it; undefined for a script that belongs to none. */
+function packageFolder(script: string, home: string | undefined): string | undefined {
   const at = script.indexOf('/node_modules/')
-  return at === -1 ? path.dirname(script) : script.slice(0, at + '/node_modules'.length)
+  if (at !== -1) return script.slice(0, at + '/node_modules'.length)
+  for (
+    let folder = path.dirname(script);
+    folder !== path.dirname(folder) && folder !== home;
+    folder = path.dirname(folder)
+  )
+    if (['package.json', 'pyproject.toml'].some((name) => existsSync(path.join(folder, name)))) return folder
+  return undefined
 }
 
 const tried = new Map<string, Promise<boolean>>()
@@ -163,7 +194,7 @@ const IMAGES: Readonly<Record<string, string>> = {
 }
 
 function inContainer(settings: SandboxSettings, program: SandboxedProgram, platform: string): Wrapped {
-  const { network, read, write, home } = settings
+  const { network, read, write, hidden, home } = settings
   const runner = path.basename(program.command).replace(/\.(?:cmd|exe)$/i, '')
   const image = settings.image ?? IMAGES[runner]
   if (image === undefined)
@@ -171,7 +202,7 @@ function inContainer(settings: SandboxSettings, program: SandboxedProgram, platf
   const engine = findOnPath('docker', program.env, platform) ?? findOnPath('podman', program.env, platform)
   if (engine === undefined) throw new SandboxError('neither docker nor podman is on PATH')
   const uid = process.getuid?.()
-  const mounts = mountsOf({ read, write: [...write, home] })
+  const mounts = mountsOf({ read, write: [...write, home], hidden })
   for (const { at } of mounts)
     if (/[,"\n]/.test(at)) throw new SandboxError(`docker cannot mount ${JSON.stringify(at)}`)
   return {
@@ -182,10 +213,7 @@ function inContainer(settings: SandboxSettings, program: SandboxedProgram, platf
       ...(network ? [] : ['--network', 'none']),
       // Files that it writes belong to the same user.
       ...(uid === undefined ? [] : ['--user', `${uid}:${process.getgid?.() ?? uid}`]),
-      ...mounts.flatMap(({ at, isFixed }) => [
-        '--mount',
-        `type=bind,source=${at},target=${at}${isFixed ? ',readonly' : ''}`,
-      ]),
+      ...mounts.flatMap(({ kind, at }) => ['--mount', DOCKER[kind](at)]),
       ...['--workdir', program.cwd !== undefined && isShown(program.cwd, [...read, ...write]) ? program.cwd : home],
       ...['--env', `HOME=${home}`],
       // By name, so that no value is on the command line.

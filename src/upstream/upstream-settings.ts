@@ -559,7 +559,7 @@ function sandboxOf({ sandbox }: Entry): Pick<StdioTarget, 'sandbox'> {
   const given = typeof sandbox === 'string' ? { kind: sandbox, network: true, read: [], write: [] } : sandbox
   if (given === undefined || given.kind === 'none') return {}
   const { kind, network, read, write, image } = given
-  return { sandbox: { kind, network, read, write, home: '', ...(image === undefined ? {} : { image }) } }
+  return { sandbox: { kind, network, read, write, hidden: [], home: '', ...(image === undefined ? {} : { image }) } }
 }
 
 /** What a server may touch, for people. */

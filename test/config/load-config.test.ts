@@ -53,6 +53,7 @@ describe('the sandbox of a server', () => {
         network: false,
         read: ['/etc/pegboard/data'],
         write: ['/home/ada/out'],
+        hidden: ['/etc/pegboard/mcp.config.json', '/home/ada/.local/state/pegboard'],
         home: '/home/ada/.local/state/pegboard/sandboxes/box',
       },
     })

@@ -84,8 +84,46 @@ describe.skipIf(process.platform !== 'linux')('a server in bubblewrap', () => {
     })
     expect(readFileSync(join(dir, 'out', 'c.txt'), 'utf8')).toBe('x')
     expect(await ask('closed', 'in/c.txt', 'secret/b.txt')).toMatchObject({ write: 'EROFS', read: 'ENOENT' })
-    expect(await ask('closed', 'server/c.txt', 'mcp.config.json')).toMatchObject({ write: 'EROFS', read: 'ENOENT' })
+    // What it writes beside its script is in a /tmp of its own.
+    expect(await ask('closed', 'server/c.txt', 'mcp.config.json')).toMatchObject({ read: 'ENOENT' })
+    expect(existsSync(join(dir, 'server', 'c.txt'))).toBe(false)
     expect(await ask('open', 'out/d.txt', 'in/a.txt')).toMatchObject({ url: 'yes' })
+  }, 120_000)
+
+  it('does not see files of Pegboard, or those beside its program', async () => {
+    const dir = temporaryFolder()
+    // As uvx is in ~/.local/bin, beside keys and the state of Pegboard.
+    mkdirSync(join(dir, 'home/.local/bin'), { recursive: true })
+    mkdirSync(join(dir, 'home/.local/share'))
+    mkdirSync(join(dir, 'state'))
+    for (const name of ['home/.local/share/key', 'home/note', 'state/secret', 'mcp.config.json'])
+      writeFileSync(join(dir, name), 'x')
+    writeFileSync(join(dir, 'home/.local/bin/probe'), `#!${process.execPath}\n${PROBE}`)
+    writeFileSync(join(dir, 'home/server.mjs'), PROBE)
+    chmodSync(join(dir, 'home/.local/bin/probe'), 0o755)
+    const { app } = await startApp(
+      {
+        mcpServers: {
+          program: { command: join(dir, 'home/.local/bin/probe'), sandbox: 'auto' },
+          script: { command: process.execPath, args: [join(dir, 'home/server.mjs')], sandbox: 'auto' },
+          wide: { command: process.execPath, args: [join(dir, 'home/server.mjs')], sandbox: { read: ['.'] } },
+        },
+      },
+      dir,
+    )
+    const client = await connectTo(app)
+    const reads = async (server: string, file: string): Promise<unknown> =>
+      answerOf(
+        await callTool(client, {
+          name: `${server}__probe`,
+          arguments: { write: '/x', read: join(dir, file), url: '' },
+        }),
+      ).read
+    expect(await reads('program', 'home/.local/share/key')).toBe('ENOENT')
+    expect(await reads('script', 'home/note')).toBe('ENOENT')
+    expect(await reads('wide', 'home/note')).toBe('yes')
+    expect(await reads('wide', 'state/secret')).toBe('ENOENT')
+    expect(await reads('wide', 'mcp.config.json')).toBe('EACCES')
   }, 120_000)
 
   it('is a real server that keeps its memory in its folder alone', async () => {
