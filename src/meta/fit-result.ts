@@ -48,7 +48,8 @@ export async function fitResult(
   // No byte costs more than one token.
   if (size <= most && size <= maxResultBytes) return result
   const { content = [], isError } = result
-  if (size <= maxResultBytes && !isLongResult(partRead(result, reads), most)) return result
+  const hasTooManyTokens = isLongResult(partRead(result, reads), most)
+  if (size <= maxResultBytes && !hasTooManyTokens) return result
   // The shown text has four bytes for each token.
   const limit = Math.min(most, maxResultBytes / 4)
   const text = content.flatMap((block) => textOf(block) ?? []).join('\n')
@@ -93,7 +94,7 @@ export async function fitResult(
     bodies.push({ data: JSON.stringify(left), mimeType: 'application/json', title, count: left.length })
 
   const each = Math.floor(Math.min(limit, MAX_SHOWN_TOKENS) / Math.max(1, bodies.length))
-  const above = `${most < Number.POSITIVE_INFINITY ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`}`
+  const above = hasTooManyTokens ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`
   const notes: ContentBlock[] = []
   for (const body of bodies) notes.push({ type: 'text', text: await replace(host, caller, body, each, above) })
   const { _meta } = result

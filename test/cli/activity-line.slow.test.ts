@@ -28,7 +28,7 @@ export default defineModule({
 `
 
 it('serve on a terminal prints a line for each connection, call, rejected token, bug and accepted edit', async () => {
-  const settings = { server: { http: { port: 0 } }, exposure: { mode: 'direct' } }
+  const settings = { server: { http: { port: 0 } }, exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }
   const at = folder({ 'mcp.config.json': settings, 'modules/dice.ts': dice('totl') })
   onTestFinished(() => at.remove())
   const { io, out, err, stop } = terminal(at.dir)
@@ -44,7 +44,7 @@ it('serve on a terminal prints a line for each connection, call, rejected token,
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
   await vi.waitFor(() => expect(err()).toMatch(/^\d\d:\d\d:\d\d robot 2\.0 connected \(local\)$/m))
   const call = () => client.callTool({ name: 'dice__throw', arguments: { count: 2 } })
-  await vi.waitFor(async () => expect(JSON.stringify(await call())).toContain('E_INTERNAL'), { timeout: 15_000 })
+  await vi.waitFor(async () => expect(JSON.stringify(await call())).toContain('E_INTERNAL'), { timeout: 60_000 })
   await vi.waitFor(() => expect(err()).toMatch(/^pegboard: dice\.ts:15 totl is not defined \(dice\.throw, [\w-]+\)$/m))
   expect(err()).not.toContain('    at ')
 
@@ -65,7 +65,7 @@ it('serve on a terminal prints a line for each connection, call, rejected token,
   await client.close()
   stop()
   expect(await served).toBe(0)
-}, 60_000)
+}, 120_000)
 
 const cjs = `const { twice } = require('./_twice.cjs')
 
@@ -113,7 +113,7 @@ it('prints a line for each new client of 2026 and of the SSE transport, and for 
   await vi.waitFor(() => expect(connected()).toEqual(['android 3.0', 'drone 3.0', 'clock 1.0']))
 
   const call = (count: number) => first.callTool({ name: 'dice__throw', arguments: { count } })
-  await vi.waitFor(async () => expect(JSON.stringify(await call(1))).toContain('E_INTERNAL'), { timeout: 15_000 })
+  await vi.waitFor(async () => expect(JSON.stringify(await call(1))).toContain('E_INTERNAL'), { timeout: 60_000 })
   await vi.waitFor(() =>
     expect(err()).toMatch(/^pegboard: dice\.cjs:12 total is not defined \(dice\.throw, [\w-]+\)$/m),
   )
@@ -125,7 +125,7 @@ it('prints a line for each new client of 2026 and of the SSE transport, and for 
   for (const client of [first, ...others, older]) await client.close()
   stop()
   expect(await served).toBe(0)
-}, 60_000)
+}, 120_000)
 
 it('a port in use has its own error code', async () => {
   const { createServer } = await import('node:net')
@@ -138,7 +138,7 @@ it('a port in use has its own error code', async () => {
   const { io, err } = terminal(at.dir)
   expect(await run(['serve', '--config', 'mcp.config.json', '--port', String(port)], io)).not.toBe(0)
   expect(err()).toContain(`E_ADDRESS_UNAVAILABLE: Port ${port} on 127.0.0.1 is in use. Stop the program that uses it`)
-}, 30_000)
+}, 60_000)
 
 it('a server that refuses connections is shown to the operator with its host', async () => {
   const at = folder({ 'mcp.config.json': { mcpServers: { gone: { url: 'http://127.0.0.1:9/mcp' } } } })
@@ -146,4 +146,4 @@ it('a server that refuses connections is shown to the operator with its host', a
   const { io, out, err } = terminal(at.dir)
   await run(['list', 'servers', '--config', 'mcp.config.json'], io)
   expect(out() + err()).toContain('ECONNREFUSED (127.0.0.1:9)')
-}, 60_000)
+}, 120_000)

@@ -46,7 +46,7 @@ const settings = {
   // On a busy machine the first connection to a module takes long.
   loader: { importTimeoutMs: 60_000 },
   exposure: { mode: 'direct' },
-  execution: { watchers: true, scheduler: true, tasks: { maxRunning: 300 } },
+  execution: { watchers: true, scheduler: true, tasks: { maxRunning: 300 }, maxResultTokens: 0 },
 }
 
 const TASKS = {

@@ -14,7 +14,7 @@ async function open(clock = createManualClock(START), dir = temporaryFolder(), f
   const started = await startApp(
     {
       exposure: { mode: 'discovery' },
-      execution: { watchers: true, scheduler: true },
+      execution: { watchers: true, scheduler: true, maxResultTokens: 0 },
       modules: { filesystem: { config: { roots: ['{{workspace}}'] }, ...files } },
     },
     dir,

@@ -24,7 +24,7 @@ type Settings = Record<string, unknown>
 
 /** The module with these settings. */
 async function open(config: Settings = {}, dir = temporaryFolder()) {
-  const all = await served({ database: { config } }, { dir })
+  const all = await served({ database: { config } }, { dir, settings: { execution: { maxResultTokens: 0 } } })
   const full = (tool: string): string => `database.${tool}`
   const call: Served['call'] = (tool, input, more) => all.call(full(tool), input, more)
   const fails: Served['fails'] = (tool, input, more) => all.fails(full(tool), input, more)

@@ -39,7 +39,8 @@ async function filesWith(
 ): Promise<Files> {
   const dir = temporaryFolder()
   await put(dir, content)
-  const all = await served({ filesystem: { config: { readonly: false, ...config } }, ...modules }, { dir })
+  const settings = { execution: { maxResultTokens: 0 } }
+  const all = await served({ filesystem: { config: { readonly: false, ...config } }, ...modules }, { dir, settings })
   const full = (tool: string): string => (tool.includes('.') ? tool : `filesystem.${tool}`)
   return {
     ...all,
@@ -517,6 +518,7 @@ test.runIf(canMount())(
     const { config, env, dir } = place({
       audit: { enabled: true },
       exposure: { mode: 'direct' },
+      execution: { maxResultTokens: 0 },
       modules: { filesystem: { config: { roots: ['{{workspace}}/root'] } } },
     })
     const root = join(dir, 'root')

@@ -303,10 +303,13 @@ test.runIf(linux)(
     )
     await until(() => refused > 200)
     for (let before = 0; before !== refused; await sleep(1_000)) before = refused
-    const held = cpuMs(child)
-    await sleep(2_000)
-    // A tenth of a processor.
-    expect(cpuMs(child) - held).toBeLessThan(200)
+    // A tenth of a processor. On a busy machine the same work takes more processor time, so one quiet window is enough.
+    const busyMs = async () => {
+      const held = cpuMs(child)
+      await sleep(2_000)
+      return cpuMs(child) - held
+    }
+    await expect.poll(busyMs, { timeout: 30_000 }).toBeLessThan(200)
     expect(child.exitCode).toBe(null)
     for (const socket of crowd) socket.destroy()
     await expect.poll(async () => (await fetch(new URL('/health', url))).status).toBe(200)

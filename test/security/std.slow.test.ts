@@ -356,7 +356,8 @@ test.runIf(process.platform === 'linux')(
   async () => {
     const big = `export default { name: 'big', description: 'Long answers.', tools: {
       say: { description: 'Answers 50 KB.', effect: 'read', run: () => 'y'.repeat(50_000) } } }`
-    const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'big.mjs': big }))
+    const settings = { exposure: { mode: 'direct' }, execution: { maxResultTokens: 0 } }
+    const talk = await talkTo(place(settings, { 'big.mjs': big }))
     const { child, messages } = talk
     const call = (id: number): void =>
       talk.send({ id, method: 'tools/call', params: { name: 'big__say', arguments: {} } })
@@ -382,7 +383,7 @@ test.runIf(process.platform === 'linux')(
           }
           return [2, 5_001].every((id) => outcomes.has(id)) && outcomes.size
         },
-        { timeout: 20_000, interval: 20 },
+        { timeout: 90_000, interval: 20 },
       )
       .toBe(5_002)
     for (let id = 2; id <= 5_001; id++) expect([50_000, 'E_OVERLOADED']).toContain(outcomes.get(id))
@@ -390,7 +391,7 @@ test.runIf(process.platform === 'linux')(
     expect(Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1]) / 1024).toBeLessThan(256)
     await serves(talk, 6_000)
   },
-  30_000,
+  150_000,
 )
 
 test('STD-15: invalid UTF-8 and replacement characters never become a file name', async () => {

@@ -87,11 +87,11 @@ describe('a server', () => {
         const told = () => logged.filter(({ message }) => String(message).includes('more than Pegboard can read'))
         await text('mcp_m.send', { kind: 'ask', count: 20_000 })
         expect(await heard()).toBe(1_000)
-        await until(() => told().length === 1, 30_000)
+        await until(() => told().length === 1, 90_000)
         now += 1_000
         await text('mcp_m.send', { kind: 'ask', count: 20_000 })
         expect(await heard()).toBe(2_000)
-        await until(() => told().length === 2, 30_000)
+        await until(() => told().length === 2, 90_000)
         expect(told().map(({ level }) => level)).toEqual(['warn', 'debug'])
       },
       { clock },
@@ -112,7 +112,7 @@ describe('a server', () => {
       { m: server, other: server },
       async ({ text, logged }) => {
         await text('mcp_m.chatter', { file })
-        await until(() => JSON.stringify(logged).includes('more than Pegboard can read'), 30_000)
+        await until(() => JSON.stringify(logged).includes('more than Pegboard can read'), 90_000)
         for (let time = 0; time < 200; time++) await text('mcp_other.heard')
         expect(Number(readFileSync(file, 'utf8'))).toBeLessThan(2 * 1024 * 1024)
       },
