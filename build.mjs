@@ -7,9 +7,9 @@ import { build } from 'esbuild'
 import { writeDeclarations } from './scripts/declarations.mjs'
 import { englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
 import { writeNotices } from './scripts/notices.mjs'
+import { buildPage } from './scripts/page.mjs'
 
 const require = createRequire(import.meta.url)
-
 /** The modules in modules/: a file, or a folder with an index. Files starting with `_` are bundled into their users. */
 const modules = readdirSync('modules')
   .filter((name) => !name.startsWith('_') && !name.startsWith('.') && !name.endsWith('.d.ts'))
@@ -152,6 +152,6 @@ for (const [name, evaluate] of Object.entries(require('./dist/load.cjs').loadMod
 }
 write('dist/modules/switched-off.json', JSON.stringify(switchedOff))
 
-writeNotices('dist/THIRD_PARTY.txt', [...chunks, stripper, threads])
+writeNotices('dist/THIRD_PARTY.txt', [...chunks, stripper, threads, await buildPage()])
 writeDeclarations()
 process.stderr.write(`built dist for Pegboard ${BUILD}\n`)

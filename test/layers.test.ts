@@ -43,6 +43,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   setup: ['core', 'state', 'policy', 'upstream', 'config'],
   doctor: ['core', 'app', 'state', 'policy', 'catalog', 'search', 'trust', 'upstream', 'config'],
+  ui: ['core', 'server'],
   // Option schemas only; the rule below enforces that.
   config: [
     'core',

@@ -99,6 +99,8 @@ const pinned = {
   commands: [
     'init',
     'serve',
+    'ui',
+    'top',
     'list',
     'search',
     'why',

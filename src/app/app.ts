@@ -10,7 +10,9 @@ import { messageOf } from '../core/errors.ts'
 import { estimateTokens } from '../core/estimate-tokens.ts'
 import { keepProcessAlive } from '../core/keep-alive.ts'
 import { type Log, silentLog } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
+import { createRecentCalls } from '../exec/recent-calls.ts'
 import type { Loader } from '../loader/module-loader.ts'
 import type { Host } from '../meta/meta-host.ts'
 import { META_NAMES, type Surface } from '../meta/surface.ts'
@@ -27,6 +29,7 @@ import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import type { ServerHost } from '../server/server-host.ts'
+import type { UiHost } from '../ui/ui-host.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import { decideExposure, type Exposure } from '../view/exposure.ts'
@@ -48,6 +51,7 @@ import { createRemoteSources } from './remote-sources.ts'
 import { createSecretGuard } from './secret-guard.ts'
 import { createTelemetry } from './telemetry.ts'
 import { createToolRuntime } from './tool-runtime.ts'
+import { createUiHost } from './ui-host.ts'
 import type { UnmatchedRule } from './unmatched-rules.ts'
 import { waitUntilSettled } from './wait-until-settled.ts'
 
@@ -75,6 +79,8 @@ export interface AppOptions extends RecordingOptions {
   readonly beforeDropIns?: () => void
   /** Imports bundled modules that are off, too: to show their parameters. */
   readonly everyModule?: boolean
+  /** Remembers the latest calls, and creates `App.ui`; default false. */
+  readonly page?: boolean
   /** Called while an optional search model is being loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
@@ -89,6 +95,8 @@ export interface App extends Host {
   readonly apis: Apis
   /** What a transport needs. */
   readonly server: ServerHost
+  /** What the page needs; absent unless `AppOptions.page` is set. */
+  readonly ui: UiHost | undefined
   /** The exposure for a caller that would connect now. Remembers nothing. @param change overrides settings */
   explainExposure(caller: Caller, change?: Partial<Config['exposure']>): Exposure
   /** Estimated tokens of the list that a client receives in a mode. */
@@ -216,6 +224,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     connectDelayMs: options.connectDelayMs,
   })
   const { upstreams, apis } = remote
+  const recent = options.page ? createRecentCalls(clock) : undefined
   // Tools may start tasks that call tools as clients do, so this part gets the last one as a function.
   const runtime = createToolRuntime({
     config,
@@ -234,6 +243,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     callAsClient: (request) => surface.call(request),
     beforeDropIns: options.beforeDropIns,
     everyModule: options.everyModule === true,
+    recent,
   })
   const { calls, deferred, modules, problems, provider } = runtime
   const { loader } = modules
@@ -301,6 +311,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams,
     apis,
     server: server.host,
+    get ui() {
+      return ui()
+    },
     explainExposure: (caller, change) =>
       decideExposure(view(caller), { ...settings.rulesOf(caller.profile).exposure, ...change }, surface.beside(caller)),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
@@ -408,8 +421,29 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ])
     },
   }
+  const ui = once(
+    () =>
+      recent &&
+      createUiHost({
+        app,
+        config: current,
+        clock,
+        log: log.scoped('page'),
+        version: own.version,
+        calls,
+        recent,
+        clients: provider.clients,
+        deferred,
+        shared,
+        hide: secrets.hide,
+        logins: remote.logins,
+      }),
+  )
   return {
     ...app,
+    get ui() {
+      return ui()
+    },
     call: (request) => keepProcessAlive(() => app.call(request)),
     open: () => keepProcessAlive(app.open),
     start: () => keepProcessAlive(app.start),

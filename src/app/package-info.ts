@@ -20,6 +20,8 @@ export interface Package {
   readonly resultThread: string
   /** File of the thread that counts tokens. */
   readonly tokenThread: string
+  /** Folder of the built page. */
+  readonly page: string
 }
 
 let found: Package | undefined
@@ -45,6 +47,7 @@ function findPackage(): Package {
     codeThread: join(root, 'dist/code-thread.cjs'),
     resultThread: join(root, 'dist/result-thread.cjs'),
     tokenThread: join(root, 'dist/token-thread.cjs'),
+    page: join(root, 'dist/ui'),
   }
 }
 

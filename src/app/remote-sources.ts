@@ -20,6 +20,7 @@ import { type LockDigests, lockFile } from '../trust/lock-file.ts'
 import type { KeptPendingMentions } from '../trust/pending-mentions.ts'
 import { shareDecisions } from '../trust/shared-decisions.ts'
 import { createTrust, type Kept, type Trust } from '../trust/trust.ts'
+import type { TokenStore } from '../upstream/oauth/grant-store.ts'
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
@@ -35,6 +36,8 @@ export interface RemoteSources {
   readonly trust: Trust
   readonly upstreams: Upstreams
   readonly apis: Apis
+  /** Opens the stored logins of servers. */
+  logins(): Promise<TokenStore>
   /** Id of this Pegboard. A server that leads back to it is rejected. */
   readonly gatewayId: () => string
   /** Reads decisions of other processes about tools, if the state is shared. */
@@ -102,6 +105,10 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
   const logged = createEmitter<[message: Json, owner?: string, who?: RequestOwner]>()
   const updated = createEmitter<[uri: string, isKnown: (view: View) => boolean, who?: RequestOwner]>()
   const taskChanged = createEmitter<[owner: string, task: Json]>()
+  async function logins(): Promise<TokenStore> {
+    const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
+    return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
+  }
   const { maxResultBytes } = config.execution
   const lostRules = lostRulesOf(options.current)
   const upstreams = createUpstreams({
@@ -120,10 +127,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     lostRules,
     observer,
     environment: env,
-    async tokens() {
-      const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
-      return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
-    },
+    tokens: logins,
     clientInfo: { name: 'pegboard', version: options.version },
     gateway: gatewayId,
     callTimeoutMs: config.execution.timeoutMs,
@@ -154,6 +158,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     trust,
     upstreams,
     apis,
+    logins,
     gatewayId,
     async readDecisions() {
       await decisions?.()

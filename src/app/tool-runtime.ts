@@ -7,6 +7,7 @@ import { isPegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { createGate } from '../exec/approval-gate.ts'
+import type { RecentCalls } from '../exec/recent-calls.ts'
 import { callerNow } from '../exec/stored-caller.ts'
 import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
 import type { Audit } from '../observe/audit-log.ts'
@@ -67,6 +68,8 @@ export interface ToolRuntimeOptions {
   readonly beforeDropIns: (() => void) | undefined
   /** See `AppOptions.everyModule`. */
   readonly everyModule: boolean
+  /** Remembers calls for the page. */
+  readonly recent: RecentCalls | undefined
 }
 
 /**
@@ -143,6 +146,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     gate: createGate({ clock, hide: inspections.hide }),
     audit: options.audit,
     observer,
+    recent: options.recent,
     inspections,
     secrets: secrets.ofEnvironment,
     servicesFor: provider.servicesFor,

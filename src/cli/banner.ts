@@ -1,6 +1,7 @@
 import type { App } from '../app/app.ts'
+import { failureLine } from '../app/failure-line.ts'
 import type { Caller } from '../core/caller.ts'
-import { failureLine } from './describe.ts'
+
 import { formatCount } from './io.ts'
 import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
@@ -10,6 +11,8 @@ export interface Facts {
   /** URLs of named profiles. */
   readonly profiles?: readonly string[]
   readonly token?: string
+  /** Address of the page, with a code that opens it once. */
+  readonly page?: string
   readonly mode: string
   readonly why: string
   readonly tools: number
@@ -30,6 +33,7 @@ export function factsOf(
   http?: {
     readonly url: string
     readonly token: string | undefined
+    readonly page?: string | undefined
     readonly profiles?: readonly string[]
     readonly names?: readonly string[] | undefined
   },
@@ -42,6 +46,7 @@ export function factsOf(
       ? { profiles: http.profiles.map((id) => `${http.url}/${encodeURIComponent(id)}`) }
       : {}),
     ...(http?.token === undefined ? {} : { token: http.token }),
+    ...(http?.page === undefined ? {} : { page: http.page }),
     ...(http?.names === undefined ? {} : { names: http.names }),
     mode,
     why,
@@ -68,6 +73,9 @@ const reachedBy = (names: readonly string[]): string =>
 export function bannerText(facts: Facts, reach: Reach | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
+    ...(facts.page === undefined
+      ? []
+      : [`Its page: ${facts.page}\n(This link works once, for 10 minutes. For a new one, run pegboard ui)`]),
     ...(facts.names ? [reachedBy(facts.names)] : []),
     ...(facts.loading ? ['Some modules are still loading. Clients get their tools when they are ready.'] : []),
     // Before any module has loaded, the numbers would be misleading.

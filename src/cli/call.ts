@@ -51,7 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 /** Clients do not hear of hidden tools, but the operator may. */
 async function forOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
-  const { verdictOf } = await import('./explain-tool.ts')
+  const { verdictOf } = await import('../app/explain-tool.ts')
   const { tool, visible, stage, rule } = verdictOf(session, name)
   if (visible || stage === 'unknown' || rule === undefined) return error
   return new PegboardError('E_NOT_FOUND', `${tool} is hidden: ${rule}.`, {

@@ -113,6 +113,22 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'ui',
+    summary: 'Open the page of the running server in the browser.',
+    operands: '',
+    maxOperands: 0,
+    options: {
+      print: { type: 'boolean', about: 'Print the address and open no browser. It works once, for two minutes.' },
+    },
+  },
+  {
+    name: 'top',
+    summary: 'Show servers, clients and calls of the running server as they change.',
+    operands: '',
+    maxOperands: 0,
+    options: { once: { type: 'boolean', about: 'Print the current state and exit (default without a terminal).' } },
+  },
+  {
     name: 'list',
     summary: 'List tools, modules or servers.',
     operands: '[tools|modules|servers]',

@@ -17,7 +17,3 @@ export function typeOf(schema: unknown): string {
 export function defaultOf(schema: unknown): string | undefined {
   return isRecord(schema) && schema['default'] !== undefined ? JSON.stringify(schema['default']) : undefined
 }
-
-/** One line about a module that failed to load. Many messages start with the file already. */
-export const failureLine = ({ file, error }: { readonly file: string; readonly error: string }): string =>
-  error.startsWith(file) ? error : `${file}: ${error}`

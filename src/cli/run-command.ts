@@ -13,6 +13,8 @@ import { type Io, makePrintable, UsageError } from './io.ts'
 const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io): Promise<number> }>>> = {
   init: () => import('./init.ts'),
   serve: () => import('./serve.ts'),
+  ui: () => import('./ui.ts'),
+  top: () => import('./top.ts'),
   list: () => import('./list.ts'),
   search: () => import('./search.ts'),
   why: () => import('./why.ts'),

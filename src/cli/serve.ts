@@ -49,6 +49,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
     connectDelayMs: { cold: UNSEEN_MS },
     ...recordingFor(args, io),
+    page: overHttp && (await hasPage(config)),
   })
   const endings: Array<() => void> = []
   let over = false
@@ -120,6 +121,12 @@ function wantsHttp(args: Args, io: Io): boolean {
   return listens || port !== undefined || host !== undefined || io.input.isTTY === true
 }
 
+/** The page is for browsers on this machine. */
+async function hasPage({ server: { http } }: Config): Promise<boolean> {
+  const { isLoopback, isWildcard } = await import('../server/origin-check.ts')
+  return http.page && (isLoopback(http.host) || isWildcard(http.host))
+}
+
 function withAddress(config: Config, args: Args): Config {
   const { http } = config.server
   const port = readInteger(args, 'port', 0, 65_535, http.port)
@@ -183,6 +190,8 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   const token = await tokenFor(config)
   if (token !== undefined) io.know?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
+  const { createServedPage } = await import('./served-page.ts')
+  const page = createServedPage(app, config, systemClock)
   const server = await listenHttp({
     host: app.server,
     settings: config.server.http,
@@ -190,7 +199,9 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
     profile: caller.profile,
     clock: systemClock,
     forget: app.forget,
+    page: page?.create,
   })
+  const pageUrl = await page?.announce(server.url)
   const { bannerText, factsOf, shownText } = await import('./banner.ts')
   const { isWildcard } = await import('../server/origin-check.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
@@ -201,7 +212,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   // On other machines, clients use tokens of their own or those of an OAuth issuer.
   const wanted = auth === 'token' && (tokens.length > 0 || !oauth)
   const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
-  const facts = factsOf(app, caller, { ...http, profiles: Object.keys(config.profiles) })
+  const facts = factsOf(app, caller, { ...http, page: pageUrl, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
   else
     io.stdout(
@@ -219,6 +230,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   await follow()
   await waitForStop(io)
   await app.drain(GRACE_MS)
+  await page?.withdraw()
   await server.close(GRACE_MS)
 }
 

@@ -1,6 +1,6 @@
+import { type Verdict, verdictOf, verdictRows } from '../app/explain-tool.ts'
 import { type Args, readOption } from './args.ts'
 import { mayHave } from './call.ts'
-import { type Verdict, verdictOf } from './explain-tool.ts'
 import { toTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { withApp } from './open-app.ts'
@@ -28,28 +28,5 @@ export async function run(args: Args, io: Io): Promise<number> {
   )
 }
 
-function verdictText(verdict: Verdict): string {
-  const { tool, profile, visible, stage, rule, passed, server, names, listed, listing, searchText } = verdict
-  const rows = [
-    ['Profile', profile],
-    ...(stage === undefined ? [] : [[stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, rule ?? '']]),
-    ...(passed && passed.length > 0 ? [['Passed', passed.join(', ')]] : []),
-    ...(verdict.setting === undefined ? [] : [['Setting', verdict.setting]]),
-    ...(verdict.hint === undefined ? [] : [['To do', verdict.hint]]),
-    ...(verdict.refusal === undefined ? [] : [['Clients get', verdict.refusal]]),
-    ...(names === undefined ? [] : [['Called as', names.join(', ')]]),
-    ...(listed === undefined ? [] : [['Listed', `${listed ? 'yes' : 'no'}: ${listing}`]]),
-    ...(verdict.only === undefined ? [] : [['Only', verdict.only]]),
-    ...(verdict.calls === undefined ? [] : [['Calls', verdict.calls.join('; ')]]),
-    ...(searchText === undefined
-      ? []
-      : [
-          ['Found by', `${[searchText.when, ...searchText.requests].filter(Boolean).join(' · ')} (written by a model)`],
-        ]),
-    ...(server === undefined
-      ? []
-      : [['Server', `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`]]),
-    ...(verdict.nearest && verdict.nearest.length > 0 ? [['Perhaps', verdict.nearest.join(', ')]] : []),
-  ]
-  return `${tool} is ${visible ? 'visible' : stage === 'unknown' ? 'not known' : 'hidden'}.\n${formatTable(rows)}`
-}
+const verdictText = (verdict: Verdict): string =>
+  `${verdict.tool} is ${verdict.visible ? 'visible' : verdict.stage === 'unknown' ? 'not known' : 'hidden'}.\n${formatTable(verdictRows(verdict))}`

@@ -77,13 +77,13 @@ export async function auditCall(
   }
 }
 
-function outcomeOf(result: ToolResult): string {
+export function outcomeOf(result: ToolResult): string {
   if (result.kind === 'input_required') return result.kind
   return result.kind === 'mcp' && result.result.isError === true ? 'error' : 'ok'
 }
 
 /** Size of what the client receives; `undefined` if JSON cannot express it. */
-function bytesOf(result: ToolResult): number | undefined {
+export function bytesOf(result: ToolResult): number | undefined {
   if (result.kind !== 'value') return sizeOf(result.result)
   try {
     return Buffer.byteLength(JSON.stringify(result.value) ?? '')

@@ -40,6 +40,10 @@ export interface Run {
   secrets?: readonly string[]
   /** Class of the failure, if it failed. */
   failure?: FailureClass | undefined
+  /** Number of characters of text in the arguments, once they were checked. */
+  size?: number
+  /** File and line where it failed, if a drop-in has a bug. */
+  place?: string
 }
 export const idOf = (run: Pick<Run, 'id'>): string => {
   run.id ??= randomUUID()

@@ -39,6 +39,7 @@ import {
   inspectQuestion,
   secretsIn,
 } from './inspect-data.ts'
+import type { RecentCalls } from './recent-calls.ts'
 import {
   authoredOf,
   checkSize,
@@ -134,6 +135,8 @@ export interface CallsOptions {
   readonly audit?: Audit | undefined
   /** Receives events of calls (default: none). */
   readonly observer?: Observer | undefined
+  /** Remembers calls for the operator (default: none). */
+  readonly recent?: RecentCalls | undefined
   /** Checks results and errors for secrets (default: knows no secrets). */
   readonly inspections?: Inspections
   /** More secrets to remove from errors, such as those in the environment. */
@@ -157,7 +160,7 @@ const noFetch: Fetch = async () => {
 
 /** The only way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
-  const { views, settings, log, gate, audit, observer, clock = systemClock } = options
+  const { views, settings, log, gate, audit, observer, recent, clock = systemClock } = options
   const { maxConcurrent, maxQueued } = settings
   const everywhere = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const inspections = options.inspections ?? createInspections()
@@ -165,10 +168,14 @@ export function createCalls(options: CallsOptions): Calls {
   const lines = new Set<Semaphore>()
   const usage = createUsage()
   const running = new Set<AbortController>()
+  const noted: typeof call = recent
+    ? (request, run = { id: request.callId, tool: undefined }, told) =>
+        recent.run(request, run, () => call(request, run, told))
+    : call
   const written: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
     ? (request, run) =>
-        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, call, run)
-    : call
+        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, noted, run)
+    : noted
   const enter: (request: CallRequest) => Promise<ToolResult> = observer
     ? (request) => traceCall(observer, request, written)
     : written
@@ -197,6 +204,7 @@ export function createCalls(options: CallsOptions): Calls {
     // Not awaited if it is no promise, so that calls queue in the order they arrived.
     let wanted = first instanceof Promise ? await first : first
     run.tool = wanted.entry.tool
+    run.size = wanted.size
     const { principal } = request.caller
     const text = depth === 0 && wanted.size > SMALL_TEXT ? wanted.size : 0
     if (text > 0 && !texts.hold(principal, text)) throw tooMuchText()
@@ -296,6 +304,7 @@ export function createCalls(options: CallsOptions): Calls {
       usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
       const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns?.()) : undefined
       const at = authored?.at ?? placeOf(error)
+      if (authored) run.place = authored.at
       log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
         callId: run.id,
         tool: wanted.entry.tool.id,

@@ -11,7 +11,7 @@ import { subscribeToResources } from './modern-2026/resource-subscriptions.ts'
 import { followTasks } from './modern-2026/task-subscriptions.ts'
 import { createRequestBuilder } from './request-builder.ts'
 import { createRequestClaims } from './request-claims.ts'
-import { type HttpServer, serveHttp } from './serve-http.ts'
+import { type HttpOptions, type HttpServer, serveHttp } from './serve-http.ts'
 import type { ServerHost } from './server-host.ts'
 import type { HttpSettings } from './server-options.ts'
 
@@ -22,6 +22,8 @@ export interface ListenOptions {
   /** Profile of requests whose path names none; default `default`. */
   readonly profile?: string
   readonly clock: Clock
+  /** The page of the operator (default: none). */
+  readonly page?: HttpOptions['page']
   /** Called when a 2025 session ends. */
   forget(session: string): void
 }
@@ -50,6 +52,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     health: () => ({ status: 'ok', eventLoopLagMs: host.lagMs() }),
     ready: host.ready,
     metrics: host.metrics,
+    page: options.page,
     within: host.trustMeta === 'none' ? undefined : host.observer?.within,
     enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
     follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),

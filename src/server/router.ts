@@ -41,6 +41,13 @@ export interface Request {
 }
 export type Handlers = Readonly<Record<RouteName, (request: Request) => void | Promise<void>>>
 
+/** The page of the operator. It makes its own checks, after that of the origin. */
+export interface Page {
+  owns(path: string): boolean
+  /** @param isOperator whether the Authorization header holds `server.http.token` */
+  handle(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void>
+}
+
 /** Checks that every request passes before its handler. */
 export interface Gate {
   readonly originCheck: OriginCheck
@@ -48,6 +55,8 @@ export interface Gate {
   readonly authenticator: Authenticator | undefined
   readonly connections: OpenConnections
   readonly maxBodyBytes: number
+  /** Absent: `/ui` and `/` do not exist. */
+  readonly page?: Page | undefined
   /** OAuth metadata of this server; undefined without an issuer. */
   resource(): object | undefined
   /** Profile of requests whose path names none. */
@@ -70,9 +79,12 @@ export interface Gate {
 export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const refused = gate.originCheck.check(req)
   if (refused) return refuse(res, refused)
+  const path = (req.url ?? '').split('?', 1)[0] ?? ''
+  if (gate.page?.owns(path)) return await gate.page.handle(req, res, () => holdsOperatorToken(gate, req))
   gate.originCheck.share(req, res)
+  if (gate.page && path === '/' && req.method === 'GET') return greet(res)
 
-  const { here, profile } = routesAt((req.url ?? '').split('?', 1)[0] ?? '')
+  const { here, profile } = routesAt(path)
   const metrics = here[0]?.name === 'metrics'
   if (here.length === 0 || (metrics && profile !== undefined)) return refuse(res, nothingHere)
   if (metrics && !gate.metrics) return refuse(res, await withoutMetrics(gate, req))
@@ -104,6 +116,22 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
 }
 
 const nothingHere = createRefusal(404, 'Not found')
+
+/** For a person who opens the address in a browser. */
+function greet(res: ServerResponse): void {
+  res.setHeader('content-type', 'text/plain; charset=utf-8')
+  res.setHeader('x-content-type-options', 'nosniff')
+  res.end('This is Pegboard. MCP clients connect to /mcp. To open its page, run: pegboard ui\n')
+}
+
+/** Without a required token nobody is known to be the operator. */
+async function holdsOperatorToken(gate: Gate, req: IncomingMessage): Promise<boolean> {
+  if (!gate.authenticator || req.headers.authorization === undefined) return false
+  const bearer = await gate.authenticator.check(req.headers.authorization)
+  if ('status' in bearer) return false
+  const identity = identityFor(gate, bearer, undefined)
+  return !('status' in identity) && isOperator(identity)
+}
 
 /** Only an operator learns that the route could exist. */
 async function withoutMetrics(gate: Gate, req: IncomingMessage): Promise<Refusal> {

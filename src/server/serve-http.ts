@@ -20,7 +20,7 @@ import { createModernHttp, type ModernOptions } from './modern-2026/modern-http.
 import { createOpenConnections } from './open-connections.ts'
 import { createOriginCheck, createRefusal, isLoopback, refuse, urlHost } from './origin-check.ts'
 import type { ProcessRpc } from './process-rpc.ts'
-import { createHandlers, type Gate, handle } from './router.ts'
+import { createHandlers, type Gate, handle, type Page } from './router.ts'
 import type { ServerFactory } from './server-factory.ts'
 import type { HttpSettings } from './server-options.ts'
 import type { Tokens } from './token-store.ts'
@@ -53,6 +53,8 @@ export interface HttpOptions {
   readonly metrics?: Registry | undefined
   /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
   readonly within?: Observer['within'] | undefined
+  /** The page of the operator (default: none). @param url the address of this server, once it listens */
+  readonly page?: ((url: () => string) => Page) | undefined
 }
 
 export interface HttpServer {
@@ -117,7 +119,8 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const running = new Set<ServerResponse>()
   const connections = createOpenConnections(clock, (res) => running.has(res))
   // The port may be 0 until the server listens.
-  const origin = (): string => settings.publicUrl ?? `http://${urlHost(settings.host)}:${port}`
+  const local = (): string => `http://${urlHost(settings.host)}:${port}`
+  const origin = (): string => settings.publicUrl ?? local()
   const access =
     fixed && settings.oauth
       ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
@@ -127,6 +130,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     authenticator: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
     connections,
     maxBodyBytes: settings.maxBodyBytes,
+    page: options.page?.(local),
     resource: () => access?.metadata(),
     profile,
     hasProfile: options.hasProfile ?? ((name) => name === profile),
@@ -197,7 +201,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   let closed: Promise<void> | undefined
 
   return {
-    url: `http://${urlHost(settings.host)}:${port}`,
+    url: local(),
     port,
     sessions: () => ({ streamable: sessions.size, sse: sse.size }),
     close(graceMs = 0) {

@@ -103,6 +103,10 @@ export const httpOptions = z.strictObject({
     ),
   tokens: z.array(tokenOptions).default([]).describe('Additional bearer tokens, each with the name of its owner.'),
   oauth: oauthOptions.optional().describe('OAuth issuer whose access tokens are accepted.'),
+  page: z
+    .boolean()
+    .default(true)
+    .describe('Serve the page at /ui, to browsers on this machine that were opened with pegboard ui.'),
   publicUrl: safeUrl
     .refine((text) => new URL(text).pathname === '/', 'must have no path')
     .transform((text) => new URL(text).origin)

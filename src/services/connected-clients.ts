@@ -24,6 +24,8 @@ export interface Clients {
   add(client: Connected): () => void
   /** Clients of the same principal and profile. */
   of(caller: Caller): readonly ConnectedClient[]
+  /** All clients, for the operator. */
+  all(): readonly { readonly id: string; readonly callers: readonly Caller[] }[]
 }
 
 export function createClients(): Clients {
@@ -35,6 +37,7 @@ export function createClients(): Clients {
       connected.set(id, client)
       return () => connected.delete(id)
     },
+    all: () => [...connected].map(([id, client]) => ({ id, callers: client.callers() })),
     of: (asking) =>
       [...connected].flatMap(([id, client]) => {
         const as = client

@@ -70,6 +70,8 @@ export interface ConnectOptions extends RecordAndReplay {
   readonly gateway?: (() => string) | undefined
   readonly clock: Clock
   readonly log: Log
+  /** Called when it starts, with how to read the end of its stderr, also after it has ended. */
+  readonly onStart?: ((tail: () => string) => void) | undefined
   /** Do not restart a server that dies of the probe without it, because it died of both before. */
   readonly once?: boolean
   /** Result of an earlier probe, so that a legacy server need not be probed again. */

@@ -58,6 +58,7 @@ export async function openConnection(
   /** Waits for the answer to Pegboard's own probe. */
   let probing: { answered(message: Message): void; closed(): void } | undefined
 
+  options.onStart?.(() => transport.tail())
   const reply = (response: Message): void => {
     const failed = (error: unknown): void => log.debug('answer not sent', { error: messageOf(error) })
     // A question may be answered after the server has exited.

@@ -48,6 +48,8 @@ export interface ReconnectingLink {
   readonly patient: boolean
   /** Milliseconds since the epoch, if an attempt is planned. */
   readonly nextAttemptAt: number | undefined
+  /** The end of the stderr of the current or last process. */
+  tail(): string
   verdict: EraVerdict | undefined
   /** Connects after this delay, or earlier if a caller needs it. */
   later(waitMs: number): void
@@ -95,6 +97,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   let locked: PegboardError | undefined
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
+  let tail = (): string => ''
   let troubles = 0
   let quietUntil = 0
 
@@ -158,6 +161,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         once: turn !== undefined,
         verdict: known ?? (turn === 'plain' ? PLAIN : undefined),
         onNotification: options.notification,
+        onStart(read) {
+          tail = read
+        },
         onModern() {
           modern = true
           if (connection !== undefined && connection === live) relearn(connection, beganAt)
@@ -335,6 +341,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     get nextAttemptAt() {
       return nextAttemptAt
     },
+    tail: () => tail(),
     get verdict() {
       return verdict
     },

@@ -105,6 +105,8 @@ export interface Upstream {
   /** A client session has ended: stops what runs for it alone. */
   ended(session: string): void
   status(): UpstreamStatus
+  /** The end of what its process wrote to stderr. */
+  tail(): string
   /** Tool settings without effect. */
   problems(): readonly string[]
   /** The own names of all its tools, including excluded ones. */
@@ -607,6 +609,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(kind() === 'shared' ? {} : { instances: instances.running }),
     }),
     ended: (session) => instances.ended(session),
+    tail: () => link.tail(),
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {

@@ -78,6 +78,8 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   status(): readonly UpstreamStatus[]
   /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
+  /** The end of what a server's process wrote to stderr; it may hold secrets. */
+  tail(id: string): string
   /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
   /** Own names of all tools of a server, including excluded ones; empty if it is disabled. */
@@ -323,6 +325,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       ),
     where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
+    tail: (id) => running.get(id)?.upstream.tail() ?? '',
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {

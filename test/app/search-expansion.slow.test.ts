@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
+import { verdictOf } from '../../src/app/explain-tool.ts'
 import { embeddedTable } from '../../src/app/package-info.ts'
-import { verdictOf } from '../../src/cli/explain-tool.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
@@ -60,7 +60,7 @@ describe('search.expand "llm"', () => {
     second.app.warm()
     await second.app.settled(30_000)
     await second.app.indexed()
-    const { searchText } = verdictOf({ ...second, caller: localCaller, warnings: [] }, 'mcp_zx.zx_run')
+    const { searchText } = verdictOf({ ...second, caller: localCaller }, 'mcp_zx.zx_run')
     expect(searchText).toEqual({ when: 'To water plants.', requests: REQUESTS })
     expect(model.asked).toHaveLength(1)
   })

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { actionNames, createFilter } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import type { WrittenText } from '../search/written-requests.ts'
@@ -9,8 +10,15 @@ import { createBytesStore } from '../state/file-store.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import { isSearched } from '../view/exposure.ts'
 import { type Hidden, refusalOf, STAGES, type Stage } from '../view/visibility.ts'
-import { failureLine } from './describe.ts'
-import type { Session } from './open-app.ts'
+import type { App } from './app.ts'
+import { failureLine } from './failure-line.ts'
+
+/** For whom a tool is explained. */
+export interface Session {
+  readonly app: Pick<App, 'explainExposure' | 'surface' | 'view' | 'catalog' | 'upstreams' | 'failed' | 'writtenText'>
+  readonly config: Config
+  readonly caller: Caller
+}
 
 /** Why a tool is visible or hidden for a caller. */
 export interface Verdict {
@@ -145,7 +153,7 @@ function listingOf({ app, caller, config }: Session, tool: Tool): Partial<Verdic
   const how = isSearched(mode)
     ? listed
       ? pinned
-      : 'behind search_tools'
+      : `behind ${app.surface.metaNames[0]}`
     : mode === 'compact'
       ? 'by name and one line'
       : 'as a whole'
@@ -252,3 +260,30 @@ function keptNames({ dirs }: Config, settings: Config['servers'][string]): reado
     return []
   }
 }
+
+/** A verdict as lines for people: a label, and what it says. */
+export function verdictRows(verdict: Verdict): readonly (readonly [label: string, text: string])[] {
+  const { profile, stage, rule, passed, server, names, listed, listing } = verdict
+  return [
+    ['Profile', profile],
+    ...optional(stage === undefined ? undefined : [stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, rule ?? '']),
+    ...optional(passed && passed.length > 0 ? ['Passed', passed.join(', ')] : undefined),
+    ...optional(verdict.setting === undefined ? undefined : ['Setting', verdict.setting]),
+    ...optional(verdict.hint === undefined ? undefined : ['To do', verdict.hint]),
+    ...optional(verdict.refusal === undefined ? undefined : ['Clients get', verdict.refusal]),
+    ...optional(names === undefined ? undefined : ['Called as', names.join(', ')]),
+    ...optional(listed === undefined ? undefined : ['Listed', `${listed ? 'yes' : 'no'}: ${listing}`]),
+    ...optional(verdict.only === undefined ? undefined : ['Only', verdict.only]),
+    ...optional(verdict.calls === undefined ? undefined : ['Calls', verdict.calls.join('; ')]),
+    ...optional(
+      verdict.searchText && [
+        'Found by',
+        `${[verdict.searchText.when, ...verdict.searchText.requests].filter(Boolean).join(' · ')} (written by a model)`,
+      ],
+    ),
+    ...optional(server && ['Server', `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`]),
+    ...optional(verdict.nearest && verdict.nearest.length > 0 ? ['Perhaps', verdict.nearest.join(', ')] : undefined),
+  ]
+}
+
+const optional = (row: [string, string] | undefined): [string, string][] => (row ? [row] : [])

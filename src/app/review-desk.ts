@@ -1,0 +1,307 @@
+import { join } from 'node:path'
+import { createFilter } from '../catalog/naming.ts'
+import type { Config } from '../config/load-config.ts'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
+import { quoteWord } from '../core/quote-word.ts'
+import { findNearest } from '../core/tool-names.ts'
+import { META_NAMES } from '../meta/surface.ts'
+import { isKept, type KeptList, listKey } from '../openapi/api.ts'
+import { seenIn } from '../openapi/api-approval.ts'
+import type { Json } from '../openapi/api-document.ts'
+import { moduleOf } from '../openapi/apis.ts'
+import { lockName } from '../openapi/lock-name.ts'
+import { createBytesStore, createFileStore } from '../state/file-store.ts'
+import { assess, type Held, type ListedDefinition, type Mode, type OtherTools } from '../trust/assess-tools.ts'
+import { type Change, changesBetween, linesOfNew } from '../trust/definition-diff.ts'
+import type { Finding } from '../trust/finding.ts'
+import { fingerprint } from '../trust/fingerprint.ts'
+import { createLock, type Lock } from '../trust/lock-file.ts'
+import { mergeOtherTools, otherToolsOf } from '../trust/other-tools.ts'
+import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
+import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
+
+/** A review that cannot be done as asked. */
+export class ReviewError extends Error {}
+
+/** A tool that waits for approval. */
+export interface Waiting {
+  readonly name: string
+  /** Fingerprint of its definition. */
+  readonly hash: string
+  /** `first`: it will be approved when its server is next used. */
+  readonly state: Held['why'] | 'first'
+  readonly findings: readonly Finding[]
+  readonly changes: readonly Change[]
+  /** The approved definition is not stored on this machine. */
+  readonly unknownBefore: boolean
+}
+
+export interface ReviewedServer {
+  /** For an API `openapi.<id>`, as in the lock file. */
+  readonly id: string
+  readonly trust: Mode
+  /** The tools were read on this machine before. */
+  readonly seen: boolean
+  readonly waiting: readonly Waiting[]
+  /** Rejected in a review until they change. */
+  readonly rejected: readonly string[]
+  /** In the lock file, but no longer offered. */
+  readonly gone: readonly string[]
+}
+
+export interface ReviewDesk {
+  readonly config: Config
+  readonly file: string
+  readonly lock: Lock
+  readonly kept: ReturnType<typeof createFileStore<Kept>>
+  /** Fingerprints by tool of what a person was shown and has not decided about. */
+  readonly shown: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
+  /** Servers, then APIs. */
+  readonly entries: ReadonlyMap<string, Entry>
+}
+
+/** A server or API to review. */
+interface Entry {
+  readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: Mode }
+  /** Its category, which commands accept too. */
+  readonly module: string
+  /** The tools as read last; undefined if they never were. */
+  readonly tools: readonly ListedDefinition[] | undefined
+}
+
+/** Opens what is stored on disk. Starts no server. */
+export function openReviewDesk(config: Config, file: string, log: Log): ReviewDesk {
+  const failed = (error: unknown): void => log.warn('cannot store a file', { error: messageOf(error) })
+  const manifests = createBytesStore(join(config.dirs.state, 'manifests'), failed)
+  const toolsOf = (settings: Config['servers'][string]): readonly ListedDefinition[] | undefined => {
+    try {
+      const bytes = manifests.get(manifestKey(settings))
+      return bytes && decodeManifest(bytes)?.tools
+    } catch (error) {
+      failed(error)
+      return undefined
+    }
+  }
+  const lists = createFileStore<KeptList>(join(config.dirs.state, 'openapi', 'lists'), failed)
+  const documents = createFileStore<Json>(join(config.dirs.state, 'openapi', 'documents'), failed)
+  const operationsOf = (settings: Config['openapi'][string]): readonly ListedDefinition[] | undefined => {
+    const key = listKey(settings)
+    const list = lists.get(key)
+    const document = once(() => documents.get(key))
+    return isKept(list) && list.location === settings.document && document()
+      ? seenIn(list.operations, document, fingerprint)
+      : undefined
+  }
+  const entries = [
+    ...Object.entries(config.servers).map(([id, settings]) => ({
+      id,
+      settings,
+      module: `mcp_${id}`,
+      tools: () => toolsOf(settings),
+    })),
+    ...Object.entries(config.openapi).map(([id, settings]) => ({
+      id: lockName(id),
+      settings,
+      module: moduleOf(id),
+      tools: () => operationsOf(settings),
+    })),
+  ]
+    .filter(({ settings }) => settings.enabled)
+    .map(({ id, settings, module, tools }) => [id, { settings, module, tools: tools() }] as const)
+  return {
+    config,
+    file,
+    lock: createLock({ file, log }),
+    kept: createFileStore<Kept>(join(config.dirs.state, 'trust'), failed),
+    shown: createFileStore(join(config.dirs.state, 'trust'), failed),
+    entries: new Map(entries),
+  }
+}
+
+/** @throws ReviewError if there is no such server */
+export function serversOf(desk: ReviewDesk, wanted: string | undefined): ReviewedServer[] {
+  const ids = [...desk.entries.keys()]
+  if (wanted === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
+  const named = (spelled: (id: string, entry: Entry) => readonly string[]) =>
+    [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(wanted))
+  // A server and an API may have the same name.
+  const found =
+    named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
+  if (found) return [serverOf(desk, ...found)]
+  const [near] = findNearest(wanted, ids)
+  const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  throw new ReviewError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : there}`)
+}
+
+function serverOf(desk: ReviewDesk, id: string, { settings, tools }: Entry): ReviewedServer {
+  const pins = desk.lock.pins(id)
+  const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
+  if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
+  const { withheld, newlyApproved } = assess(
+    {
+      server: id,
+      mode: settings.trust,
+      tools,
+      otherTools: othersThan(desk, id),
+      reserved: new Set(META_NAMES),
+    },
+    { pins, broken: false, frozen: false },
+  )
+  const passes = createFilter(settings)
+  const before = desk.kept.get(keptKey(desk.file, id)) ?? {}
+  const first = new Set(newlyApproved.map(({ name }) => name))
+  const isRejected = ({ name }: ListedDefinition): boolean => withheld.get(name)?.why === 'rejected'
+  const waiting = tools
+    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (withheld.has(tool.name) && !isRejected(tool))))
+    .map((tool) => waitingTool(tool, withheld.get(tool.name), pins?.get(tool.name), before))
+  const rejected = tools.filter((tool) => passes(tool.name) && isRejected(tool)).map(({ name }) => name)
+  return { id, trust: settings.trust, seen: true, waiting, rejected, gone }
+}
+
+function waitingTool(tool: ListedDefinition, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
+  const now = JSON.parse(tool.text || '{}') as Record<string, unknown>
+  const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
+  const old = known !== undefined && known.hash === pin ? known.definition : undefined
+  return {
+    name: tool.name,
+    hash: tool.hash,
+    state: held?.why ?? 'first',
+    findings: held?.findings ?? [],
+    changes: old ? changesBetween(old, now) : linesOfNew(now),
+    unknownBefore: held?.why === 'changed' && old === undefined,
+  }
+}
+
+const othersThan = (desk: ReviewDesk, id: string): OtherTools =>
+  mergeOtherTools(() =>
+    [...desk.entries].flatMap(([one, { module, tools }]) => {
+      const other = one.replace(/^openapi\./, '')
+      return one === id || !tools
+        ? []
+        : [
+            otherToolsOf(() =>
+              tools.map(({ name, text }) => ({
+                name,
+                get description() {
+                  return descriptionIn(text)
+                },
+                spellings: () => [
+                  name,
+                  ...[`${other}.${name}`, `${module}.${name}`, `${other}__${name}`, `${other}:${name}`],
+                ],
+              })),
+            ),
+          ]
+    }),
+  )
+
+/** The description in a definition; empty if the JSON cannot be parsed. */
+function descriptionIn(text: string): string {
+  try {
+    const { description } = JSON.parse(text) as { description?: unknown }
+    return typeof description === 'string' ? description : ''
+  } catch {
+    return ''
+  }
+}
+
+export const selectTools = (server: ReviewedServer, names: readonly string[]): ReviewedServer => ({
+  ...server,
+  waiting: server.waiting.filter(({ name }) => names.includes(name)),
+  rejected: server.rejected.filter((name) => names.includes(name)),
+})
+
+const shownKey = (desk: ReviewDesk, id: string): string => `shown-${keptKey(desk.file, id)}`
+
+export function rememberShown(desk: ReviewDesk, id: string, waiting: readonly Waiting[], isPart: boolean): void {
+  const key = shownKey(desk, id)
+  const before = desk.shown.get(key)
+  if (waiting.length === 0 && before === undefined) return
+  const tools = desk.entries.get(id)?.tools ?? []
+  const now = tools.filter(({ name }) => waiting.some((one) => one.name === name)).map(({ name, hash }) => [name, hash])
+  desk.shown.set(key, { ...(isPart ? before : {}), ...Object.fromEntries(now) })
+}
+
+export function forgetShown(desk: ReviewDesk, id: string, decided: readonly string[]): void {
+  const shown = desk.shown.get(shownKey(desk, id))
+  if (shown === undefined) return
+  const left = Object.entries(shown).filter(([name]) => !decided.includes(name))
+  desk.shown.set(shownKey(desk, id), Object.fromEntries(left))
+}
+
+/** A server may change a tool between the look of a person and the decision. @throws ReviewError */
+function assertShown(
+  id: string,
+  chosen: readonly ListedDefinition[],
+  waiting: readonly Waiting[],
+  shown: Readonly<Record<string, string>>,
+): void {
+  if (Object.keys(shown).length === 0) return
+  const other = chosen.find(({ name, hash }) => waiting.some((one) => one.name === name) && shown[name] !== hash)
+  if (other)
+    throw new ReviewError(
+      `${id}: ${JSON.stringify(other.name)} changed after you reviewed it; review it again: pegboard review ${quoteWord(id)}`,
+    )
+}
+
+/** What a decision changed. */
+export interface Decided {
+  readonly server: string
+  readonly tools: readonly string[]
+}
+
+/**
+ * Writes a decision to the lock file. A running server notices.
+ * @param names the tools; empty: all that wait
+ * @param shown fingerprints that the person saw, by tool; default those of the last `pegboard review`
+ * @throws ReviewError if a tool is unknown, or changed since the person saw it
+ */
+export async function decide(
+  desk: ReviewDesk,
+  servers: readonly ReviewedServer[],
+  names: readonly string[],
+  accepted: boolean,
+  shown?: Readonly<Record<string, string>>,
+): Promise<readonly Decided[]> {
+  const done: Decided[] = []
+  for (const { id, seen, waiting, gone } of servers) {
+    if (!seen) continue
+    const offered = desk.entries.get(id)?.tools ?? []
+    for (const name of names)
+      if (!offered.some((tool) => tool.name === name))
+        throw new ReviewError(`${id} has no tool ${JSON.stringify(name)}${didYouMean(name, offered)}`)
+    const chosen = offered.filter(({ name }) =>
+      names.length > 0 ? names.includes(name) : waiting.some((one) => one.name === name),
+    )
+    const unread = accepted && chosen.find((tool) => tool.text === '')
+    if (unread)
+      throw new ReviewError(
+        `the definition of ${JSON.stringify(unread.name)} of ${id} is not stored; pegboard check reads it again`,
+      )
+    if (accepted) assertShown(id, chosen, waiting, shown ?? desk.shown.get(shownKey(desk, id)) ?? {})
+    if (chosen.length === 0 && gone.length === 0) continue
+    const all = names.length === 0
+    desk.lock.change((lock) => {
+      const pins = lock.get(id) ?? new Map<string, string>()
+      for (const { name, hash } of chosen) pins.set(name, accepted ? hash : `rejected ${hash}`)
+      if (all) for (const name of gone) pins.delete(name)
+      lock.set(id, pins)
+    })
+    if (accepted) keepDefinitions(desk.kept, desk.file, id, chosen)
+    done.push({ server: id, tools: chosen.map(({ name }) => name) })
+  }
+  await desk.lock.flush()
+  if (desk.lock.unsaved !== undefined) return []
+  for (const { server, tools } of done) forgetShown(desk, server, tools)
+  return done
+}
+
+function didYouMean(name: string, tools: readonly ListedDefinition[]): string {
+  const [near] = findNearest(
+    name,
+    tools.map((tool) => tool.name),
+  )
+  return near ? `; did you mean "${near}"?` : ''
+}

@@ -1,0 +1,269 @@
+import { type Caller, localCaller } from '../core/caller.ts'
+import { createEmitter } from '../core/emitter.ts'
+import { PegboardError } from '../core/errors.ts'
+import { knownSecrets } from '../core/known-secrets.ts'
+import { toPrintable } from '../core/printable.ts'
+import type { RecentCall } from '../exec/recent-calls.ts'
+import { keptBearer } from '../server/bearer-tokens.ts'
+import { hasExpired } from '../server/token-store.ts'
+import { escapedLine } from '../trust/hidden-text.ts'
+import { lockFile } from '../trust/lock-file.ts'
+import type { CallRow, ReviewServer, TokenRow } from '../ui/api-types.ts'
+import type { UiHost } from '../ui/ui-host.ts'
+import type { HttpTarget, StdioTarget } from '../upstream/upstream-settings.ts'
+import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
+import { listLater, stopLater } from './ui-later.ts'
+import { listClients, listOwners } from './ui-owners.ts'
+import type { UiParts } from './ui-parts.ts'
+import { listTools, searchTools, showTool, tryTool } from './ui-tools.ts'
+
+const LOGIN_MS = 10 * 60_000
+const MAX_STDERR_LINES = 50
+/** Bytes of a token of text, for results whose text is gone. */
+const BYTES_PER_TOKEN = 4
+
+export type UiHostOptions = Omit<UiParts, 'caller'> & { readonly version: string }
+
+/** What the page shows and does, by the functions that commands and tools use. */
+export function createUiHost(options: UiHostOptions): UiHost {
+  const { app, clock, recent, log } = options
+  const callers = new Map<string, Caller>()
+  const parts: UiParts = {
+    ...options,
+    // The same object for each request, because views are remembered by caller.
+    caller(profile) {
+      const made = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
+      callers.set(profile, made)
+      return made
+    },
+  }
+  const changed = createEmitter<[call?: CallRow]>()
+  app.catalog.onChange(() => changed.emit())
+  recent.onCall((call) => changed.emit(rowOf(call)))
+
+  const shown = (text: string): string => toPrintable(options.hide(text))
+  const rowOf = (call: RecentCall): CallRow => ({
+    id: call.id,
+    at: call.at,
+    tool: toPrintable(call.tool),
+    owner: call.module,
+    client: toPrintable([call.caller.client?.name ?? '', call.caller.client?.version ?? ''].join(' ').trim()),
+    principal: call.caller.principal,
+    profile: call.caller.profile,
+    ms: call.ms,
+    outcome: call.outcome,
+    ...(call.bytes === undefined ? {} : { bytes: call.bytes, tokens: Math.ceil(call.bytes / BYTES_PER_TOKEN) }),
+    ...(call.error === undefined ? {} : { error: shown(call.error) }),
+    ...(call.hint === undefined || call.hint === '' ? {} : { hint: shown(call.hint) }),
+    ...(call.place === undefined ? {} : { place: call.place }),
+    replayable: recent.inputOf(call.id) !== undefined,
+  })
+
+  function desk(): ReviewDesk {
+    const file = lockFile(options.config().file)
+    if (file === undefined)
+      throw new PegboardError('E_NOT_FOUND', 'There is nothing to review without a configuration file.')
+    return openReviewDesk(options.config(), file, log)
+  }
+
+  async function logIn(id: string): Promise<{ readonly url?: string }> {
+    const settings = options.config().servers[id]
+    if (!settings || settings.target.kind === 'stdio') throw notFound('server', id)
+    const { target } = settings
+    const { login } = await import('../upstream/oauth/login.ts')
+    const store = await options.logins()
+    return await new Promise((resolve, reject) => {
+      const done = login({
+        id,
+        settings,
+        target,
+        principal: settings.auth?.perPrincipal === true ? localCaller.principal : undefined,
+        store,
+        clock,
+        person: {
+          show: (url) => resolve({ url }),
+          // The page opens it, in the browser that the person uses.
+          open: async () => undefined,
+          warn: (message) => log.warn(message),
+        },
+        timeoutMs: LOGIN_MS,
+        signal: new AbortController().signal,
+      })
+      done.then(async () => {
+        await app.upstreams.connect(id).catch(() => undefined)
+        changed.emit()
+        resolve({})
+      }, reject)
+      done.catch((error: unknown) => log.warn('a login failed', { server: id, error }))
+    })
+  }
+
+  const upstreamId = (id: string): string => {
+    const found = app.upstreams.status().find((one) => one.id === id || one.module === id)
+    if (!found) throw notFound('server', id)
+    return found.id
+  }
+
+  return {
+    overview() {
+      const caller = parts.caller('default')
+      const view = app.view(caller)
+      const { mode, why } = app.explainExposure(caller)
+      const servers = app.upstreams.status().filter(({ reason }) => reason !== 'disabled')
+      return {
+        version: options.version,
+        profiles: ['default', ...Object.keys(options.config().profiles).filter((name) => name !== 'default')],
+        mode,
+        why,
+        tools: view.size,
+        hidden: view.hidden.size,
+        listed: app.listedTokens(caller, mode),
+        all: app.listedTokens(caller, 'direct'),
+        servers: servers.length,
+        failing: servers.filter(({ state }) => state === 'failing').length,
+        toReview: [...view.hidden.values()].filter(({ kind }) => kind === 'quarantined').length,
+        calls: {
+          total: recent.total,
+          failed: recent.failed,
+          running: options.calls.load().running,
+          lastMinute: recent.lastMinute(),
+        },
+        clients: options.clients.all().length,
+      }
+    },
+    owners: () => listOwners(parts),
+    server(name) {
+      const id = upstreamId(name)
+      const settings = options.config().servers[id]
+      const status = app.upstreams.status().find((one) => one.id === id)
+      const { target } = settings ?? {}
+      // Arguments and queries may hold secrets.
+      const reached = target === undefined ? undefined : target.kind === 'stdio' ? target.command : bare(target.url)
+      return {
+        id,
+        stderr: shown(withoutValues(app.upstreams.tail(id), target))
+          .split('\n')
+          .filter(Boolean)
+          .slice(-MAX_STDERR_LINES),
+        notes: (status?.notes ?? []).map(shown),
+        ...(reached === undefined ? {} : { target: reached }),
+        where: app.upstreams.where(id),
+      }
+    },
+    async act(name, action) {
+      const id = upstreamId(name)
+      if (action === 'login') return await logIn(id)
+      if (action === 'restart' || action === 'disconnect') await app.upstreams.disconnect(id)
+      if (action === 'restart' || action === 'connect') await app.upstreams.connect(id)
+      changed.emit()
+      return {}
+    },
+    version: () => app.catalog.snapshot().version,
+    tools: (profile) => listTools(parts, profile),
+    tool(id, profile) {
+      const found = showTool(parts, id, profile)
+      if (!found) throw notFound('tool', id)
+      return found
+    },
+    search: (query, profile, limit) => searchTools(parts, query, profile, limit),
+    try: (name, input, profile, signal) => tryTool(parts, { name, input, caller: parts.caller(profile), signal }),
+    calls: () => recent.list().map(rowOf),
+    async replay(id, signal) {
+      const call = recent.get(id)
+      const kept = recent.inputOf(id)
+      if (!call || !kept)
+        throw new PegboardError('E_NOT_FOUND', 'The arguments of this call are no longer in memory.', {
+          hint: 'Pegboard keeps them for 15 minutes and never writes them to disk. Run the tool from the list of tools.',
+        })
+      return await tryTool(parts, {
+        name: call.tool,
+        input: kept.input,
+        caller: parts.caller(call.caller.profile),
+        signal,
+      })
+    },
+    clients: () => listClients(parts),
+    async tokens() {
+      const now = clock.now()
+      return (await app.server.tokens.list()).map((token): TokenRow => {
+        const { id, name, principal, profile, roles, grants = [], createdAt, expiresAt } = token
+        const { digest: _digest, credential: _id, ...bearer } = keptBearer(token)
+        const caller: Caller = { ...localCaller, ...bearer, profile: profile ?? 'default', byToken: true }
+        return {
+          id,
+          name,
+          principal,
+          ...(profile === undefined ? {} : { profile }),
+          roles,
+          limits: grants.flatMap(({ tools = [], effect }) => [...tools, ...(effect ? [`at most ${effect}`] : [])]),
+          tools: app.view(caller).size,
+          createdAt,
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+          expired: hasExpired(token, now),
+        }
+      })
+    },
+    async revoke(id) {
+      if (!(await app.server.tokens.remove(id))) throw notFound('token', id)
+    },
+    later: () => listLater(parts),
+    async stop(kind, id) {
+      if (!(await stopLater(parts, kind, id))) throw notFound(kind, id)
+    },
+    async review() {
+      return serversOf(desk(), undefined).map(
+        ({ id, trust, seen, waiting, rejected }): ReviewServer => ({
+          id,
+          trust,
+          seen,
+          rejected: rejected.map(escapedLine),
+          waiting: waiting.map(({ name, hash, state, findings, changes, unknownBefore }) => ({
+            name: escapedLine(name),
+            hash,
+            state,
+            unknownBefore,
+            findings: findings.map(({ level, where, what, evidence, code }) => ({
+              level,
+              text: `${code}: ${escapedLine(`${where} ${what}`)}`,
+              evidence: escapedLine(evidence),
+            })),
+            changes,
+          })),
+        }),
+      )
+    },
+    async decide(server, hashes, accept) {
+      const names = Object.keys(hashes)
+      if (names.length === 0) throw new PegboardError('E_VALIDATION', 'No tool is selected.')
+      const review = desk()
+      try {
+        const done = await decide(review, serversOf(review, server), names, accept, hashes)
+        if (review.lock.unsaved !== undefined)
+          throw new PegboardError('E_STATE_UNAVAILABLE', `Nothing was changed: ${review.lock.unsaved}.`)
+        if (done.length === 0) throw notFound('tool', names[0] ?? '')
+      } catch (error) {
+        throw error instanceof ReviewError
+          ? new PegboardError('E_VALIDATION', `${error.message}.`, {
+              hint: 'Look at the current definition and decide again.',
+            })
+          : error
+      }
+      app.reviewed()
+      changed.emit()
+    },
+    onChange: (listener) => changed.listen(listener),
+  }
+}
+
+const notFound = (what: string, name: string): PegboardError =>
+  new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })
+
+/** Programs print their variables and arguments, which may hold secrets that nobody named so. */
+const withoutValues = (text: string, target: StdioTarget | HttpTarget | undefined): string =>
+  (target?.kind === 'stdio' && knownSecrets(Object.values(target.env))?.hide(text)) || text
+
+/** A URL without user and query. */
+function bare(text: string): string {
+  const url = new URL(text)
+  return `${url.origin}${url.pathname}`
+}

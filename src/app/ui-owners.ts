@@ -1,0 +1,139 @@
+import type { Owner } from '../catalog/owner.ts'
+import { shownState } from '../catalog/owner-state.ts'
+import { toPrintable } from '../core/printable.ts'
+import type { ClientRow, OwnerRow, ServerAction } from '../ui/api-types.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
+import { tokensOf } from '../view/listed-tools.ts'
+import type { View } from '../view/view.ts'
+import type { UiParts } from './ui-parts.ts'
+
+/** Servers in the order of the configuration, then APIs, then modules that have a tool. */
+export function listOwners(parts: UiParts): readonly OwnerRow[] {
+  const { app, config } = parts
+  const view = app.view(parts.caller('default'))
+  const { owners } = app.catalog.snapshot()
+  const tokens = tokensByOwner(view)
+  const costs = (id: string) => ({ tools: view.count(id), tokens: tokens.get(id) ?? 0 })
+  const summaryOf = (owner: Owner | undefined): string =>
+    owner ? toPrintable(parts.hide(app.categoryLine(owner, view))) : ''
+
+  const servers = app.upstreams.status().map((status): OwnerRow => {
+    const { id, module, transport, era, version, startMs, nextAttemptAt } = status
+    const owner = owners.get(module)
+    const reason = status.detail ?? status.reason ?? owner?.notice
+    const state = owner
+      ? shownState(owner, owner.tools.length)
+      : status.reason === 'disabled'
+        ? 'disabled'
+        : status.state
+    const downloading = status.installs === true && status.pending && status.tools === 0
+    return {
+      id: module,
+      server: id,
+      kind: 'server',
+      state,
+      ...(reason === undefined || reason === 'disabled' ? {} : { reason: toPrintable(parts.hide(reason)) }),
+      summary: summaryOf(owner),
+      ...costs(module),
+      transport,
+      ...(era === undefined ? {} : { protocol: era === 'modern' ? '2026' : '2025' }),
+      ...(version === undefined ? {} : { version: toPrintable(version) }),
+      ...(startMs === undefined ? {} : { startMs }),
+      ...(nextAttemptAt === undefined ? {} : { nextAttemptAt }),
+      ...(downloading ? { downloading: true as const } : {}),
+      ...(needsLogin(reason) ? { needsLogin: true as const } : {}),
+      actions: actionsOf(status, state, canLogIn(parts, id)),
+    }
+  })
+  const left = config().skipped.map(
+    ({ id, reason }): OwnerRow => ({
+      id: `mcp_${id}`,
+      server: id,
+      kind: 'server',
+      state: 'skipped',
+      reason: toPrintable(parts.hide(reason)),
+      summary: '',
+      tools: 0,
+      tokens: 0,
+      actions: [],
+    }),
+  )
+  const apis = app.apis.status().map(({ module, state, reason }): OwnerRow => {
+    const owner = owners.get(module)
+    const why = reason ?? owner?.notice
+    return {
+      id: module,
+      kind: 'api',
+      state: state === 'ready' ? 'started' : state,
+      ...(why === undefined ? {} : { reason: toPrintable(parts.hide(why)) }),
+      summary: summaryOf(owner),
+      ...costs(module),
+      actions: [],
+    }
+  })
+  const modules = [...owners.values()].flatMap((owner): OwnerRow[] =>
+    owner.origin !== 'module' || view.count(owner.id) === 0
+      ? []
+      : [
+          {
+            id: owner.id,
+            kind: 'module',
+            state: owner.state === 'ready' ? 'started' : owner.state,
+            ...(owner.reason === undefined ? {} : { reason: toPrintable(owner.reason) }),
+            summary: summaryOf(owner),
+            ...costs(owner.id),
+            actions: [],
+          },
+        ],
+  )
+  return [...servers, ...left, ...apis, ...modules]
+}
+
+const needsLogin = (reason: string | undefined): boolean => /requires (?:a login|authorization)/.test(reason ?? '')
+
+function canLogIn({ config }: UiParts, id: string): boolean {
+  const settings = config().servers[id]
+  return settings !== undefined && settings.target.kind !== 'stdio' && settings.auth?.type !== 'none'
+}
+
+function actionsOf(status: UpstreamStatus, state: string, logsIn: boolean): readonly ServerAction[] {
+  if (status.reason === 'disabled') return []
+  const runs = state === 'started' || state === 'degraded' || state === 'failing'
+  return [
+    ...(runs ? (['restart', 'disconnect'] as const) : (['connect'] as const)),
+    ...(logsIn ? ['login' as const] : []),
+  ]
+}
+
+const known = new WeakMap<View, ReadonlyMap<string, number>>()
+
+/** Estimated tokens of the definitions of each owner. */
+function tokensByOwner(view: View): ReadonlyMap<string, number> {
+  const before = known.get(view)
+  if (before) return before
+  const sums = new Map<string, number>()
+  for (const entry of view.tools) sums.set(entry.tool.module, (sums.get(entry.tool.module) ?? 0) + tokensOf(entry))
+  known.set(view, sums)
+  return sums
+}
+
+/** The clients that are connected, one row for each profile they use. */
+export function listClients({ app, clients }: UiParts): readonly ClientRow[] {
+  return clients.all().flatMap(({ id, callers }) =>
+    callers.map((caller): ClientRow => {
+      const exposure = app.explainExposure(caller)
+      const { client, era, profile, principal } = caller
+      return {
+        id: `${id}/${profile}`,
+        name: toPrintable([client?.name ?? 'unknown', client?.version ?? ''].join(' ').trim()),
+        principal,
+        profile,
+        protocol: era === 'modern' ? '2026' : '2025',
+        mode: exposure.mode,
+        tools: app.surface.list(caller, exposure.mode).length,
+        listed: app.listedTokens(caller, exposure.mode),
+        all: app.listedTokens(caller, 'direct'),
+      }
+    }),
+  )
+}

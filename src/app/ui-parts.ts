@@ -1,0 +1,31 @@
+import type { Config } from '../config/load-config.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { RecentCalls } from '../exec/recent-calls.ts'
+import type { Calls } from '../exec/tool-calls.ts'
+import type { Clients } from '../services/connected-clients.ts'
+import type { Shared } from '../state/shared-state.ts'
+import type { TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { App } from './app.ts'
+import type { DeferredWork } from './deferred-work.ts'
+
+/** What the page is made of. */
+export interface UiParts {
+  readonly app: App
+  /** The configuration in force. */
+  config(): Config
+  readonly clock: Clock
+  readonly log: Log
+  /** The operator in a profile. */
+  caller(profile: string): Caller
+  readonly calls: Calls
+  readonly recent: RecentCalls
+  readonly clients: Clients
+  readonly deferred: DeferredWork
+  readonly shared: Shared
+  /** Opens the stored logins of servers. */
+  logins(): Promise<TokenStore>
+  /** Replaces secrets in a text. */
+  hide(text: string): string
+}

@@ -1,0 +1,124 @@
+import { toPrintable } from '../core/printable.ts'
+import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow } from '../ui/api-types.ts'
+import type { Args } from './args.ts'
+import { formatTable, type Io, writeJson } from './io.ts'
+import { openConfig } from './open-app.ts'
+import { followPage } from './page-client.ts'
+import { readPageAddress } from './served-page.ts'
+
+/** What the server sent so far. */
+interface Seen {
+  overview?: Overview
+  owners: readonly OwnerRow[]
+  clients: readonly ClientRow[]
+  calls: readonly CallRow[]
+}
+
+const SCREEN = {
+  enter: '\x1b[?1049h\x1b[?25l',
+  leave: '\x1b[?25h\x1b[?1049l',
+  home: '\x1b[H',
+  below: '\x1b[J',
+  end: '\x1b[K',
+}
+const MAX_CALLS = 200
+
+/** `pegboard top`: servers, clients and calls of a running server, until Ctrl-C. One snapshot without a terminal. */
+export async function run(args: Args, io: Io): Promise<number> {
+  const { config } = await openConfig(args, io)
+  const address = await readPageAddress(config)
+  const live = io.terminal?.out === true && args.values['json'] !== true && args.values['once'] !== true
+  const seen: Seen = { owners: [], clients: [], calls: [] }
+  const gone = new AbortController()
+  const signal = AbortSignal.any([io.stop, gone.signal])
+  const output = live ? io.claimOutput() : undefined
+  output?.write(SCREEN.enter)
+  try {
+    for await (const event of followPage(address, signal)) {
+      take(seen, event)
+      // The first events come together and end with this one.
+      if (!live && event.kind === 'tools') break
+      if (output && seen.overview) output.write(screenOf(seen, process.stdout.columns ?? 80, process.stdout.rows ?? 24))
+    }
+  } finally {
+    gone.abort()
+    output?.write(SCREEN.leave)
+  }
+  if (args.values['json'] === true) writeJson(io, seen)
+  else if (!live) io.stdout(`${linesOf(seen, 20).join('\n')}\n`)
+  return 0
+}
+
+function take(seen: Seen, event: LiveEvent): void {
+  if (event.kind === 'overview') seen.overview = event.overview
+  else if (event.kind === 'owners') seen.owners = event.owners
+  else if (event.kind === 'clients') seen.clients = event.clients
+  else if (event.kind === 'calls') seen.calls = [...seen.calls, ...event.calls].slice(-MAX_CALLS)
+}
+
+/** Redraws every line in place, so that nothing flickers. */
+export function screenOf(seen: Seen, columns: number, rows: number): string {
+  const lines = linesOf(seen, rows).slice(0, rows - 1)
+  return `${SCREEN.home}${lines.map((line) => `${toPrintable(line).slice(0, columns)}${SCREEN.end}`).join('\r\n')}\r\n${SCREEN.below}`
+}
+
+/** @param rows of the screen, of which calls get what is left */
+export function linesOf({ overview, owners, clients, calls }: Seen, rows: number): readonly string[] {
+  if (!overview) return []
+  const { listed, all } = overview
+  const saved =
+    all > listed ? `, ${all - listed} tokens (${Math.round((100 * (all - listed)) / all)} %) less than all tools` : ''
+  const { total, failed, running, lastMinute } = overview.calls
+  const head = [
+    `Pegboard ${overview.version} at ${overview.url}`,
+    `${overview.tools} tools in ${overview.mode} mode: a client lists ${listed} tokens${saved}`,
+    `Calls: ${total} in all, ${failed} failed, ${running} running, ${lastMinute} in the last minute`,
+    ...(overview.toReview > 0 ? [`${overview.toReview} tools wait for a review: pegboard review`] : []),
+  ]
+  const servers = section(
+    'Servers',
+    ['NAME', 'STATE', 'TOOLS', 'TOKENS', 'REASON'],
+    owners
+      .filter(({ kind }) => kind !== 'module')
+      .map(({ id, state, tools, tokens, reason }) => [id, state, `${tools}`, `${tokens}`, reason ?? '']),
+  )
+  const connected = section(
+    'Clients',
+    ['NAME', 'PRINCIPAL', 'PROTOCOL', 'MODE', 'TOOLS', 'TOKENS'],
+    clients.map(({ name, principal, protocol, mode, tools, listed }) => [
+      name,
+      principal,
+      protocol,
+      mode,
+      `${tools}`,
+      `${listed}`,
+    ]),
+  )
+  const room = Math.max(5, rows - head.length - servers.length - connected.length - 4)
+  const latest = section(
+    'Latest calls',
+    ['TIME', 'TOOL', 'CLIENT', 'MS', 'OUTCOME'],
+    calls
+      .slice(-room)
+      .reverse()
+      .map(({ at, tool, client, ms, outcome }) => [
+        new Date(at).toISOString().slice(11, 19),
+        tool,
+        client || '–',
+        `${ms}`,
+        outcome,
+      ]),
+  )
+  return [...head, ...servers, ...connected, ...latest]
+}
+
+const section = (title: string, head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] =>
+  rows.length === 0
+    ? []
+    : [
+        '',
+        title,
+        ...formatTable([head, ...rows])
+          .trimEnd()
+          .split('\n'),
+      ]

@@ -1,0 +1,140 @@
+import type { Caller } from '../core/caller.ts'
+import type { Clock } from '../core/clock.ts'
+import { createEmitter } from '../core/emitter.ts'
+import { isPegboardError } from '../core/errors.ts'
+import type { ToolResult } from '../core/tool-result.ts'
+import { bytesOf, outcomeOf } from './audited-call.ts'
+import { idOf, type Run } from './call-context.ts'
+import type { CallRequest } from './tool-calls.ts'
+
+/** A finished call, for the operator. */
+export interface RecentCall {
+  readonly id: string
+  readonly at: number
+  readonly ms: number
+  /** Id of the tool, or the name that was called if there is no such tool. */
+  readonly tool: string
+  /** Empty if there is no such tool. */
+  readonly module: string
+  readonly caller: Caller
+  /** `ok`, `error`, `input_required` or an error code. */
+  readonly outcome: string
+  readonly bytes?: number
+  readonly error?: string
+  readonly hint?: string
+  /** File and line of a bug in a drop-in. */
+  readonly place?: string
+}
+
+/** The latest calls, with their arguments for a while. Nothing of them is stored. */
+export interface RecentCalls {
+  run(request: CallRequest, run: Run, call: () => Promise<ToolResult>): Promise<ToolResult>
+  /** Oldest first. */
+  list(): readonly RecentCall[]
+  get(id: string): RecentCall | undefined
+  /** The arguments of a call; undefined once they are forgotten. */
+  inputOf(id: string): { readonly input: unknown } | undefined
+  readonly total: number
+  readonly failed: number
+  /** Number of calls that ended within the last minute. */
+  lastMinute(): number
+  onCall(listener: (call: RecentCall) => void): () => void
+}
+
+const MAX_CALLS = 2_000
+const MAX_INPUTS = 200
+/** Larger arguments are forgotten at once. */
+const MAX_INPUT_CHARS = 64 * 1024
+const INPUT_MS = 15 * 60_000
+const MAX_NAME = 200
+const MAX_TEXT = 2_000
+const MINUTE_MS = 60_000
+
+export function createRecentCalls(clock: Clock): RecentCalls {
+  const calls: RecentCall[] = []
+  const inputs = new Map<string, { readonly input: unknown; readonly until: number }>()
+  const heard = createEmitter<[RecentCall]>()
+  let [total, failed] = [0, 0]
+
+  function add(call: RecentCall, input: unknown, chars: number): void {
+    total++
+    if (call.outcome !== 'ok' && call.outcome !== 'input_required') failed++
+    calls.push(call)
+    if (calls.length > MAX_CALLS) calls.shift()
+    if (chars <= MAX_INPUT_CHARS) inputs.set(call.id, { input, until: clock.now() + INPUT_MS })
+    if (inputs.size > MAX_INPUTS) inputs.delete(inputs.keys().next().value as string)
+    heard.emit(call)
+  }
+
+  function inputOf(id: string): { readonly input: unknown } | undefined {
+    for (const [old, { until }] of inputs) {
+      if (until > clock.now()) break
+      inputs.delete(old)
+    }
+    return inputs.get(id)
+  }
+
+  return {
+    async run(request, run, call) {
+      const at = clock.now()
+      const end = (outcome: string, more: Partial<RecentCall>): void =>
+        add(
+          {
+            id: idOf(run),
+            at,
+            ms: Math.max(0, Math.round(clock.now() - at)),
+            tool: run.tool?.id ?? request.name.slice(0, MAX_NAME),
+            module: run.tool?.module ?? '',
+            caller: request.caller,
+            outcome,
+            ...(run.place === undefined ? {} : { place: run.place }),
+            ...more,
+          },
+          request.input ?? {},
+          run.size ?? Number.POSITIVE_INFINITY,
+        )
+      try {
+        const result = await call()
+        const bytes = bytesOf(result)
+        const outcome = outcomeOf(result)
+        end(outcome, {
+          ...(bytes === undefined ? {} : { bytes }),
+          ...(outcome === 'error' ? { error: messageIn(result) } : {}),
+        })
+        return result
+      } catch (error) {
+        const known = isPegboardError(error)
+        end(
+          known ? error.code : 'E_INTERNAL',
+          known ? { error: error.message.slice(0, MAX_TEXT), hint: error.hint } : {},
+        )
+        throw error
+      }
+    },
+    list: () => calls,
+    get: (id) => calls.findLast((call) => call.id === id),
+    inputOf,
+    get total() {
+      return total
+    },
+    get failed() {
+      return failed
+    },
+    lastMinute() {
+      const since = clock.now() - MINUTE_MS
+      let count = 0
+      for (let at = calls.length - 1; at >= 0 && (calls[at] as RecentCall).at >= since; at--) count++
+      return count
+    },
+    onCall: (listener) => heard.listen(listener),
+  }
+}
+
+/** The beginning of what a tool said about its failure. */
+function messageIn(result: ToolResult): string {
+  const { content = [] } = result.kind === 'mcp' ? result.result : {}
+  return content
+    .flatMap(({ text }) => (typeof text === 'string' ? [text.slice(0, MAX_TEXT)] : []))
+    .join('\n')
+    .slice(0, MAX_TEXT)
+}

@@ -1,0 +1,91 @@
+import type { Clock } from '../core/clock.ts'
+import type { CallRow, LiveEvent, Overview } from './api-types.ts'
+import type { UiHost } from './ui-host.ts'
+
+/** Sends what changes to all open pages. */
+export interface UiLive {
+  /** Sends everything that is shown now, then each change. Returns how to stop. */
+  add(send: (event: LiveEvent) => void): () => void
+  /** Too many pages are open. */
+  readonly isFull: boolean
+}
+
+/** Changes within this time are sent together. */
+const PAUSE_MS = 250
+/** Counts of the last minute and durations change by themselves. */
+const REFRESH_MS = 2_000
+const MAX_STREAMS = 20
+/** Calls that are sent at once; the page keeps no more. */
+const MAX_CALLS = 2_000
+
+export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiLive {
+  const listeners = new Set<(event: LiveEvent) => void>()
+  const sent = new Map<string, string>()
+  let news: CallRow[] = []
+  let cancel: (() => void) | undefined
+  let cancelRefresh: (() => void) | undefined
+  let stop: (() => void) | undefined
+
+  const overview = (): Overview => ({ ...host.overview(), url: url() })
+  const states = (): readonly LiveEvent[] => [
+    { kind: 'overview', overview: overview() },
+    { kind: 'owners', owners: host.owners() },
+    { kind: 'clients', clients: host.clients() },
+    { kind: 'tools', version: host.version() },
+  ]
+  const emit = (event: LiveEvent): void => {
+    for (const listener of listeners) listener(event)
+  }
+
+  function flush(): void {
+    cancel = undefined
+    const calls = news
+    news = []
+    if (calls.length > 0) emit({ kind: 'calls', calls })
+    for (const event of states()) {
+      const text = JSON.stringify(event)
+      if (sent.get(event.kind) === text) continue
+      sent.set(event.kind, text)
+      emit(event)
+    }
+  }
+  const flushSoon = (): void => {
+    cancel ??= clock.after(PAUSE_MS, flush)
+  }
+  function refresh(): void {
+    flushSoon()
+    cancelRefresh = clock.after(REFRESH_MS, refresh)
+  }
+
+  function start(): void {
+    stop = host.onChange((call) => {
+      if (call) news.push(call)
+      if (news.length > MAX_CALLS) news.shift()
+      flushSoon()
+    })
+    cancelRefresh = clock.after(REFRESH_MS, refresh)
+  }
+  function end(): void {
+    stop?.()
+    cancel?.()
+    cancelRefresh?.()
+    cancel = undefined
+    news = []
+    sent.clear()
+  }
+
+  return {
+    get isFull() {
+      return listeners.size >= MAX_STREAMS
+    },
+    add(send) {
+      if (listeners.size === 0) start()
+      send({ kind: 'calls', calls: host.calls() })
+      for (const event of states()) send(event)
+      listeners.add(send)
+      return () => {
+        if (listeners.delete(send) && listeners.size === 0) end()
+      }
+    },
+  }
+}

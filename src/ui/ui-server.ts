@@ -1,0 +1,210 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Clock } from '../core/clock.ts'
+import { type ErrorCode, isPegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
+import { digestOf, givenIn } from '../server/bearer-tokens.ts'
+import { createPulse, openEventStream } from '../server/event-stream.ts'
+import { checkBody, readBody } from '../server/request-body.ts'
+import type { Problem } from './api-types.ts'
+import { createUiFiles, setSecurityHeaders } from './ui-files.ts'
+import { checkApiRequest, checkPageOrigin, cookieName, isDirect, readCookie } from './ui-guard.ts'
+import type { UiHost } from './ui-host.ts'
+import { createUiLive } from './ui-live.ts'
+import { uiRoutes } from './ui-routes.ts'
+import { createUiSessions, SESSION_MS } from './ui-sessions.ts'
+
+export interface UiOptions {
+  readonly host: UiHost
+  /** Folder of the built page. */
+  readonly dir: string
+  /** Secret of `pegboard ui` and `pegboard top`. */
+  readonly key: string
+  readonly clock: Clock
+  readonly log: Log
+  /** The address of this server. */
+  url(): string
+}
+
+/** The page: its files at `/ui`, its API at `/ui/api`. */
+export interface Ui {
+  /** Whether a path belongs to the page. */
+  owns(path: string): boolean
+  /** @param isOperator whether an Authorization header holds the token of the operator */
+  handle(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void>
+  /** The address of the page with a code that opens it once. */
+  createLink(lifeMs: number): string
+}
+
+const MAX_BODY = 1024 * 1024
+/** How long a link of `pegboard ui` works. */
+const LINK_MS = 2 * 60_000
+const PAGE = '/ui'
+const API = '/ui/api/'
+
+export function createUi(options: UiOptions): Ui {
+  const { host, clock, log } = options
+  const files = createUiFiles(options.dir)
+  const sessions = createUiSessions(clock)
+  const live = createUiLive(host, clock, options.url)
+  const pulse = createPulse(clock)
+  /** For each open stream. */
+  const checks = new Set<() => void>()
+  const key = digestOf(options.key)
+  const createLink = (lifeMs: number): string => `${options.url()}${PAGE}#${sessions.createLink(lifeMs)}`
+
+  const isKey = (authorization: string | undefined): boolean => {
+    const given = givenIn(authorization)
+    return given !== undefined && timingSafeEqual(digestOf(given), key)
+  }
+  const hasSession = (req: IncomingMessage): boolean => {
+    const secret = readCookie(req)
+    return secret !== undefined && sessions.has(secret)
+  }
+
+  async function readJson(
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<Readonly<Record<string, unknown>> | undefined> {
+    const unfit = checkBody(req, MAX_BODY)
+    const read = unfit ? undefined : await readBody(req, res, MAX_BODY, () => true)
+    const refused = unfit ?? (read?.ok === false ? read.refusal : undefined)
+    if (refused) return void answer(res, refused.status, problem('E_VALIDATION', refused.message))
+    try {
+      const value: unknown = JSON.parse(read?.ok ? read.value : '')
+      if (isRecord(value)) return value
+    } catch {
+      // The answer says so.
+    }
+    return void answer(res, 400, problem('E_VALIDATION', 'The body must be a JSON object.'))
+  }
+
+  function setCookie(req: IncomingMessage, res: ServerResponse, secret: string, seconds: number): void {
+    res.setHeader(
+      'set-cookie',
+      `${cookieName(req)}=${secret}; Path=${PAGE}; HttpOnly; SameSite=Strict; Max-Age=${seconds}`,
+    )
+  }
+
+  /** Opens a session for the code of a link, or for the token of the operator. */
+  async function logIn(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void> {
+    if (sessions.isLocked)
+      return answer(res, 429, problem('E_RATE_LIMITED', 'Too many logins failed. Try again in a minute.'))
+    const body = await readJson(req, res)
+    if (!body) return
+    const { code } = body
+    const secret =
+      typeof code === 'string'
+        ? sessions.redeem(code)
+        : isKey(req.headers.authorization) || (await isOperator())
+          ? sessions.open()
+          : undefined
+    if (secret === undefined) {
+      sessions.failed()
+      return answer(res, 401, unauthorized(typeof code === 'string'))
+    }
+    setCookie(req, res, secret, SESSION_MS / 1_000)
+    answer(res, 200, {})
+  }
+
+  /** @param isValid whether its session still lasts */
+  function openStream(res: ServerResponse, isValid: () => boolean): void {
+    const stream = openEventStream(res, { 'cache-control': 'no-store' })
+    const check = (): void => {
+      if (isValid()) stream.comment()
+      else stream.end()
+    }
+    const stops = [live.add((event) => stream.event(event.kind, JSON.stringify(event))), pulse.add(check)]
+    checks.add(check)
+    res.once('close', () => {
+      for (const stop of stops) stop()
+      checks.delete(check)
+    })
+  }
+
+  async function api(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { pathname, searchParams }: URL,
+    isOperator: () => Promise<boolean>,
+  ): Promise<void> {
+    res.setHeader('cache-control', 'no-store')
+    const denied = checkApiRequest(req)
+    if (denied) return answer(res, denied.status, problem('E_DENIED_BY_POLICY', denied.message))
+    const name = `${req.method} ${pathname.slice(API.length)}`
+    if (name === 'POST login') return await logIn(req, res, isOperator)
+    const bySecret = isKey(req.headers.authorization)
+    if (!bySecret && !hasSession(req) && !(await isOperator())) return answer(res, 401, unauthorized(false))
+    if (name === 'GET events' && live.isFull)
+      return answer(res, 429, problem('E_OVERLOADED', 'Too many pages are open. Close some of them.'))
+    if (name === 'GET events') {
+      const isByCookie = hasSession(req)
+      return openStream(res, () => !isByCookie || hasSession(req))
+    }
+    if (name === 'POST link') return answer(res, 200, { url: createLink(LINK_MS) })
+    if (name === 'POST logout') {
+      sessions.close(readCookie(req) ?? '')
+      for (const check of checks) check()
+      setCookie(req, res, '', 0)
+      return answer(res, 200, {})
+    }
+    const route = Object.hasOwn(uiRoutes, name) ? uiRoutes[name] : undefined
+    if (!route) return answer(res, 404, problem('E_NOT_FOUND', 'The page has no such request.'))
+    const body = req.method === 'GET' ? {} : await readJson(req, res)
+    if (!body) return
+    const gone = new AbortController()
+    res.once('close', () => gone.abort())
+    try {
+      const value = await route(host, { query: searchParams, body, signal: gone.signal })
+      answer(res, 200, value ?? {})
+    } catch (error) {
+      if (isPegboardError(error)) return answer(res, 422, problem(error.code, error.message, error.hint))
+      log.error('a request of the page failed', { request: name, error })
+      answer(res, 500, problem('E_INTERNAL', 'Pegboard failed. Its log has the reason.'))
+    }
+  }
+
+  return {
+    owns: (path) => path === PAGE || path.startsWith(`${PAGE}/`),
+    createLink,
+    async handle(req, res, isOperator) {
+      const url = new URL(req.url ?? '/', 'http://localhost')
+      // Other machines do not learn that there is a page.
+      if (!isDirect(req)) return notFound(res)
+      setSecurityHeaders(res)
+      const denied = checkPageOrigin(req)
+      if (denied) return answer(res, denied.status, problem('E_DENIED_BY_POLICY', denied.message))
+      if (url.pathname.startsWith(API)) return await api(req, res, url, isOperator)
+      if (req.method !== 'GET' && req.method !== 'HEAD') {
+        res.setHeader('allow', 'GET, HEAD')
+        return answer(res, 405, problem('E_VALIDATION', 'Method not allowed'))
+      }
+      if (!files.send(url.pathname.slice(PAGE.length), res, req.method === 'HEAD')) notFound(res)
+    },
+  }
+}
+
+const problem = (code: ErrorCode, message: string, hint?: string): Problem => ({
+  code,
+  message,
+  ...(hint === undefined || hint === '' ? {} : { hint }),
+})
+
+const unauthorized = (byCode: boolean): Problem =>
+  problem(
+    'E_CONFIG_AUTH',
+    byCode ? 'This link was used before or is too old.' : 'You are not signed in.',
+    'Run pegboard ui to open the page.',
+  )
+
+function answer(res: ServerResponse, status: number, value: object): void {
+  if (res.headersSent || res.destroyed) return
+  res.statusCode = status
+  res.setHeader('content-type', 'application/json')
+  res.end(JSON.stringify(value))
+}
+
+function notFound(res: ServerResponse): void {
+  answer(res, 404, { error: 'Not found' })
+}

@@ -1,0 +1,209 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { localCaller } from '../../src/core/caller.ts'
+import { temporaryFolder } from '../app.ts'
+import { connectTo } from '../client.ts'
+import { add, serve, sub } from '../offered.ts'
+import { makeTool } from '../tools.ts'
+import { expectAccessible, hasBrowser, openTab, useBrowser } from './browser.ts'
+import { servePage } from './open-page.ts'
+
+const PANELS = ['Servers', 'Tools', 'Search', 'Calls', 'Review', 'Clients', 'Later']
+
+/** A server with every kind of content. */
+async function inhabited() {
+  const dir = temporaryFolder()
+  const hostile = {
+    name: 'hostile',
+    title: '<img src=x onerror="window.hacked=1">',
+    description: '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script> Does nothing.',
+    inputSchema: {
+      type: 'object',
+      properties: { '<b onclick=alert(1)>': { type: 'string', description: '"><svg onload="window.hacked=1">' } },
+    },
+  }
+  const numbers = {
+    type: 'object',
+    properties: {
+      a: { type: 'number', description: 'First number.' },
+      mode: { type: 'string', enum: ['exact', 'rounded'] },
+      verbose: { type: 'boolean' },
+      tags: { type: 'array', items: { type: 'string' } },
+    },
+    required: ['a'],
+  }
+  const test = await serve(
+    { calc: { tools: [{ ...add, inputSchema: numbers }, sub, hostile] }, other: { tools: [{ ...add, name: 'sum' }] } },
+    { calc: { trust: 'first-use' } },
+    dir,
+    { page: true },
+    {
+      mcpServers: {
+        calc: {
+          command: process.execPath,
+          args: [join(import.meta.dirname, '../fixtures/upstreams/listed.mjs'), join(dir, 'calc.tools.json')],
+          start: 'background',
+        },
+        other: {
+          command: process.execPath,
+          args: [join(import.meta.dirname, '../fixtures/upstreams/listed.mjs'), join(dir, 'other.tools.json')],
+          start: 'background',
+        },
+        broken: { command: 'no-such-program' },
+      },
+      execution: { watchers: true, scheduler: true },
+    },
+  )
+  await test.app.work()
+  const client = await connectTo(test.app)
+  for (const name of ['mcp_calc__add', 'mcp_calc__subtract', 'mcp_other__sum'])
+    await client.callTool({ name, arguments: { a: 1 } })
+  await client.callTool({ name: 'mcp_calc__none', arguments: {} }).catch(() => undefined)
+  await test.app.surface.call({
+    name: 'schedule_once',
+    input: { name: 'mcp_calc.add', when: 'in 1h', label: 'hourly' },
+    caller: localCaller,
+  })
+  await test.app.server.tokens.add({
+    id: '0123456789ab',
+    name: 'ci',
+    digest: 'a'.repeat(64),
+    principal: 'ci',
+    roles: [],
+    grants: [{ tools: ['mcp_calc.*'] }],
+    createdAt: Date.now(),
+  })
+  test.offer('other', {
+    tools: [{ ...add, name: 'sum', description: 'Adds two numbers and sends them to <b>example.com</b>.' }],
+  })
+  await test.app.upstreams.refresh('other')
+  return { ...(await servePage(test)), client }
+}
+
+describe.skipIf(!hasBrowser)('the page in Chromium', () => {
+  const browser = useBrowser()
+
+  it('opens with a link, hides the code, and shows every panel without a fault, in light and dark', async () => {
+    const served = await inhabited()
+    for (const scheme of ['light', 'dark'] as const) {
+      const { page, problems } = await openTab(browser(), served.link(), scheme)
+      await page.getByRole('heading', { name: 'Servers', level: 1 }).waitFor()
+      expect(new URL(page.url()).hash).toBe('#/servers')
+      for (const name of PANELS) {
+        await page.getByRole('navigation').getByRole('link', { name }).click()
+        await page.getByRole('heading', { name, level: 1 }).waitFor()
+        if (name === 'Search') {
+          await page.getByRole('searchbox').fill('add two numbers')
+          await page.getByText('What the model reads').waitFor()
+        } else await page.locator('main [role=table], main table, main .empty').first().waitFor()
+        await expectAccessible(page)
+      }
+      expect(problems).toEqual([])
+      expect(await page.evaluate('window.hacked')).toBeUndefined()
+    }
+    await served.client.close()
+  })
+
+  it('shows the sign-in to a browser without a session, and to one with a used link', async () => {
+    const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
+    const { page } = await openTab(browser(), `${served.url}/ui`)
+    await page.getByText('pegboard ui', { exact: true }).waitFor()
+    await expectAccessible(page)
+    const link = served.link()
+    await openTab(browser(), link).then(({ page }) =>
+      page.getByRole('heading', { name: 'Servers', level: 1 }).waitFor(),
+    )
+    const again = await openTab(browser(), link)
+    await again.page.getByText('This link was used before or is too old.').waitFor()
+  })
+
+  it('stops and starts a server, with the keyboard alone', async () => {
+    const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
+    const { page } = await openTab(browser(), served.link())
+    const row = page.getByRole('row', { name: /mcp_calc/ })
+    await row.getByText('started').waitFor()
+    await row.getByRole('button').focus()
+    await page.keyboard.press('Enter')
+    const drawer = page.getByRole('dialog', { name: 'mcp_calc' })
+    await drawer.getByRole('button', { name: 'Stop', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await drawer.getByRole('button', { name: 'Start', exact: true }).waitFor()
+    await expectAccessible(page)
+    await drawer.getByRole('button', { name: 'Start', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await drawer.getByRole('button', { name: 'Restart', exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0)
+    await row.getByText('started').waitFor()
+  })
+
+  it('tries a tool with a form made of its schema', async () => {
+    const { client, ...served } = await inhabited()
+    const { page, problems } = await openTab(browser(), served.link())
+    await page.getByRole('link', { name: 'Tools' }).click()
+    await page.getByRole('searchbox').fill('calc add')
+    await page.getByRole('button', { name: 'mcp_calc.add' }).click()
+    const drawer = page.getByRole('dialog')
+    await drawer.getByRole('button', { name: 'Run' }).click()
+    await drawer.getByText('a is required.').waitFor()
+    await drawer.getByLabel(/^a /).fill('2')
+    await drawer.getByLabel(/^mode/).selectOption({ label: 'rounded' })
+    await drawer.getByRole('button', { name: 'Run' }).click()
+    await drawer.getByRole('heading', { name: 'Result' }).waitFor()
+    await expectAccessible(page)
+    expect(problems).toEqual([])
+    await client.close()
+  })
+
+  it('shows a changed tool side by side, and accepts it', async () => {
+    const { client, ...served } = await inhabited()
+    const { page } = await openTab(browser(), served.link())
+    await page.getByRole('link', { name: /Review/ }).click()
+    const tool = page.getByRole('article', { name: 'sum of other' })
+    await tool.getByText('sends them to <b>example.com</b>').waitFor()
+    await tool.getByRole('button', { name: 'Accept' }).click()
+    await page.getByText('Accepted: sum of other').waitFor()
+    await expect.poll(() => served.app.view(localCaller).byId.has('mcp_other.sum')).toBe(true)
+    await client.close()
+  })
+
+  it('draws only the rows in sight of 10,000 tools, and reaches the last one', async () => {
+    const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
+    const tools = Array.from({ length: 10_000 }, (_, at) =>
+      makeTool(`mcp_many.tool_${at}`, { origin: 'upstream', description: `Handles item ${at} of the long list.` }),
+    )
+    const contents = { tools, resources: [], templates: [], prompts: [], withheld: [] }
+    served.app.catalog.set({ id: 'mcp_many', summary: 'Many.', origin: 'upstream', state: 'ready' }, contents)
+    const { page, problems } = await openTab(browser(), served.link())
+    await page.getByRole('link', { name: 'Tools' }).click()
+    await page.getByText(/10,\d+ tools/).waitFor()
+    expect(await page.getByRole('row').count()).toBeLessThan(60)
+    await page.getByLabel('Server or module').selectOption('mcp_many')
+    await page.getByRole('button', { name: 'mcp_many.tool_0', exact: true }).focus()
+    for (let step = 0; step < 30; step++) await page.keyboard.press('PageDown')
+    await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('mcp_many.tool_300')
+    await page.locator('.table').evaluate((element) => {
+      element.scrollTop = element.scrollHeight
+    })
+    await page.getByRole('button', { name: 'mcp_many.tool_9999', exact: true }).waitFor()
+    await page.getByRole('searchbox').fill('tool_9876')
+    await page.getByText(/^1 of 10,/).waitFor()
+    await expectAccessible(page)
+    expect(problems).toEqual([])
+  })
+
+  it('follows a thousand calls', async () => {
+    const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
+    const { page, problems } = await openTab(browser(), served.link())
+    await page.getByRole('link', { name: 'Calls' }).click()
+    await page.getByText('No calls yet').waitFor()
+    const call = () => served.app.call({ name: 'mcp_calc.add', input: {}, caller: localCaller })
+    for (let round = 0; round < 20; round++) await Promise.all(Array.from({ length: 50 }, call))
+    await page.getByText('1,000 calls').waitFor()
+    expect(await page.getByRole('row').count()).toBeLessThan(60)
+    await page.getByRole('button', { name: 'mcp_calc.add' }).first().click()
+    await page.getByRole('button', { name: 'Run it again as you' }).click()
+    await page.getByRole('heading', { name: 'Result' }).waitFor()
+    expect(problems).toEqual([])
+  })
+})

@@ -1,0 +1,145 @@
+import { useState } from 'preact/hooks'
+import type { TokenRow } from '../../../src/ui/api-types.ts'
+import { get, post } from '../api.ts'
+import { count, date, percent } from '../parts/format.ts'
+import { Loading } from '../parts/status.tsx'
+import { useFetched } from '../parts/use-fetched.ts'
+import { attempt, clients, version } from '../state.ts'
+
+export function Clients() {
+  return (
+    <div class="scroll">
+      <Connected />
+      <Tokens />
+    </div>
+  )
+}
+
+function Connected() {
+  const rows = clients.value
+  return (
+    <section class="card">
+      <h2>Connected</h2>
+      {!rows ? (
+        <Loading what="clients" />
+      ) : rows.length === 0 ? (
+        <p>No client listens now. Clients that only send single requests are not listed; their calls are.</p>
+      ) : (
+        <table class="plain">
+          <caption class="unseen">Connected clients</caption>
+          <thead>
+            <tr>
+              <th scope="col">Client</th>
+              <th scope="col">User</th>
+              <th scope="col">Profile</th>
+              <th scope="col">Protocol</th>
+              <th scope="col">Mode</th>
+              <th scope="col" class="end">
+                Tools listed
+              </th>
+              <th scope="col" class="end">
+                Tokens
+              </th>
+              <th scope="col" class="end">
+                Saved
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ id, name, principal, profile, protocol, mode, tools, listed, all }) => (
+              <tr key={id}>
+                <th scope="row">{name}</th>
+                <td>{principal}</td>
+                <td>{profile}</td>
+                <td>{protocol}</td>
+                <td>{mode}</td>
+                <td class="end">{count(tools)}</td>
+                <td class="end">{count(listed)}</td>
+                <td class="end">{all > listed ? `${count(all - listed)} (${percent((all - listed) / all)})` : '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+function Tokens() {
+  const [rows, again] = useFetched(() => get<readonly TokenRow[]>('tokens'), [version.value])
+  return (
+    <section class="card">
+      <h2>Bearer tokens</h2>
+      {!rows ? (
+        <Loading what="tokens" />
+      ) : rows.length === 0 ? (
+        <p>
+          There are none. To let another person or machine in:{' '}
+          <code>pegboard token create NAME --tools &quot;github.*&quot; --expires 30d</code>
+        </p>
+      ) : (
+        <table class="plain">
+          <caption class="unseen">Bearer tokens</caption>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">User</th>
+              <th scope="col">May use</th>
+              <th scope="col" class="end">
+                Tools now
+              </th>
+              <th scope="col">Until</th>
+              <th scope="col">
+                <span class="unseen">Action</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <Token key={row.id} row={row} done={again} />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+function Token({ row, done }: { readonly row: TokenRow; done(): void }) {
+  const { id, name, principal, profile, roles, limits, tools, expiresAt, expired } = row
+  const [asks, setAsks] = useState(false)
+  const rights = [
+    limits.length > 0 ? limits.join(', ') : 'all tools',
+    profile && `profile ${profile}`,
+    roles.length > 0 && `roles ${roles.join(', ')}`,
+  ]
+  return (
+    <tr class={expired ? 'muted' : ''}>
+      <th scope="row">{name}</th>
+      <td>{principal}</td>
+      <td>{rights.filter(Boolean).join('; ')}</td>
+      <td class="end">{expired ? '–' : count(tools)}</td>
+      <td>{expiresAt === undefined ? 'revoked' : `${expired ? 'expired ' : ''}${date(expiresAt)}`}</td>
+      <td class="end">
+        {asks ? (
+          <>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => void attempt(() => post('revoke', { id }), `Revoked: ${name}`).then(done)}
+            >
+              Revoke {name} now
+            </button>{' '}
+            <button type="button" class="quiet" onClick={() => setAsks(false)}>
+              Keep it
+            </button>
+          </>
+        ) : (
+          <button type="button" onClick={() => setAsks(true)}>
+            Revoke<span class="unseen"> {name}</span>
+          </button>
+        )}
+      </td>
+    </tr>
+  )
+}

@@ -1,0 +1,199 @@
+import { useState } from 'preact/hooks'
+import type { OwnerRow, ServerAction, ServerDetail } from '../../../src/ui/api-types.ts'
+import { get, post } from '../api.ts'
+import { Drawer } from '../parts/drawer.tsx'
+import { count, duration, until } from '../parts/format.ts'
+import { Empty, Loading, State } from '../parts/status.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { useFetched } from '../parts/use-fetched.ts'
+import { attempt, owners, tell } from '../state.ts'
+
+const columns: readonly Column<OwnerRow>[] = [
+  {
+    id: 'name',
+    title: 'Name',
+    width: 'minmax(10rem, 1fr)',
+    cell: ({ id }) => id,
+    sort: (a, b) => a.id.localeCompare(b.id),
+  },
+  {
+    id: 'kind',
+    title: 'Kind',
+    width: '6rem',
+    cell: ({ kind, transport }) => (kind === 'server' && transport ? transport : kind),
+  },
+  {
+    id: 'state',
+    title: 'State',
+    width: '9rem',
+    cell: (row) => <State value={row.downloading ? 'downloading' : row.state} />,
+    sort: (a, b) => a.state.localeCompare(b.state),
+  },
+  {
+    id: 'tools',
+    title: 'Tools',
+    width: '5rem',
+    end: true,
+    cell: ({ tools }) => count(tools),
+    sort: (a, b) => a.tools - b.tools,
+  },
+  {
+    id: 'tokens',
+    title: 'Tokens',
+    width: '6rem',
+    end: true,
+    cell: ({ tokens }) => count(tokens),
+    sort: (a, b) => a.tokens - b.tokens,
+  },
+  {
+    id: 'about',
+    title: 'About',
+    width: 'minmax(12rem, 2fr)',
+    cell: ({ reason, summary }) => (reason ? <span class="reason">{reason}</span> : summary),
+  },
+]
+
+export function Servers() {
+  const [opened, setOpened] = useState<string | undefined>()
+  const rows = owners.value
+  if (!rows) return <Loading what="servers" />
+  if (rows.length === 0)
+    return (
+      <Empty title="No servers and no modules">
+        <p>
+          Add servers to <code>mcpServers</code> in your configuration file, in the format of your MCP client. Pegboard
+          reads the file again when you save it.
+        </p>
+      </Empty>
+    )
+  const row = rows.find(({ id }) => id === opened)
+  return (
+    <>
+      <Table label="Servers" rows={rows} columns={columns} keyOf={({ id }) => id} open={({ id }) => setOpened(id)} />
+      {row && <Detail key={row.id} row={row} onClose={() => setOpened(undefined)} />}
+    </>
+  )
+}
+
+const WORDS: Readonly<Record<ServerAction, readonly [word: string, done: string]>> = {
+  connect: ['Start', 'Started'],
+  restart: ['Restart', 'Restarted'],
+  disconnect: ['Stop', 'Stopped'],
+  login: ['Log in', 'Logged in'],
+}
+
+function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
+  const { id, server, state, reason, tools, tokens, protocol, version, startMs, nextAttemptAt, actions } = row
+  const [detail, again] = useFetched<ServerDetail | null>(
+    () =>
+      server === undefined || state === 'skipped' ? Promise.resolve(null) : get<ServerDetail>('server', { id: server }),
+    [state, reason],
+  )
+  const [busy, setBusy] = useState<ServerAction | undefined>()
+  const [page, setPage] = useState<string | undefined>()
+  async function act(action: ServerAction): Promise<void> {
+    setBusy(action)
+    const answer = await attempt(() => post<{ readonly url?: string }>('server', { id: server, action }))
+    setBusy(undefined)
+    if (answer?.url !== undefined) setPage(answer.url)
+    else if (answer) tell('done', `${WORDS[action][1]}: ${id}`)
+    again()
+  }
+  return (
+    <Drawer title={id} onClose={onClose}>
+      <dl class="facts">
+        <dt>State</dt>
+        <dd>
+          <State value={row.downloading ? 'downloading' : state} />
+          {nextAttemptAt !== undefined && state === 'failing' && (
+            <span class="hint"> tries again {until(nextAttemptAt)}</span>
+          )}
+        </dd>
+        {reason && (
+          <>
+            <dt>Why</dt>
+            <dd>{reason}</dd>
+          </>
+        )}
+        <dt>Costs</dt>
+        <dd>
+          {count(tools)} tools, {count(tokens)} tokens if all are listed
+        </dd>
+        {protocol && (
+          <>
+            <dt>Protocol</dt>
+            <dd>
+              {protocol}
+              {version && `, server version ${version}`}
+            </dd>
+          </>
+        )}
+        {startMs !== undefined && (
+          <>
+            <dt>Last start</dt>
+            <dd>{duration(startMs)}</dd>
+          </>
+        )}
+        {detail?.target && (
+          <>
+            <dt>Runs</dt>
+            <dd>
+              <code>{detail.target}</code>
+            </dd>
+          </>
+        )}
+        {detail?.where && (
+          <>
+            <dt>Setting</dt>
+            <dd>
+              <code>{detail.where}</code>
+            </dd>
+          </>
+        )}
+      </dl>
+      {page !== undefined && (
+        <p class="callout">
+          <a href={page} target="_blank" rel="noopener noreferrer">
+            Open the login page of {id}
+          </a>
+          . This page notices when you are done.
+        </p>
+      )}
+      {actions.length > 0 && (
+        <div class="actions">
+          {actions.map((action) => (
+            <button key={action} type="button" disabled={busy !== undefined} onClick={() => void act(action)}>
+              {busy === action ? `${WORDS[action][0]}…` : WORDS[action][0]}
+            </button>
+          ))}
+          <a class="button" href={`#/tools?owner=${encodeURIComponent(id)}`}>
+            Its tools
+          </a>
+        </div>
+      )}
+      {(detail?.notes.length ?? 0) > 0 && (
+        <section>
+          <h3>Notes</h3>
+          <ul>
+            {detail?.notes.map((note) => (
+              <li key={note}>{note}</li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {detail && (
+        <section>
+          <h3>Last lines on stderr</h3>
+          {detail.stderr.length === 0 ? (
+            <p class="hint">It has written nothing since it was started.</p>
+          ) : (
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
+            <pre class="log" tabIndex={0}>
+              {detail.stderr.join('\n')}
+            </pre>
+          )}
+        </section>
+      )}
+    </Drawer>
+  )
+}

@@ -1,0 +1,17 @@
+import type { TryAnswer } from '../../../src/ui/api-types.ts'
+import { count, duration } from './format.ts'
+import { State } from './status.tsx'
+
+/** The result of a call. Its text is shown as text, whatever it contains. */
+export const Outcome = ({ answer }: { readonly answer: TryAnswer }) => (
+  <section aria-live="polite">
+    <h3>Result</h3>
+    <p>
+      <State value={answer.outcome} /> in {duration(answer.ms)}, {count(answer.tokens)} tokens
+    </p>
+    {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
+    <pre class="log" tabIndex={0}>
+      {answer.text === '' ? '(empty)' : answer.text}
+    </pre>
+  </section>
+)
