@@ -104,7 +104,8 @@ const INDEX: Table = {
   ),
   ...each('redact redactUrl scrub', why('takes secrets out of texts')),
   removeInvisible: why('takes hidden characters out of texts'),
-  parseJson: why('reads a text'),
+  parseJson: why('reads a JSON text, and calls nothing'),
+  bubblewrapBase: why('arguments of the sandbox'),
   ToolContext: route('ctx.call'),
   ...each(
     'createConnect createFetch createPaths exclusively fileToOpen ownFilesBelow',
