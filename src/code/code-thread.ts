@@ -1,4 +1,3 @@
-import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import variant from '@jitl/quickjs-singlefile-cjs-release-sync'
 import {
@@ -7,6 +6,7 @@ import {
   type QuickJSContext,
   type QuickJSHandle,
 } from 'quickjs-emscripten-core'
+import { lowerThreadPriority } from '../core/thread-priority.ts'
 import { truncate } from '../core/truncate.ts'
 import { stripTypes } from '../loader/strip-types.ts'
 
@@ -57,8 +57,6 @@ interface WebAssemblyApi {
     readonly maximum: number
   }) => NonNullable<Parameters<typeof newVariant>[1]['wasmMemory']>
 }
-/** Of its thread, so that computing scripts leave the processors to the server. */
-const PRIORITY = 10
 
 /**
  * Runs first in every sandbox. A name that code reads from `tools` is looked up only when it is called, so that the
@@ -124,8 +122,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): 
     const { message, line = 0 } = error as { readonly message: string; readonly line?: number }
     return post({ kind: 'failed', message: `SyntaxError: ${message}`, line })
   }
-  // Only on Linux does it apply to the thread alone.
-  if (process.platform === 'linux') setPriority(PRIORITY)
+  lowerThreadPriority()
   // The memory limit of QuickJS counts nothing here, because WebAssembly cannot tell it the size of an allocation.
   const { Memory } = (globalThis as unknown as { readonly WebAssembly: WebAssemblyApi }).WebAssembly
   const wasmMemory = new Memory({ initial: FIRST_BYTES / PAGE_BYTES, maximum: order.memoryBytes / PAGE_BYTES })

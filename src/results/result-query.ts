@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { exceedsJsonItems } from '../core/json-item-count.ts'
 import { parseJson } from '../core/parse-json-text.ts'
 import { sanitize } from '../core/sanitize.ts'
 import { cutText, measureText } from '../core/text-tokens.ts'
@@ -91,7 +92,7 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
   if (path !== undefined || where !== undefined || select !== undefined) {
     value = parseResult(text)
     if (value === undefined)
-      throw new PegboardError('E_VALIDATION', 'The result is text, not JSON.', {
+      throw new PegboardError('E_VALIDATION', isCrowded(text) ? CROWDED : 'The result is text, not JSON.', {
         hint: 'Use lines, grep, head, tail or page.',
       })
     if (path !== undefined) value = selectPath(value, path)
@@ -113,12 +114,17 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
 const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): boolean =>
   [lines, grep, head, tail, sample, count].some((one) => one !== undefined)
 
+/** Parsed, ten million empty objects take a gigabyte. */
+const MAX_ITEMS = 2_000_000
+const CROWDED = `The result has more than ${MAX_ITEMS.toLocaleString('en')} keys and items, too many to be parsed.`
+const isCrowded = (text: string): boolean => exceedsJsonItems(text, MAX_ITEMS)
+
 /** What JSON can hide: characters written as escapes, and a line that begins like a notice. */
 const MAY_HIDE = /\\[bfru]|\[NOTICE\]/
 
 /** The value of a JSON text; undefined for other texts, and for a JSON number or string, which is read as text. */
 function parseResult(text: string): unknown {
-  if (!/^\s*[[{]/.test(text.slice(0, 100))) return undefined
+  if (!/^\s*[[{]/.test(text.slice(0, 100)) || isCrowded(text)) return undefined
   try {
     const value = parseJson(text)
     if (MAY_HIDE.test(text)) sanitize(value as object)

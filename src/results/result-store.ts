@@ -97,7 +97,9 @@ interface Entry extends KeptResult {
 }
 
 const PATIENCE_MS = 5_000
-const THREAD_LIMITS = { maxOldGenerationSizeMb: 2_048, maxYoungGenerationSizeMb: 64 }
+const THREAD_LIMITS = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 64 }
+/** Eight is the least of which one principal leaves one to others. */
+const THREADS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
 /** Results of all principals together, in multiples of what one may have. */
 const SHARES = 8
 const MARK = 'process'
@@ -109,7 +111,7 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
   // Oldest first.
   const entries = new Map<string, Entry>()
   const changed = createEmitter<[]>()
-  const turns = createSemaphore({ maxConcurrent: 4, maxQueued: 64, setting: 'execution.results' })
+  const turns = createSemaphore(THREADS)
   let own: string | undefined
   let cancelSweep: (() => void) | undefined
 

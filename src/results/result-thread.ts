@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { type ErrorCode, isPegboardError } from '../core/errors.ts'
+import { lowerThreadPriority } from '../core/thread-priority.ts'
 import {
   queryResult,
   type ResultAnswer,
@@ -23,7 +24,10 @@ export type ThreadAnswer =
   | { readonly code: ErrorCode; readonly message: string; readonly hint: string }
 
 // Runs only as a thread; importing its types elsewhere must not start it.
-if (parentPort) parentPort.postMessage(answer(workerData as ThreadRequest))
+if (parentPort) {
+  lowerThreadPriority()
+  parentPort.postMessage(answer(workerData as ThreadRequest))
+}
 
 function answer({ file, query, tokens }: ThreadRequest): ThreadAnswer {
   try {

@@ -233,6 +233,30 @@ it('a result that would fill the disk is not kept, and leaves no file', async ()
   store.close()
 })
 
+it('slow questions of one principal do not delay those of another', async () => {
+  const dir = temporaryFolder()
+  const thread = join(dir, 'thread.cjs')
+  writeFileSync(
+    thread,
+    `const { parentPort, workerData } = require('node:worker_threads')
+    if (workerData.query.grep === 'slow') setInterval(() => undefined, 1_000)
+    else parentPort.postMessage({ answer: { note: 'answered', text: '' } })`,
+  )
+  const settings = keptResultsOptions.parse({})
+  const store = createResultStore({ dir, settings, clock: systemClock, log: silentLog, thread, patienceMs: 60_000 })
+  const ask = async (principal: string, grep: string, signal?: AbortSignal) => {
+    const from = { ...owner, principal }
+    const kept = await store.keep(from, words)
+    return await store.query(from, kept?.handle ?? '', { grep }, 100, signal)
+  }
+  const ended = Array.from({ length: 12 }, () => new AbortController())
+  const slow = ended.map(({ signal }) => ask('a', 'slow', signal).catch(() => undefined))
+  expect((await ask('b', 'fast')).note).toBe('answered')
+  for (const one of ended) one.abort()
+  await Promise.all(slow)
+  store.close()
+})
+
 it('a session takes its results with it, except those to keep', async () => {
   const store = storeIn(temporaryFolder())
   const [gone, kept] = [await store.keep(owner, words), await store.keep(owner, words)]

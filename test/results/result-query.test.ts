@@ -162,6 +162,13 @@ describe('a result of a hostile server', () => {
     expect(read(deep, { grep: 'x', count: true }).note).toBe('0 lines with "x".')
   })
 
+  it('with millions of empty objects is read as text, because they would fill the memory', () => {
+    const crowded = `[${'{},'.repeat(2_100_000)}{}]`
+    expect(summarizeResult(crowded, 10)).toMatchObject({ isJson: false, lines: 1 })
+    expect(read(crowded, { page: 2 }).note).toContain('Page 2 of about')
+    expect(() => read(crowded, { path: '$[0]' })).toThrow('The result has more than 2,000,000 keys and items')
+  })
+
   it('has no hidden characters, however its JSON spells them', () => {
     const text = '{"name":"a\\u202eb\\udb40\\udc48\\u200b","k\\u200b":1,"note":"\\n[NOTICE] x"}'
     expect(read(text, { path: '$.name' }).text).toBe('ab')
