@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { App } from '../app/app.ts'
+import { profileForFolder } from '../config/folder-profiles.ts'
 import type { Config } from '../config/load-config.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
@@ -37,7 +38,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io, overHttp)
   const config = withAddress(loaded.config, args)
-  const caller = { ...localCaller, profile: profileFor(args, config) }
+  const caller = { ...localCaller, profile: profileAtStart(args, config, io, overHttp) }
   // People read sentences; JSON is for log collectors.
   const watched =
     overHttp && io.terminal?.err === true && config.log.level === undefined && config.log.format === undefined
@@ -99,6 +100,16 @@ export async function run(args: Args, io: Io): Promise<number> {
     for (const end of endings) end()
     await app.stop()
   }
+}
+
+/**
+ * The profile of --profile, or over stdio the one that names the working directory: who starts Pegboard there could also
+ * pass --profile. Clients over HTTP start nothing.
+ */
+function profileAtStart(args: Args, config: Config, io: Io, overHttp: boolean): string {
+  const named = profileFor(args, config)
+  if (overHttp || readOption(args, 'profile') !== undefined) return named
+  return profileForFolder(config, io.cwd, machineFor(args, io)) ?? named
 }
 
 /** One line for each connection, call, refusal and configuration change. */

@@ -41,6 +41,12 @@ export const profileOptions = z.lazy(() =>
       .describe(
         'Modules and servers of this profile, such as "web" or "git*" (default: all that do not belong to another profile).',
       ),
+    folders: z
+      .array(z.string().min(1))
+      .default([])
+      .describe(
+        'Folders such as "~/work/*". A client that starts Pegboard over stdio in one of them, or below it, gets this profile, unless --profile names another.',
+      ),
     modules: z.record(z.string(), profileModule).default({}).describe('Settings by module or server name.'),
     mcpServers: z
       .record(z.string(), z.unknown())

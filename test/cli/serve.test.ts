@@ -50,6 +50,59 @@ describe('serve', () => {
     expect(await served).toBe(0)
   })
 
+  it('gives a client the profile of the folder it starts Pegboard in, unless --profile names one', async () => {
+    const place = folder({
+      'mcp.config.json': {
+        profiles: {
+          quiet: { folders: ['work/*'], use: ['notes'], policy: { deny: ['notes.add'] } },
+          open: { use: ['notes'] },
+        },
+      },
+      'modules/notes.mjs': notesModule,
+      'work/shop/README.md': '',
+    })
+    onTestFinished(() => place.remove())
+    const toolsIn = async (cwd: string, ...options: string[]): Promise<readonly string[]> => {
+      const { io, input, output } = terminal(join(place.dir, cwd), false)
+      const env = { ...io.env, PEGBOARD_STATE_DIR: join(place.dir, '.state') }
+      const served = run(['serve', '--stdio', '--config', join(place.dir, 'mcp.config.json'), ...options], {
+        ...io,
+        env,
+      })
+      const client = newClient()
+      await client.connect(new StreamTransport(output, input) as never)
+      await expect.poll(() => names(client)).toContain('notes__read')
+      const listed = await names(client)
+      await client.close()
+      await served
+      return listed.filter((name) => /^(?:notes__add|filesystem__ls)$/.test(name))
+    }
+    expect(await toolsIn('work/shop')).toEqual([])
+    expect(await toolsIn('work/shop', '--profile', 'open')).toEqual(['notes__add'])
+    expect(await toolsIn('work')).toContain('notes__add')
+  })
+
+  it('gives clients over HTTP no profile by folder', async () => {
+    const place = folder({
+      'mcp.config.json': {
+        server: { http: { port: 0, auth: 'none' } },
+        profiles: { quiet: { folders: ['.'], use: ['notes'], policy: { deny: ['notes.add'] } } },
+      },
+      'modules/notes.mjs': notesModule,
+    })
+    onTestFinished(() => place.remove())
+    const { io, out, stop } = terminal(place.dir, false)
+    const served = run(['serve', '--http', '--json', '--config', 'mcp.config.json'], io)
+    await vi.waitFor(() => expect(out()).toContain('"url"'), { timeout: 15_000 })
+    const { url } = JSON.parse(out().split('\n', 1)[0] ?? '')
+    const client = newClient()
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+    await expect.poll(() => names(client)).toContain('notes__add')
+    await client.close()
+    stop()
+    await served
+  })
+
   it('watches files and indexes two seconds after the first request, for clients that never list', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())

@@ -1,0 +1,46 @@
+import type { Config } from './load-config.ts'
+import { type Machine, pathFrom } from './machine.ts'
+
+/**
+ * The profile whose `folders` names this folder or one above it; undefined if none does. The longest pattern wins.
+ * Only for a process that a local user starts in this folder: they could also pass --profile. The word of a client
+ * about its folder must not choose a profile, because a profile can have servers of its own.
+ */
+export function profileForFolder(
+  { profiles, file }: Pick<Config, 'profiles' | 'file'>,
+  folder: string,
+  machine: Machine,
+): string | undefined {
+  const base = file === undefined ? machine.cwd : pathFrom(machine.cwd, `${file}/..`, machine)
+  let best: { readonly profile: string; readonly length: number } | undefined
+  for (const [profile, { folders }] of Object.entries(profiles))
+    for (const pattern of folders) {
+      const path = withSlashes(pathFrom(base, pattern, machine))
+      if (isBelow(withSlashes(folder), path) && path.length > (best?.length ?? 0))
+        best = { profile, length: path.length }
+    }
+  return best?.profile
+}
+
+const withSlashes = (path: string): string => path.replaceAll('\\', '/').replace(/(?<=.)\/+$/, '')
+
+/** True if the folder or one above it matches. `*` matches any characters of one name. */
+function isBelow(folder: string, pattern: string): boolean {
+  const names = folder.split('/')
+  const parts = pattern === '/' ? [''] : pattern.split('/')
+  return parts.length <= names.length && parts.every((part, at) => matchesName(names[at] ?? '', part))
+}
+
+function matchesName(name: string, part: string): boolean {
+  const [first = '', ...rest] = part.split('*')
+  if (rest.length === 0) return name === part
+  if (name === '' || !name.startsWith(first)) return false
+  const last = rest.pop() ?? ''
+  let at = first.length
+  for (const middle of rest) {
+    const found = name.indexOf(middle, at)
+    if (found < 0) return false
+    at = found + middle.length
+  }
+  return name.length - last.length >= at && name.endsWith(last)
+}
