@@ -80,6 +80,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   const refused = new Set<string>()
   let version = 0
   let running = false
+  let isWarned = false
   let failures = 0
   let cancelPause: (() => void) | undefined
 
@@ -125,8 +126,13 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   async function writeAll(): Promise<void> {
     for (;;) {
       const missing = written.missing(unknown())
+      if (missing.length === 0 || stopped.signal.aborted) return
       const llm = options.llm(stopped.signal)
-      if (missing.length === 0 || !llm || stopped.signal.aborted) return
+      if (!llm) {
+        if (!isWarned) log.warn('search.expand is "llm", but services.llm is not set, so no search text is written')
+        isWarned = true
+        return
+      }
       if (!written.hasBudget() || failures >= FAILURES_BEFORE_PAUSE) {
         failures = 0
         cancelPause = clock.after(PAUSE_MS, () => {

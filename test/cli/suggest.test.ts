@@ -30,9 +30,9 @@ beforeAll(() => {
 afterAll(() => at.remove())
 
 /** A client that searches and then calls a tool, in one run of Pegboard. */
-async function searchAndCall(query: string, name: string) {
+async function searchAndCall(query: string, name: string, text = CONFIG) {
   const env = { PATH: process.env['PATH'], HOME: at.dir, PEGBOARD_STATE_DIR: join(at.dir, '.state') }
-  const { config } = readConfig(CONFIG, join(at.dir, 'mcp.config.json'), { env, cwd: at.dir })
+  const { config } = readConfig(text, join(at.dir, 'mcp.config.json'), { env, cwd: at.dir })
   const app = createApp(config, { env, connectDelayMs: { cold: 0, known: 0 } })
   try {
     await app.start()
@@ -88,6 +88,14 @@ describe('suggest', () => {
     expect(config.servers['plan']?.tools['split_tasks']?.alias).toEqual(['divide', 'jot down groceries'])
     const found = await pegboard(at.dir, 'search', 'jot down groceries', '--config', 'mcp.config.json', '--json')
     expect(JSON.parse(found.out)[0].name).toBe('mcp_plan.split_tasks')
+  })
+
+  it('keeps no query with search.misses off', async () => {
+    const kept = join(at.dir, '.state/search/misses.jsonl')
+    const before = readFileSync(kept, 'utf8')
+    const off = CONFIG.replace('"embedder": "none"', '"embedder": "none", "misses": false')
+    await searchAndCall('jot down errands', 'mcp_plan.split_tasks', off)
+    expect(readFileSync(kept, 'utf8')).toBe(before)
   })
 
   it('deletes the recorded queries with --clear', async () => {

@@ -28,6 +28,21 @@ describe('the included encoder', () => {
     expect(cosine(query!, note!)).toBeGreaterThan(cosine(query!, resize!) + 0.1)
   })
 
+  it('is closer to a request that was written for the tool, and no farther from its definition', async () => {
+    const { embed } = await load()
+    const plain = sourceOfEvalTool({ id: 'zx', server: 'zx', name: 'zx_run', description: 'Opens valve group A.' })
+    const asked = { ...plain, requests: ['water my plants', 'give the ferns a drink'] }
+    const [before, after] = await embed([source.textOf!(plain), source.textOf!(asked)], 'document', signal)
+    const [request, other, own] = await embed(
+      ['the basil needs water', 'send a mail to Ann', 'open the valve'],
+      'query',
+      signal,
+    )
+    expect(cosine(request!, after!)).toBeGreaterThan(cosine(request!, before!) + 0.2)
+    expect(cosine(request!, after!)).toBeGreaterThan(cosine(other!, after!) + 0.2)
+    expect(cosine(own!, after!)).toBeGreaterThan(cosine(other!, after!))
+  })
+
   it('answers a query before the tools that are waiting', async () => {
     const { embed } = await load()
     const order: string[] = []
