@@ -257,7 +257,7 @@ async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, 
   const missing: string[] = []
   const set = (input: RegistryInput, value: string): void => {
     if (input.choices && !input.choices.includes(value))
-      throw new UsageError(`${input.name} must be ${kindOf({ ...input, required: true, secret: false })}`)
+      throw new UsageError(`${input.name} must be one of ${input.choices.join(', ')}`)
     if (!input.secret || isReference(value))
       return void values.set(input.name, { text: value, isReference: isReference(value) })
     const name = `${id}.${input.name}`.replace(/^[^A-Za-z_]/, '_$&').replaceAll(/[^\w.-]/g, '_')

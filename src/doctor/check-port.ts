@@ -3,14 +3,22 @@ import type { Report } from './report.ts'
 
 const ANSWER_MS = 2_000
 
-/** Checks that Pegboard can listen there, or does so already. */
-export async function checkPort(host: string, port: number, report: Report): Promise<void> {
+/**
+ * Checks that Pegboard can listen there, or does so already.
+ * @param isChosen the file names the port, so Pegboard is meant to listen there
+ */
+export async function checkPort(host: string, port: number, isChosen: boolean, report: Report): Promise<void> {
   const at = `${host}:${port}`
   const code = port === 0 ? undefined : await listenFault(host, port)
   if (code === undefined) report.passed({ about: 'port', message: `${at} is free` })
   else if (code === 'EADDRINUSE') {
     if (await isPegboard(host, port)) report.passed({ about: 'port', message: `Pegboard runs at ${at}` })
-    else report.found({ code: 'port-in-use', about: 'port', message: `Another program uses ${at}.` })
+    else
+      report.found({
+        code: isChosen ? 'port-in-use' : 'default-port-in-use',
+        about: 'port',
+        message: `Another program uses ${at}.`,
+      })
   } else report.found({ code: 'port-forbidden', about: 'port', message: `Pegboard cannot listen at ${at} (${code}).` })
 }
 

@@ -1,8 +1,10 @@
 import type { App } from '../app/app.ts'
+import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, Loaded } from '../config/load-config.ts'
 import { type Environment, homeOf } from '../config/machine.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
 import { checkFiles } from './check-files.ts'
 import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
@@ -50,11 +52,18 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   const hasRemote = ids.some((id) => config.servers[id]?.target.kind !== 'stdio')
   await Promise.all([
     checkFiles(config, report),
-    checkPort(host, port, report),
+    checkPort(host, port, namesPort(loaded), report),
     checkProxies(env, hasRemote, report),
     checkLlm(config, report),
     withStarted(options, config, (app) => checkApp(options, app, config, ids)),
   ])
+}
+
+function namesPort({ text }: Loaded): boolean {
+  const root = text === undefined ? undefined : parseJsonc(text).value
+  const server = isRecord(root) ? root['server'] : undefined
+  const http = isRecord(server) ? server['http'] : undefined
+  return isRecord(http) && http['port'] !== undefined
 }
 
 const CONFIG_CODES: Readonly<Record<string, FindingCode>> = {

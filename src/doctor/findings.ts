@@ -91,6 +91,12 @@ export const findingCatalogue = {
     why: 'pegboard serve --http cannot listen on server.http.port, because another program does.',
     fix: 'Set server.http.port to another port, or stop that program.',
   },
+  'default-port-in-use': {
+    exit: 0,
+    title: 'Another program uses the default port',
+    why: 'pegboard serve --http cannot listen there. Clients that start Pegboard over stdio do not need it.',
+    fix: 'To serve over HTTP, set server.http.port to another port.',
+  },
   'port-forbidden': {
     exit: 12,
     title: 'Pegboard may not listen on the address or port',

@@ -148,7 +148,7 @@ it('asks for what the server wants, and keeps secrets out of the file', async ()
     err: expect.stringContaining('it needs WEATHER_TOKEN; add --env NAME=VALUE, or --env NAME'),
   })
   expect((await silent.run([...add, '--yes', '--env', 'UNITS=kelvin', '--env', 'WEATHER_TOKEN'])).err).toContain(
-    'UNITS must be required, one of metric, imperial',
+    'UNITS must be one of metric, imperial',
   )
   expect((await silent.run([...add, '--yes', '--env', 'PATH=/tmp'])).err).toContain('PATH is not wanted')
   expect(silent.hasConfig()).toBe(false)
@@ -168,6 +168,29 @@ it('asks for what the server wants, and keeps secrets out of the file', async ()
   })
   expect(`${out}${err}`).not.toContain('hunter2')
   expect(kept.ran().at(-1)).toContain('TOKEN=hunter2-hunter2-hunter2')
+})
+
+it('asks for each value, one after the other', async () => {
+  const { url } = await startRegistry([
+    weather({
+      packageArguments: [
+        { type: 'positional', value: 'tools.json' },
+        { type: 'named', name: '--units', choices: ['metric', 'imperial'], default: 'metric' },
+        { type: 'positional', valueHint: 'folder', description: 'Where to write.', isRequired: true },
+      ],
+    }),
+  ])
+  const { run, config } = home()
+  const add = ['add', NAME, '--registry', url, '--sandbox', 'none']
+  const { code, err } = await run(add, ['', '/data/${HOME}', 'y'])
+  expect(err).toContain('units (optional, one of metric, imperial, default metric)\n> ')
+  expect(err).toContain('folder (required): Where to write.\n> ')
+  expect(code).toBe(0)
+  expect(config()).toMatchObject({
+    mcpServers: {
+      weather: { args: ['-y', '@ann/weather-mcp@1.2.3', 'tools.json', '--units', 'metric', '/data/$${HOME}'] },
+    },
+  })
 })
 
 it('refuses what a hostile entry wants, and shows its words without control characters', async () => {

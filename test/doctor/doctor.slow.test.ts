@@ -4,6 +4,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
+import { checkPort } from '../../src/doctor/check-port.ts'
 import { findingCatalogue } from '../../src/doctor/findings.ts'
 import { servers } from '../app.ts'
 import { folder, terminal } from '../cli/terminal.ts'
@@ -219,6 +220,16 @@ it('finds files that others can write, and a state folder that cannot be written
     'modules folder: config-unsafe',
     'state folder: state-unwritable',
   ])
+})
+
+it('only notes that a port is in use that the file does not name', async () => {
+  const found: string[] = []
+  const report = { found: ({ code }: { code: string }) => found.push(code), passed: () => undefined }
+  const port = await answering((_request, response) => void response.end('something else'))
+  await checkPort('127.0.0.1', port, false, report)
+  await checkPort('127.0.0.1', port, true, report)
+  await checkPort('192.0.2.1', 3333, true, report)
+  expect(found).toEqual(['default-port-in-use', 'port-in-use', 'port-forbidden'])
 })
 
 it('recognises a Pegboard at its own port', async () => {
