@@ -81,6 +81,8 @@ export interface AppOptions extends RecordingOptions {
   readonly everyModule?: boolean
   /** Remembers the latest calls, and creates `App.ui`; default false. */
   readonly page?: boolean
+  /** Folder of what `pegboard undo` needs; default `dirs.state`. */
+  readonly setupDir?: string
   /** Called while an optional search model is being loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
 }
@@ -430,6 +432,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         clock,
         log: log.scoped('page'),
         version: own.version,
+        setupDir: options.setupDir ?? dirs.state,
         calls,
         recent,
         clients: provider.clients,

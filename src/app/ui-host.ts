@@ -6,11 +6,15 @@ import { toPrintable } from '../core/printable.ts'
 import type { RecentCall } from '../exec/recent-calls.ts'
 import { keptBearer } from '../server/bearer-tokens.ts'
 import { hasExpired } from '../server/token-store.ts'
+import { applyEdits } from '../setup/file-edits.ts'
+import { switchEntries } from '../setup/switch-entries.ts'
 import { escapedLine } from '../trust/hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import type { CallRow, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { HttpTarget, StdioTarget } from '../upstream/upstream-settings.ts'
+import { type AliasReport, editAliases, reportAliases } from './alias-proposals.ts'
+import { moduleNames } from './module-names.ts'
 import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
 import { listLater, stopLater } from './ui-later.ts'
 import { listClients, listOwners } from './ui-owners.ts'
@@ -22,7 +26,11 @@ const MAX_STDERR_LINES = 50
 /** Bytes of a token of text, for results whose text is gone. */
 const BYTES_PER_TOKEN = 4
 
-export type UiHostOptions = Omit<UiParts, 'caller'> & { readonly version: string }
+export type UiHostOptions = Omit<UiParts, 'caller'> & {
+  readonly version: string
+  /** Folder of what `pegboard undo` needs. */
+  readonly setupDir: string
+}
 
 /** What the page shows and does, by the functions that commands and tools use. */
 export function createUiHost(options: UiHostOptions): UiHost {
@@ -97,6 +105,15 @@ export function createUiHost(options: UiHostOptions): UiHost {
       done.catch((error: unknown) => log.warn('a login failed', { server: id, error }))
     })
   }
+
+  const fileOf = (): string => {
+    const { file } = options.config()
+    if (file !== undefined) return file
+    throw new PegboardError('E_NOT_FOUND', 'There is no configuration file to change.', {
+      hint: 'Start pegboard serve with --config FILE.',
+    })
+  }
+  let report: AliasReport | undefined
 
   const upstreamId = (id: string): string => {
     const found = app.upstreams.status().find((one) => one.id === id || one.module === id)
@@ -250,6 +267,41 @@ export function createUiHost(options: UiHostOptions): UiHost {
       }
       app.reviewed()
       changed.emit()
+    },
+    async switch(names, enabled) {
+      const { setupDir: stateDir } = options
+      const { undo } = await switchEntries(names, enabled, {
+        file: fileOf(),
+        stateDir,
+        modules: moduleNames(options.config()),
+        clock,
+      })
+      return undo === undefined ? {} : { undo }
+    },
+    async misses() {
+      report = await reportAliases({ app, config: options.config(), caller: parts.caller('default') }, clock.now())
+      const { misses, proposals, unused, before, after } = report
+      return {
+        recorded: misses.length,
+        proposals: proposals.map((one) => ({
+          ...one,
+          queries: one.queries.map((each) => ({ ...each, query: shown(each.query) })),
+        })),
+        unused: unused.map((one) => ({ ...one, query: shown(one.query) })),
+        before: before.recall[1],
+        after: after.recall[1],
+      }
+    },
+    async addAlias(tool, alias) {
+      const proposal = report?.proposals.find((one) => one.tool === tool && one.alias === alias)
+      if (!proposal) throw notFound('proposal', alias)
+      const { edit } = await editAliases(app, options.config(), parts.caller('default'), [proposal])
+      if (!edit)
+        throw new PegboardError('E_NOT_FOUND', 'The entry of this tool is not in the configuration file.', {
+          hint: `Add the alias to ${proposal.setting ?? 'the code of the module'} by hand.`,
+        })
+      const { id } = await applyEdits([edit], { stateDir: options.setupDir, clock, reason: 'suggest' })
+      return { undo: id }
     },
     onChange: (listener) => changed.listen(listener),
   }

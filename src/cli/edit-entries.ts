@@ -1,5 +1,4 @@
-import { readdirSync } from 'node:fs'
-import { ownPackage } from '../app/package-info.ts'
+import { moduleNames } from '../app/module-names.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
@@ -55,16 +54,6 @@ export async function editEntries(verb: Verb, args: Args, io: Io): Promise<numbe
     )
   return 0
 }
-
-/** Bundled modules and those that the file has settings for. */
-export const moduleNames = (config: Config): readonly string[] => [
-  ...new Set([
-    ...readdirSync(ownPackage().modules).flatMap((name) =>
-      /^[a-z][\w-]*(?:\.[jt]s)?$/.test(name) ? [name.replace(/\.[jt]s$/, '')] : [],
-    ),
-    ...Object.keys(config.modules),
-  ]),
-]
 
 type ToolsByName = ReadonlyMap<string, readonly string[]>
 

@@ -10,6 +10,7 @@ import { createLog, type Log } from '../core/log.ts'
 import { activityLine } from './activity-line.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
+import { setupDir } from './machine-of.ts'
 import {
   machineFor,
   openApp,
@@ -51,6 +52,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     connectDelayMs: { cold: UNSEEN_MS },
     ...recordingFor(args, io),
     page: overHttp && (await hasPage(config)),
+    setupDir: setupDir(io),
   })
   const endings: Array<() => void> = []
   let over = false

@@ -181,6 +181,27 @@ export interface ReviewServer {
   readonly rejected: readonly string[]
 }
 
+/** Queries that search answered badly, and aliases that would answer them better. */
+export interface MissesAnswer {
+  /** Number of recorded queries. */
+  readonly recorded: number
+  readonly proposals: readonly AliasRow[]
+  /** Queries that no call followed, the most frequent first. */
+  readonly unused: readonly { readonly query: string; readonly times: number }[]
+  /** Share of the recorded queries whose tool comes first, without and with all proposals. */
+  readonly before: number
+  readonly after: number
+}
+
+export interface AliasRow {
+  readonly tool: string
+  readonly alias: string
+  /** Rank of the tool for each query; 0: not among the first ten. */
+  readonly queries: readonly { readonly query: string; readonly before: number; readonly after: number }[]
+  /** The setting that would hold it; absent for tools of modules. */
+  readonly setting?: string
+}
+
 export interface Overview {
   readonly version: string
   readonly url: string

@@ -3,6 +3,7 @@ import type {
   ClientRow,
   LaterKind,
   LaterRow,
+  MissesAnswer,
   Overview,
   OwnerRow,
   ReviewServer,
@@ -40,6 +41,15 @@ export interface UiHost {
   review(): Promise<readonly ReviewServer[]>
   /** @param shown the fingerprints that the person saw, by tool */
   decide(server: string, shown: Readonly<Record<string, string>>, accept: boolean): Promise<void>
+  /**
+   * Enables or disables servers, APIs, modules and tools in the configuration file, which Pegboard then applies.
+   * @returns the id of the change for `pegboard undo`, if anything changed
+   */
+  switch(names: readonly string[], enabled: boolean): Promise<{ readonly undo?: string }>
+  /** Measures proposals, which takes some seconds. */
+  misses(): Promise<MissesAnswer>
+  /** Writes a proposal of the last `misses` to the configuration file. */
+  addAlias(tool: string, alias: string): Promise<{ readonly undo?: string }>
   /** Calls the listener when something changed, with a finished call if it was one. Returns how to stop. */
   onChange(listener: (call?: CallRow) => void): () => void
 }

@@ -13,6 +13,7 @@ export interface UiRequest {
 type Route = (host: UiHost, request: UiRequest) => unknown
 
 const MAX_RESULTS = 50
+const MAX_NAMES = 500
 
 /** Reads and actions of the page. A GET changes nothing. */
 export const uiRoutes: Readonly<Record<string, Route>> = {
@@ -29,6 +30,10 @@ export const uiRoutes: Readonly<Record<string, Route>> = {
   },
   'POST try': (host, { body, query, signal }) =>
     host.try(text(body['id'], 'id'), body['input'] ?? {}, profileIn(host, query), signal),
+  'POST switch': (host, { body }) =>
+    host.switch(namesIn(body['names']), oneOf(body['to'], ['enabled', 'disabled'], 'to') === 'enabled'),
+  'GET misses': (host) => host.misses(),
+  'POST alias': (host, { body }) => host.addAlias(text(body['tool'], 'tool'), text(body['alias'], 'alias')),
   'GET calls': (host) => host.calls(),
   'POST replay': (host, { body, signal }) => host.replay(text(body['id'], 'id'), signal),
   'GET clients': (host) => host.clients(),
@@ -57,6 +62,12 @@ function text(value: unknown, name: string): string {
 function oneOf<T extends string>(value: unknown, known: readonly T[], name: string): T {
   if (known.includes(value as T)) return value as T
   throw invalid(name, `must be one of ${known.join(', ')}`)
+}
+
+function namesIn(value: unknown): readonly string[] {
+  if (Array.isArray(value) && value.length > 0 && value.length <= MAX_NAMES)
+    return value.map((one) => text(one, 'names'))
+  throw invalid('names', `must be a list of 1 to ${MAX_NAMES} names`)
 }
 
 function textsIn(value: unknown): Readonly<Record<string, string>> {

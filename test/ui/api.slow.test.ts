@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
+import { missesFile } from '../../src/app/search-misses.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -225,4 +226,33 @@ it('sends the state and then each change over one stream', async () => {
   await expect.poll(() => text.match(/event: calls\ndata: .*mcp_calc\.add/)).not.toBeNull()
   gone.abort()
   await reading
+})
+
+it('disables tools and servers in the configuration file, and names how to undo it', async () => {
+  const page = await offering([add, sub])
+  const file = join(page.dir, 'mcp.config.json')
+  writeFileSync(file, JSON.stringify({ mcpServers: { calc: { command: 'calc' } } }))
+  const { post } = await createClient(page)
+  const done = await post('switch', { names: ['mcp_calc.add', 'mcp_calc.subtract'], to: 'disabled' })
+  expect(done.body).toEqual({ undo: expect.any(String) })
+  expect(JSON.parse(readFileSync(file, 'utf8')).tools).toEqual({
+    'mcp_calc.add': { enabled: false },
+    'mcp_calc.subtract': { enabled: false },
+  })
+  await post('switch', { names: ['mcp_calc'], to: 'disabled' })
+  expect(JSON.parse(readFileSync(file, 'utf8')).mcpServers.calc).toEqual({ command: 'calc', enabled: false })
+  expect((await post('switch', { names: ['none'], to: 'disabled' })).body.code).toBe('E_NOT_FOUND')
+})
+
+it('shows queries that search answered badly', async () => {
+  const page = await offering([add])
+  const { get, post } = await createClient(page)
+  expect(await get('misses')).toEqual({ recorded: 0, proposals: [], unused: [], before: 0, after: 0 })
+  mkdirSync(dirname(missesFile(page.config.dirs.state)), { recursive: true })
+  writeFileSync(
+    missesFile(page.config.dirs.state),
+    `${JSON.stringify({ at: Date.now(), query: 'water the plants' })}\n`,
+  )
+  expect(await get('misses')).toMatchObject({ recorded: 1, unused: [{ query: 'water the plants', times: 1 }] })
+  expect((await post('alias', { tool: 'mcp_calc.add', alias: 'plus' })).body.code).toBe('E_NOT_FOUND')
 })

@@ -8,7 +8,9 @@ import { makeTool } from '../tools.ts'
 import { expectAccessible, hasBrowser, openTab, useBrowser } from './browser.ts'
 import { servePage } from './open-page.ts'
 
-const PANELS = ['Servers', 'Tools', 'Search', 'Calls', 'Review', 'Clients', 'Later']
+/** Folder for pictures of the panels. */
+const SHOTS = process.env['PEGBOARD_SCREENSHOTS']
+const PANELS = ['Servers', 'Tools', 'Search', 'Calls', 'Review', 'Clients', 'Misses', 'Later']
 
 /** A server with every kind of content. */
 async function inhabited() {
@@ -97,6 +99,8 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
           await page.getByText('What the model reads').waitFor()
         } else await page.locator('main [role=table], main table, main .empty').first().waitFor()
         await expectAccessible(page)
+        // For docs/guides/page.md.
+        if (SHOTS !== undefined) await page.screenshot({ path: join(SHOTS, `${name}-${scheme}.png`.toLowerCase()) })
       }
       expect(problems).toEqual([])
       expect(await page.evaluate('window.hacked')).toBeUndefined()

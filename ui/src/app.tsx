@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { Calls } from './panels/calls.tsx'
 import { Clients } from './panels/clients.tsx'
 import { Later } from './panels/later.tsx'
+import { Misses } from './panels/misses.tsx'
 import { Review } from './panels/review.tsx'
 import { Search } from './panels/search.tsx'
 import { Servers } from './panels/servers.tsx'
@@ -48,6 +49,12 @@ const panels: readonly Panel[] = [
     title: 'Clients',
     about: 'Who is connected, what each one is shown, and the bearer tokens that let others in.',
     view: Clients,
+  },
+  {
+    id: 'misses',
+    title: 'Misses',
+    about: 'Queries that search answered badly, and other words that would help. Pegboard measures each one.',
+    view: Misses,
   },
   { id: 'later', title: 'Later', about: 'Background tasks, watchers and schedules of all users.', view: Later },
 ]

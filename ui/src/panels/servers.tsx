@@ -4,6 +4,7 @@ import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
 import { count, duration, until } from '../parts/format.ts'
 import { Empty, Loading, State } from '../parts/status.tsx'
+import { SwitchButton } from '../parts/switch-button.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
 import { attempt, owners, tell } from '../state.ts'
@@ -159,13 +160,14 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
           . This page notices when you are done.
         </p>
       )}
-      {actions.length > 0 && (
+      {state !== 'skipped' && (
         <div class="actions">
           {actions.map((action) => (
             <button key={action} type="button" disabled={busy !== undefined} onClick={() => void act(action)}>
               {busy === action ? `${WORDS[action][0]}…` : WORDS[action][0]}
             </button>
           ))}
+          <SwitchButton names={[id]} to={state === 'disabled' ? 'enabled' : 'disabled'} />
           <a class="button" href={`#/tools?owner=${encodeURIComponent(id)}`}>
             Its tools
           </a>

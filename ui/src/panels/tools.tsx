@@ -7,6 +7,7 @@ import { Outcome } from '../parts/outcome.tsx'
 import { ProfileChoice } from '../parts/profile-choice.tsx'
 import { SchemaForm } from '../parts/schema-form.tsx'
 import { Empty, Loading, State } from '../parts/status.tsx'
+import { SwitchButton } from '../parts/switch-button.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
 import { attempt, placeQuery, profile, version } from '../state.ts'
@@ -72,6 +73,7 @@ export function Tools() {
     shown: '',
   })
   const [opened, setOpened] = useState<string | undefined>(placeQuery.value.get('tool') ?? undefined)
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   if (!list) return <Loading what="tools" />
   const { tools } = list
   const words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean)
@@ -121,6 +123,12 @@ export function Tools() {
           </select>
         </label>
         <ProfileChoice />
+        {selected.size > 0 && (
+          <>
+            <SwitchButton names={[...selected]} to="disabled" />
+            <SwitchButton names={[...selected]} to="enabled" />
+          </>
+        )}
         <p class="total" role="status">
           {rows.length === tools.length
             ? plural(tools.length, 'tool')
@@ -146,6 +154,8 @@ export function Tools() {
           columns={columns}
           keyOf={({ id }) => id}
           open={({ id }) => setOpened(id)}
+          selected={selected}
+          onSelect={setSelected}
           rowClass={({ hidden }) => (hidden === undefined ? '' : 'muted')}
         />
       )}
@@ -177,6 +187,9 @@ function Detail({ id, onClose }: { readonly id: string; onClose(): void }) {
               : 'Clients do not see it.'}
           </p>
           <p class="text">{tool.description}</p>
+          <div class="actions">
+            <SwitchButton names={[id]} to={tool.visible ? 'disabled' : 'enabled'} />
+          </div>
           <section>
             <h3>Why it is {tool.visible ? 'visible' : 'hidden'}</h3>
             <dl class="facts">
