@@ -23,7 +23,7 @@ const columns: readonly Column<ToolRow>[] = [
   {
     id: 'effect',
     title: 'Effect',
-    width: '8rem',
+    width: '8.5rem',
     cell: ({ effect }) => <State value={effect} />,
     sort: (a, b) => EFFECTS.indexOf(a.effect) - EFFECTS.indexOf(b.effect),
   },
