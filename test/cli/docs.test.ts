@@ -33,7 +33,7 @@ describe('settingsTable', () => {
     '| `modules.<id>.constraints.blocked_actions` | string[] |',
     '| `modules.<id>.setup[].action` | string |',
     '| `mcpServers.<id>.command` | string |',
-    '| `tools.<id>.enabled` | boolean | `true` |',
+    '| `tools.<id>.enabled` | boolean |  | Set to false to turn the tool off (default true).',
   ])('has the row %s', (row) => expect(table).toContain(row))
 
   it('explains every key', () => {
@@ -47,7 +47,7 @@ describe('other tables', () => {
       '| `E_CONFIG_MISSING` | operator | `server_setup` | The configuration file does not exist. |',
     )
     expect(commandsTable()).toContain(
-      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--profile NAME] [--wait SECONDS]` | Search tools',
+      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--profile NAME] [--replay DIR] [--wait SECONDS]` | Search tools',
     )
   })
 })
@@ -98,7 +98,7 @@ describe('docs', () => {
     expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
     expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')
     expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain(
-      '`pegboard check [--client NAME] [--profile NAME] [--wait SECONDS] [--frozen]`',
+      '`pegboard check [--client NAME] [--profile NAME] [--replay DIR] [--wait SECONDS] [--frozen]`',
     )
     expect((await pegboard(at.dir, 'docs', '--check')).code).toBe(0)
     writeFileSync(join(at.dir, 'mcp.config.schema.json'), '{}')
