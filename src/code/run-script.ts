@@ -22,6 +22,8 @@ export interface Script {
    * @param pause stops the time limit until the returned function is called
    */
   call(name: string, params: unknown, index: number, pause: () => () => void): Promise<CallOutcome>
+  /** What the script gets in place of a result that would fill its memory. */
+  keep(name: string, data: unknown): Promise<unknown>
 }
 
 /** How a script ended. Calls that it made have been carried out in either case. */
@@ -42,7 +44,7 @@ const COMPUTE_MS = 10_000
 const MEMORY_BYTES = 80 * 1024 * 1024
 /** The thread's own memory, beside that of the script. */
 const THREAD_MB = 256
-const MAX_CHARS = { result: 4 * 1024 * 1024, printed: 100_000, error: 2_000, name: 300, params: 16 * 1024 * 1024 }
+const MAX_CHARS = { result: 16 * 1024 * 1024, printed: 100_000, error: 2_000, name: 300, params: 16 * 1024 * 1024 }
 /** A larger result of one call would fill the memory of the script. */
 const MAX_CALL_CHARS = 16 * 1024 * 1024
 
@@ -100,12 +102,8 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
         const outcome = await script.call(name, JSON.parse(params), index, () => limit.pause())
         if (!('data' in outcome)) return refuse(outcome.code, outcome.error)
         const value = JSON.stringify(outcome.data) ?? 'null'
-        if (value.length > MAX_CALL_CHARS)
-          return refuse(
-            'E_TOO_LARGE',
-            `The result has ${value.length} characters; a script can take ${MAX_CALL_CHARS}.`,
-          )
-        post({ id, value })
+        const isKept = value.length > MAX_CALL_CHARS
+        post({ id, value: isKept ? (JSON.stringify(await script.keep(name, outcome.data)) ?? 'null') : value })
       } catch (error) {
         if (!isPegboardError(error)) throw error
         refuse(error.code, joinSentences(error.message, error.hint))

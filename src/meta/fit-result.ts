@@ -10,6 +10,7 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultSummary } from '../results/result-query.ts'
 import type { KeptResult, NewResult } from '../results/result-store.ts'
 import { calledName } from './called-tool.ts'
+import { bareName } from './execute_tool.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
 import type { Host } from './meta-host.ts'
 
@@ -136,7 +137,8 @@ function calledTool(
   const asked = calledName(name, input)
   const found = host.view(caller).resolve(asked)
   const tool = found.kind === 'found' ? found.tool.tool : undefined
-  const wanted = Number(asked !== name && isRecord(input) ? input['max_tokens'] : undefined)
+  const hasMaximum = asked !== name || bareName(name) === 'run_code'
+  const wanted = Number(hasMaximum && isRecord(input) ? input['max_tokens'] : undefined)
   return {
     title: tool?.id ?? asked.slice(0, 80),
     ...(tool ? { tool } : {}),

@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import { type ToolResult, valueResult } from '../core/tool-result.ts'
+import { withoutNotices } from '../core/sanitize.ts'
+import type { ToolResult } from '../core/tool-result.ts'
 import type { ResultQuery } from '../results/result-query.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
@@ -12,7 +13,7 @@ const NAME = 'read_result'
 /** Its name in scripts. */
 export const READ_RESULT = `pegboard.${NAME}`
 /** Tokens of one answer, unless the caller asks for another number. */
-const PAGE_TOKENS = 4_000
+const PAGE_TOKENS = 3_500
 /** Tokens of the note before the text. */
 const NOTE_TOKENS = 150
 const MAX_LINES = 1_000_000_000
@@ -95,7 +96,9 @@ export const readResultTool = (host: Host): MetaTool => ({
       Math.max(50, Math.min(most, tokens - NOTE_TOKENS)),
       signal ?? abort?.signal,
     )
-    return valueResult(answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`)
+    const text = answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`
+    // Once, also for clients that get values in both forms.
+    return { kind: 'mcp', result: { content: [{ type: 'text', text: withoutNotices(text) }] } }
   },
 })
 

@@ -8,13 +8,20 @@ import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { notInjectable } from '../exec/call-output.ts'
 import { beginCalls } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
+import { readMaxTokens } from './fit-answer.ts'
+import { fitPart } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
 import { onlyKeys, readInteger, readText } from './meta-input.ts'
+import { READ_RESULT } from './read_result.ts'
 
 const MAX_CHARACTERS = 100_000
 const TIMEOUT_MS = { least: 100, most: 600_000, usual: 60_000 }
 /** Each has a thread with memory of its own. */
 const SCRIPTS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
+/** Less than a script can take. */
+const ERROR_CHARS = 1_500
+/** Tokens of the description of a result that is too large for a script. */
+const KEPT_TOKENS = 2_000
 /** How much of what a failed script did its error tells. */
 const SHOWN = { calls: 20, printed: 2_000 }
 
@@ -40,12 +47,15 @@ export const runCode = (
     properties: {
       code: { type: 'string', description: 'Body of an async function.' },
       timeout_ms: { type: 'integer', default: TIMEOUT_MS.usual, maximum: TIMEOUT_MS.most },
+      max_tokens: { type: 'integer' },
     },
     required: ['code'],
   },
   hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   async run(input, request) {
-    onlyKeys(input, ['code', 'timeout_ms'], 'run_code')
+    onlyKeys(input, ['code', 'timeout_ms', 'max_tokens'], 'run_code')
+    // The result is made to fit where all results are.
+    readMaxTokens(input, 'run_code')
     const source = readText(input, 'code', 'run_code', MAX_CHARACTERS)
     const { least, most, usual } = TIMEOUT_MS
     const timeoutMs = readInteger(input, 'timeout_ms', 'run_code', least, most, usual)
@@ -78,10 +88,13 @@ export const runCode = (
                 resume()
               }
             })
-            if (!outcome.success) return { code: outcome.code, error: outcome.error }
+            if (!outcome.success)
+              return { code: outcome.code, error: await fitError(host, request, name, outcome.error) }
             if (!Object.hasOwn(own, name)) host.scriptRead(request.caller, name, outcome.data)
             return { data: parseJsonText(outcome.data) }
           },
+          // Its handle, which the script reads on.
+          keep: (name, data) => fitPart(host, request.caller, name, data, KEPT_TOKENS),
         },
         sandbox.clock,
       )
@@ -92,7 +105,10 @@ export const runCode = (
       const value = { result: result.value, ...(printed === '' ? {} : { printed }) }
       // A script can decode what its calls returned, such as JSON in a text.
       sanitize(value)
-      return valueResult(value, files, unknown.map(notInjectable))
+      const answer = valueResult(value, files, unknown.map(notInjectable))
+      const { result: text } = value
+      // A text alone is no JSON, where quotes and line breaks would be escaped.
+      return typeof text === 'string' && printed === '' ? { ...answer, text } : answer
     } finally {
       ended.abort()
       calls.end()
@@ -100,6 +116,14 @@ export const runCode = (
     }
   },
 })
+
+/** The text of an error as a script gets it. The script can read the rest of a long one. */
+async function fitError(host: Host, { caller }: CallRequest, title: string, error: string): Promise<string> {
+  if (error.length <= ERROR_CHARS) return error
+  const kept = await host.results.keep(caller, { data: error, mimeType: 'text/plain', title })
+  const rest = kept ? ` [Not all of it. Read on with ${READ_RESULT} {"handle":"${kept.handle}"}.]` : ''
+  return `${error.slice(0, ERROR_CHARS)}…${rest}`
+}
 
 function failureOf({ printed, calls, failure }: Extract<ScriptResult, { failure: unknown }>): PegboardError {
   const { message, line, late } = failure

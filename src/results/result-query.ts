@@ -152,9 +152,11 @@ function linesOf(value: unknown): Lines | undefined {
 
 const rowsOf = (rows: readonly unknown[]): readonly string[] => rows.map((one) => JSON.stringify(one) ?? 'null')
 
-/** The list itself, or the only list of records in an object. @throws PegboardError E_VALIDATION */
+/** The list itself, or the only list of records in an object, also inside wrappers. @throws PegboardError E_VALIDATION */
 function tableOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
+  const members = isRecord(value) ? Object.values(value) : []
+  if (members.length === 1 && isRecord(members[0])) return tableOf(members[0])
   const lists = isRecord(value)
     ? Object.entries(value).filter(([, one]) => Array.isArray(one) && one.some(isRecord))
     : []

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { AppOptions } from '../../src/app/app.ts'
+import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, servers, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo, type Era } from '../client.ts'
 import { createManualClock } from '../clock.ts'
@@ -272,11 +273,48 @@ describe('a script', () => {
     const [printed] = (await callTool(client, { name: 'run_code', arguments: { code } })).content
     expect(printed.text).toMatch(/^\[run_code: 10\d\.\d kB, /)
     expect(printed.text.length).toBeLessThan(8_000)
-    expect((await run(`return 'x'.repeat(5_000_000)`)).error.message).toContain('return at most 4194304')
+    expect((await run(`return 'x'.repeat(17_000_000)`)).error.message).toContain('return at most 16777216')
     const calls = await run(
       `return (await Promise.allSettled(Array.from({ length: 1_000 }, () => tools.shop.prices()))).filter(({ status }) => status === 'fulfilled').length`,
     )
     expect(calls.result).toBe(200)
+  })
+})
+
+describe('results for and of a script', () => {
+  it('fit max_tokens', async () => {
+    const { client } = await coder()
+    const code = 'return Array.from({ length: 900 }, (_, id) => ({ id }))'
+    const of = async (more: object): Promise<string> =>
+      (await callTool(client, { name: 'run_code', arguments: { code, ...more } })).content[0].text
+    expect(JSON.parse(await of({})).result).toHaveLength(900)
+    const short = await of({ max_tokens: 400 })
+    expect(short).toMatch(/^\[run_code: .*above the limit of 400\. Kept as r_/)
+    expect(short.length).toBeLessThan(1_600)
+    expect(await of({ max_tokens: 5 })).toContain('max_tokens')
+  })
+
+  it('never come from the handle of another principal or profile', async () => {
+    const { app, run } = await coder({ profiles: { other: {} } })
+    const words = await app.surface.call({
+      name: 'run_code',
+      input: { code: `return 'word '.repeat(50_000)` },
+      caller: localCaller,
+    })
+    const result = await app.surface.fit(
+      { name: 'run_code', input: {}, caller: localCaller },
+      { content: [{ type: 'text', text: String(JSON.stringify(words)) }] },
+      () => false,
+    )
+    const handle = /r_\w+/.exec(JSON.stringify(result.content))?.[0]
+    const code = `try { return (await tools.pegboard.read_result({ handle: '${handle}', head: 1 })).length > 0 } catch (error) { return error.code }`
+    expect((await run(code)).result).toBe(true)
+    for (const change of [{ principal: 'mallory' }, { profile: 'other' }]) {
+      const caller = { ...localCaller, ...change }
+      app.explainExposure(caller)
+      const answer = await app.surface.call({ name: 'run_code', input: { code }, caller })
+      expect(answer, JSON.stringify(change)).toMatchObject({ value: { result: 'E_NOT_FOUND' } })
+    }
   })
 })
 

@@ -136,6 +136,11 @@ describe('reading JSON', () => {
     expect(() => read('{"a":1}', { where: { a: 1 } })).toThrow('where and select need a list of objects.')
   })
 
+  it('finds the rows inside wrappers', () => {
+    const wrapped = JSON.stringify({ result: { result: [{ id: 1 }, { id: 2 }] } })
+    expect(read(wrapped, { where: { id: 2 } }).text).toBe('{"id":2}')
+  })
+
   it('of an object line by line', () => {
     expect(read('{"a":{"b":1}}', { grep: '"b"' }).text).toBe('3:  "b": 1')
   })
