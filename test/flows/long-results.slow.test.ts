@@ -36,7 +36,8 @@ async function startReal(mode: string) {
     env: env as Record<string, string>,
     stderr: 'ignore',
   })
-  const client = new Client({ name: 'test-client', version: '1.0.0' })
+  // A client whose model reads the content. An unknown one gets both forms.
+  const client = new Client({ name: 'gemini-cli-mcp-client', version: '1.0.0' })
   onTestFinished(() => client.close())
   await client.connect(transport)
   const call = (name: string, args: object): Promise<Answer> =>
