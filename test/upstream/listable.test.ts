@@ -46,7 +46,7 @@ it('one tool that clients cannot read never costs them the list', async () => {
   const named = (lies: readonly object[], name: string) =>
     lies.map((lie, n) => ({ ...add, name: `${name}_${n}`, ...lie }))
   const tools = [add, ...named(REFUSED, 'refused'), ...named(MENDED, 'mended')]
-  const served = await serve({ a: { tools } }, { a: { trust: 'always' } })
+  const served = await serve({ a: { tools } }, { a: { trust: 'always', maxResultTokens: 0 } })
   const expected = ['a__add', ...MENDED.map((_, n) => `a__mended_${n}`)]
   const own = (names: readonly string[]) => names.filter((name) => name.startsWith('a__'))
   for (const era of ['legacy', 'modern'] as const) {
