@@ -13,6 +13,7 @@ import { lockFile } from '../trust/lock-file.ts'
 import type { CallRow, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { HttpTarget, StdioTarget } from '../upstream/upstream-settings.ts'
+import { describeReach } from '../upstream/upstream-settings.ts'
 import { type AliasReport, editAliases, reportAliases } from './alias-proposals.ts'
 import { moduleNames } from './module-names.ts'
 import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
@@ -164,6 +165,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
           .slice(-MAX_STDERR_LINES),
         notes: (status?.notes ?? []).map(shown),
         ...(reached === undefined ? {} : { target: reached }),
+        ...(target?.kind === 'stdio' && settings ? { mayTouch: shown(describeReach(settings)) } : {}),
         where: app.upstreams.where(id),
       }
     },

@@ -41,6 +41,8 @@ export interface ServerDetail {
   readonly notes: readonly string[]
   /** The command line or address, without secrets. */
   readonly target?: string
+  /** What a local program may touch: its sandbox, or everything. */
+  readonly mayTouch?: string
   /** Where its entry is in the configuration. */
   readonly where?: string
 }

@@ -38,6 +38,7 @@ it('shows what a server costs, and stops and starts it', async () => {
   expect(await row()).toMatchObject({ state: 'stopped', actions: ['connect'] })
   await post('server', { id: 'mcp_calc', action: 'connect' })
   expect(await row()).toMatchObject({ state: 'started', actions: ['restart', 'disconnect'] })
+  expect((await get('server?id=calc')).mayTouch).toEqual(expect.any(String))
   const failed = await post('server', { id: 'none', action: 'restart' })
   expect([failed.status, failed.body.code]).toEqual([422, 'E_NOT_FOUND'])
 })

@@ -143,6 +143,12 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
             </dd>
           </>
         )}
+        {detail?.mayTouch && (
+          <>
+            <dt>May touch</dt>
+            <dd>{detail.mayTouch}</dd>
+          </>
+        )}
         {detail?.where && (
           <>
             <dt>Setting</dt>
