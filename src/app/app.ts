@@ -345,10 +345,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       if (state.isShared) await state.open()
       await remote.readDecisions()
       await upstreams.start()
-      // A recording answers at once, so that the first list is the same each time.
-      if (recording.replay) {
+      // The first list has all tools, when it is recorded and when it is replayed.
+      if (recording.isOn) {
         upstreams.begin()
-        await waitUntilSettled({ catalog, clock, upstreams, apis: { status: () => [] } }, REPLAY_MS)
+        await waitUntilSettled({ catalog, clock, upstreams, apis: { status: () => [] } }, RECORDING_MS)
       }
       await modules.load(apis.start())
       warnOfSettings(config, env, problems, log, localCaller)
@@ -458,7 +458,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   }
 }
 
-/** A recording with ten thousand tools takes a second. */
-const REPLAY_MS = 10_000
+/** How long servers may take to start while they are recorded. A replay answers at once. */
+const RECORDING_MS = 30_000
 /** How long parts may take to stop. */
 const STOP_MS = 3_500

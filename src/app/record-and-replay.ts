@@ -36,7 +36,7 @@ export function createAppRecording(
   if (replay !== undefined)
     return {
       isOn: true,
-      replay: createReplay(replay, scrub),
+      replay: createReplay(replay, scrub.all),
       // Nobody logs in to a recording.
       serversOf: (servers) =>
         Object.fromEntries(Object.entries(servers).map(([id, { auth: _auth, ...settings }]) => [id, settings])),

@@ -27,6 +27,7 @@ import type { Reach } from './snippets.ts'
 const GRACE_MS = 2_000
 /** Longest time that the first answer waits for modules. */
 const PATIENCE_MS = 1_500
+const RECORD_PATIENCE_MS = 60_000
 /** After this time without a list, the client counts as one that does not list. */
 const UNLISTED_MS = 2_000
 /** Servers that were never read are read after the first list, or after this time. */
@@ -92,7 +93,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     // Drop-ins that take longer appear later.
     const started = app.start()
     started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
-    await Promise.race([started, new Promise((resolve) => setTimeout(resolve, PATIENCE_MS).unref())])
+    // A recording is made with all tools, as it is replayed.
+    const patienceMs = args.values['record'] === undefined ? PATIENCE_MS : RECORD_PATIENCE_MS
+    await Promise.race([started, new Promise((resolve) => setTimeout(resolve, patienceMs).unref())])
     const serving = { app, config, args, io, follow, caller, started }
     await (overHttp ? serveHttp(serving) : serveStdio(serving))
     return 0

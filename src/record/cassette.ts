@@ -124,6 +124,9 @@ const LISTS = new Set(['tools/list', 'resources/list', 'resources/templates/list
 
 export const isList = (method: string): boolean => LISTS.has(method)
 
+/** Lists of what the lock file approves. */
+export const isDefinitions = (method: string): boolean => method === 'tools/list' || method === 'prompts/list'
+
 /** The first requests of a connection. */
 export const isHandshake = (method: string): boolean => method === 'initialize' || method === 'server/discover'
 

@@ -18,13 +18,14 @@ export function notRecorded(server: string, method: string, params: Json, calls:
   )
 }
 
-/** The recorded call of the same tool with the fewest other arguments, or of the tool with the most similar name. */
+/** The recorded call of the same tool with the fewest other arguments, else of the most similar name, else of any. */
 function nearestCall(method: string, params: Json, calls: readonly Exchange[]): Exchange | undefined {
   const same = calls.filter((one) => one.method === method)
   const name = nameOf(params)
   const [spelled] = findNearest(name, [...new Set(same.map((one) => nameOf(one.params)))])
   const named = same.filter((one) => nameOf(one.params) === name)
-  const found = named.length > 0 ? named : same.filter((one) => nameOf(one.params) === spelled)
+  const similar = same.filter((one) => nameOf(one.params) === spelled)
+  const found = [named, similar, same].find((some) => some.length > 0) ?? []
   return found
     .map((one) => ({ one, distance: differences(argumentsOf(params), argumentsOf(one.params)) }))
     .sort((a, b) => a.distance - b.distance)[0]?.one

@@ -16,7 +16,7 @@ import {
   readCassette,
 } from './cassette.ts'
 import { createRecordingTransport } from './recording-transport.ts'
-import type { Scrub } from './scrubber.ts'
+import type { Scrubber } from './scrubber.ts'
 
 /** Writes what servers answer to a folder, one file for each server. */
 export interface Recorder {
@@ -40,7 +40,7 @@ export interface RecorderOptions {
   readonly dir: string
   readonly clock: Clock
   readonly log: Log
-  readonly scrub: Scrub
+  readonly scrub: Scrubber
 }
 
 /** A file is written after this much quiet, or every few seconds. */

@@ -5,6 +5,7 @@ import { networkReason, sessionLost, statusOf } from '../upstream/error-reasons.
 import type { SendOptions, UpstreamTransport } from '../upstream/transport.ts'
 import {
   changedList,
+  isDefinitions,
   isHandshake,
   isList,
   type Json,
@@ -13,7 +14,7 @@ import {
   withoutMeta,
 } from './cassette.ts'
 import type { Tape } from './recorder.ts'
-import type { Scrub } from './scrubber.ts'
+import type { Scrubber } from './scrubber.ts'
 
 interface Open {
   readonly method: string
@@ -32,7 +33,7 @@ const NOT_RECORDED = new Set(['ping', 'subscriptions/listen'])
 export function createRecordingTransport(
   transport: UpstreamTransport,
   tape: () => Tape,
-  scrub: Scrub,
+  { all: scrub, known }: Scrubber,
 ): UpstreamTransport {
   const open = new Map<string, Open>()
   /** Requests of the server that wait for the client. */
@@ -47,7 +48,10 @@ export function createRecordingTransport(
     if (!one) return
     open.delete(id)
     const { method, params, version, before } = one
-    const answer: RecordedAnswer = { ...(before.length > 0 ? { before } : {}), ...scrub(outcome) }
+    const answer: RecordedAnswer = {
+      ...(before.length > 0 ? { before } : {}),
+      ...(isDefinitions(method) ? known : scrub)(outcome),
+    }
     if (isHandshake(method)) {
       if (answer.result) tape().handshake(method, answer.result)
     } else if (isList(method)) {

@@ -3,12 +3,23 @@ import { redactSecrets } from '../core/secret-values.ts'
 /** Returns a copy of a JSON value without secrets. */
 export type Scrub = <T>(value: T) => T
 
-/**
- * Removes values that look like secrets, and known secrets.
- * @param hide removes the known ones from a text
- */
-export function createScrubber(hide: (text: string) => string): Scrub {
-  const clean = (text: string): string => redactSecrets(hide(text))
+export interface Scrubber {
+  /** Removes known secrets, and values that look like secrets. */
+  readonly all: Scrub
+  /**
+   * Removes only known secrets. For definitions of tools: an example such as `postgres://user:password@host` in them must
+   * stay, because the lock file approves the exact text.
+   */
+  readonly known: Scrub
+}
+
+/** @param hide removes known secrets from a text */
+export const createScrubber = (hide: (text: string) => string): Scrubber => ({
+  all: createScrub((text) => redactSecrets(hide(text))),
+  known: createScrub(hide),
+})
+
+function createScrub(clean: (text: string) => string): Scrub {
   const copy = (value: unknown): unknown => {
     if (typeof value === 'string') return clean(value)
     if (Array.isArray(value)) return value.map(copy)

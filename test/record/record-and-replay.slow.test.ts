@@ -114,6 +114,8 @@ it('names the nearest recorded call when a call was not recorded', async () => {
     'everything: the recording of everything has no answer to get-sum {"a":5,"b":7}. The nearest recorded call is get-sum {"a":5,"b":6}.',
   )
   expect(await call(app, 'everything__get-sum', { a: 5, b: 7 })).toBe('error: E_NOT_RECORDED')
+  const other = await messageOf(app, 'everything__get-tiny-image', {})
+  expect(other).toContain('no answer to get-tiny-image {}. The nearest recorded call is ')
   // Keys in another order are the same call.
   expect(await call(app, 'everything__get-sum', { b: 6, a: 5 })).toBe('The sum of 5 and 6 is 11.')
 })
@@ -242,6 +244,22 @@ it('explains a server without a recording, and a file that is damaged', async ()
   await expect(startApp({}, undefined, { replay: join(cassettes, 'nothing') })).rejects.toMatchObject({
     code: 'E_RECORDING',
   })
+})
+
+it('keeps an example of a credential in a description, because the lock file approves that text', async () => {
+  const dir = temporaryFolder()
+  const cassettes = join(dir, 'cassettes')
+  const description = 'Connects to a database, such as postgres://user:password@localhost/shop.'
+  writeFileSync(join(dir, 'tools.json'), JSON.stringify({ tools: [{ name: 'connect', description }] }))
+  const fixture = join(import.meta.dirname, '../fixtures/upstreams/listed.mjs')
+  const listed = { command: process.execPath, args: [fixture, join(dir, 'tools.json')] }
+  const settings = (server: object) => ({ exposure: direct, mcpServers: { listed: server } })
+  const first = await startApp(settings(listed), dir, { record: cassettes })
+  expect(await call(first.app, 'listed__connect')).toBe('connect ran')
+  await first.app.stop()
+  // The same folder has the lock file of the recording.
+  const second = await startApp(settings(nowhere), dir, { replay: cassettes, frozen: true })
+  expect(await call(second.app, 'listed__connect')).toBe('connect ran')
 })
 
 it('replays a list that a call has changed', async () => {
