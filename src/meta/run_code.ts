@@ -61,8 +61,7 @@ export const runCode = (
     const timeoutMs = readInteger(input, 'timeout_ms', 'run_code', least, most, usual)
     const ended = new AbortController()
     const { principal } = request.caller
-    /** Questions that wait for a person. Meanwhile the script leaves its place to others. */
-    let asking = 0
+    // Also held while a person is asked: the script keeps its memory.
     await running.acquire(request.signal ?? request.abort?.signal ?? ended.signal, principal)
     const calls = beginCalls({ ...request, within: ended.signal, finders: ['search_tools'] }, async (one) => {
       const ours = Object.hasOwn(own, one.name) ? own[one.name] : undefined
@@ -80,14 +79,7 @@ export const runCode = (
           signal: request.signal,
           async call(name, params, index, pause) {
             request.onProgress?.(index, undefined, `Calling ${name}`)
-            const outcome = await calls.run({ name, params }, index, () => {
-              const resume = pause()
-              if (asking++ === 0) running.release(principal)
-              return () => {
-                if (--asking === 0 && !ended.signal.aborted) running.reacquire(principal)
-                resume()
-              }
-            })
+            const outcome = await calls.run({ name, params }, index, pause)
             if (!outcome.success)
               return { code: outcome.code, error: await fitError(host, request, name, outcome.error) }
             if (!Object.hasOwn(own, name)) host.scriptRead(request.caller, name, outcome.data)
@@ -112,7 +104,7 @@ export const runCode = (
     } finally {
       ended.abort()
       calls.end()
-      if (asking === 0) running.release(principal)
+      running.release(principal)
     }
   },
 })

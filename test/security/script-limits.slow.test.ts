@@ -26,17 +26,22 @@ export default {
         })
       }),
     },
-    echo: { description: 'Answers what it was given.', effect: 'read', input: { type: 'object' }, run: ({ text }) => text },
+    echo: { description: 'Answers what it was given.', effect: 'read', input: { type: 'object', properties: { text: { type: 'string' } } }, run: ({ text }) => text },
   },
 }
 `
 
-async function coder(): Promise<{ client: Client; run: (code: string) => Promise<Answer> }> {
+async function coder(
+  settings: Record<string, unknown> = {},
+): Promise<{ client: Client; run: (code: string) => Promise<Answer> }> {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
   writeFileSync(join(dir, 'modules', 'held.mjs'), held)
-  const { app } = await startApp({ exposure: { mode: 'code' }, modules: { filesystem: { enabled: false } } }, dir)
-  const client = await connectTo(app)
+  const { app } = await startApp(
+    { exposure: { mode: 'code' }, modules: { filesystem: { enabled: false } }, ...settings },
+    dir,
+  )
+  const client = await connectTo(app, 'legacy', { capabilities: { elicitation: { form: {} } } })
   const run = async (code: string): Promise<Answer> =>
     answerOf(await callTool(client, { name: 'run_code', arguments: { code } }))
   return { client, run }
@@ -94,6 +99,34 @@ describe('a script that an injected model wrote', () => {
     for (const cancelled of cancels) cancelled.abort()
     await Promise.all(waiting)
     expect((await next).result).toBe(1)
+    await expect.poll(() => globalThis.heldWaits).toBe(0)
+  })
+
+  it('keeps its memory while a person is asked, so it counts, until it is cancelled', async () => {
+    const { client, run } = await coder({ policy: { ask: ['held.echo'] } })
+    let asked = 0
+    client.setRequestHandler('elicitation/create', () => {
+      asked++
+      return new Promise<never>(() => undefined)
+    })
+    const start = (code: string) => {
+      const cancel = new AbortController()
+      const ended = client
+        .callTool({ name: 'run_code', arguments: { code } }, { signal: cancel.signal })
+        .catch(() => undefined)
+      return { cancel, ended }
+    }
+    const asking = Array.from({ length: 9 }, () =>
+      start('await Promise.all([tools.held.echo({ text: "a" }), tools.held.echo({ text: "b" })])'),
+    )
+    await expect.poll(() => asked, { timeout: 30_000 }).toBe(14)
+    for (const { cancel } of asking) cancel.abort()
+    await Promise.all(asking.map(({ ended }) => ended))
+    expect((await run('return 1')).result).toBe(1)
+    const waiting = Array.from({ length: 12 }, () => start('await tools.held.wait()'))
+    await expect.poll(() => globalThis.heldWaits, { timeout: 60_000 }).toBe(7)
+    for (const { cancel } of waiting) cancel.abort()
+    await Promise.all(waiting.map(({ ended }) => ended))
     await expect.poll(() => globalThis.heldWaits).toBe(0)
   })
 })
