@@ -101,7 +101,9 @@ interface Pending {
 
 const WAIT_MS = 10_000
 const MAX_PENDING = 500
-const MAX_BYTES = 4 * 1024 * 1024
+const MAX_BYTES = 1024 * 1024
+/** More is estimated: the thread reads a few megabytes a second, and would compete with the calls of a flood. */
+const MAX_EXACT_CHARACTERS = 256 * 1024
 const MAX_SESSIONS = 1_000
 /** Calls of a client without sessions belong together if there is less time between them. */
 const PAUSE_MS = 60 * 60_000
@@ -187,8 +189,10 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       for (const one of [entry.definition, entry.list?.shown, entry.list?.all])
         if (one && !known.has(one.key)) wanted.set(one.key, one)
     const lists = [...wanted.values()].map((one) => ({ one, texts: one.texts() }))
-    const texts = [...described.flatMap(({ entry }) => entry.texts), ...lists.flatMap((list) => list.texts)]
-    const counts = by ? await by.count(texts) : estimateTexts(texts)
+    const read = described.flatMap(({ entry }) => entry.texts)
+    const texts = [...read, ...lists.flatMap((list) => list.texts)]
+    const isFlood = read.reduce((sum, text) => sum + text.length, 0) > MAX_EXACT_CHARACTERS
+    const counts = by && !isFlood ? await by.count(texts) : estimateTexts(texts)
     let at = 0
     const take = (number: number): Precision => {
       const part = counts.slice(at, at + number)

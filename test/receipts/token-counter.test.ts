@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { expect, it, onTestFinished } from 'vitest'
 import { ownPackage } from '../../src/app/package-info.ts'
-import { createTokenCounter } from '../../src/receipts/token-counter.ts'
+import { createTokenCounter, estimateTexts } from '../../src/receipts/token-counter.ts'
 import { countText } from '../../src/receipts/token-thread.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -36,4 +36,8 @@ it('a long word costs time in proportion to its length', () => {
   }
   timed(2_000)
   expect(timed(8_000) / timed(2_000)).toBeLessThan(12)
+})
+
+it('of a long text, the beginning stands for all of it', () => {
+  expect(estimateTexts(['word '.repeat(100_000)])).toEqual([{ estimate: 100_006 }])
 })
