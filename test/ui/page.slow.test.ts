@@ -132,6 +132,8 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
     await drawer.getByRole('button', { name: 'Stop', exact: true }).focus()
     await page.keyboard.press('Enter')
     await drawer.getByRole('button', { name: 'Start', exact: true }).waitFor()
+    // It is disabled until the server has answered.
+    await expect.poll(() => drawer.getByRole('button', { name: 'Start', exact: true }).isEnabled()).toBe(true)
     await expectAccessible(page)
     await drawer.getByRole('button', { name: 'Start', exact: true }).focus()
     await page.keyboard.press('Enter')
