@@ -1,15 +1,14 @@
 // Builds dist/: three scripts with all code, their loader (src/boot/), ES modules that export parts of them, licences and types.
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { build } from 'esbuild'
 import { writeDeclarations } from './scripts/declarations.mjs'
 import { englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
+import { writeExports } from './scripts/exports.mjs'
 import { writeNotices } from './scripts/notices.mjs'
 import { buildPage } from './scripts/page.mjs'
 
-const require = createRequire(import.meta.url)
 /** The modules in modules/: a file, or a folder with an index. Files starting with `_` are bundled into their users. */
 const modules = readdirSync('modules')
   .filter((name) => !name.startsWith('_') && !name.startsWith('.') && !name.endsWith('.d.ts'))
@@ -29,11 +28,6 @@ const common = {
   legalComments: 'none',
   logLevel: 'warning',
   metafile: true,
-}
-
-const write = (file, text) => {
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, text)
 }
 
 rmSync('dist', { recursive: true, force: true })
@@ -133,25 +127,7 @@ await build({
   define: { BUILD: JSON.stringify(BUILD) },
 })
 
-write('dist/cli/package.json', '{"type":"commonjs"}\n')
-write('dist/cli/main.js', "#!/usr/bin/env node\nrequire('../load.cjs').main()\n")
-chmodSync('dist/cli/main.js', 0o755)
-const built = require('./dist/load.cjs').load()
-const names = (part) => Object.keys(part).join(', ')
-write('dist/index.js', `import code from './load.cjs'\nexport const { ${names(built.api)} } = code.load().api\n`)
-const agent = names(await built.agent())
-write('dist/agent.js', `import code from './load.cjs'\nexport const { ${agent} } = await code.load().agent()\n`)
-const { describeSwitchedOff } = await built.building()
-const switchedOff = {}
-for (const [name, evaluate] of Object.entries(require('./dist/load.cjs').loadModules())) {
-  write(
-    `dist/modules/${name}.js`,
-    `import code from '../load.cjs'\nexport default (await code.loadModules()['${name}']()).default\n`,
-  )
-  switchedOff[name] = describeSwitchedOff((await evaluate()).default)
-}
-write('dist/modules/switched-off.json', JSON.stringify(switchedOff))
-
+await writeExports()
 writeNotices('dist/THIRD_PARTY.txt', [...chunks, stripper, threads, await buildPage()])
 writeDeclarations()
 process.stderr.write(`built dist for Pegboard ${BUILD}\n`)
