@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, it, onTestFinished } from 'vitest'
 import { cli, place, run, serveHttp } from '../process.ts'
 
 const pegboard = async (at: ReturnType<typeof place>, ...args: string[]) =>
@@ -48,4 +49,40 @@ it('has no page and no file with server.http.page: false, or on an address of th
   const { origin } = new URL(served.url)
   for (const path of ['/ui', '/']) expect((await fetch(`${origin}${path}`)).status).toBe(404)
   await expect(pegboard(at, 'ui')).rejects.toMatchObject({ code: 1 })
+})
+
+it('applies a switch of the page at once, tells connected clients, and takes it back with undo', async () => {
+  const at = place({ exposure: { mode: 'direct' } })
+  const served = await serveHttp(at)
+  const { url, key } = JSON.parse(readFileSync(join(at.dir, 'state/page.json'), 'utf8'))
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
+  let changes = 0
+  client.fallbackNotificationHandler = async ({ method }) => {
+    if (method === 'notifications/tools/list_changed') changes++
+  }
+  const authorization = `Bearer ${served.token}`
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers: { authorization } } }),
+  )
+  onTestFinished(() => client.close())
+  const names = async () => (await client.listTools()).tools.map(({ name }) => name)
+  expect(await names()).toContain('hello__say_hello')
+
+  const answer = await fetch(`${url}/ui/api/switch`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-pegboard-page': '1' },
+    body: JSON.stringify({ names: ['hello.say_hello'], to: 'disabled' }),
+  })
+  expect([answer.status, await answer.json()]).toEqual([200, { undo: expect.any(String) }])
+  await expect.poll(() => changes, { timeout: 60_000 }).toBeGreaterThan(0)
+  expect(await names()).not.toContain('hello__say_hello')
+  expect(await client.callTool({ name: 'hello__say_hello', arguments: {} })).toMatchObject({
+    isError: true,
+    structuredContent: { error: { code: 'E_TOOL_DISABLED' } },
+  })
+
+  const before = changes
+  await pegboard(at, 'undo')
+  await expect.poll(() => changes, { timeout: 60_000 }).toBeGreaterThan(before)
+  expect(await names()).toContain('hello__say_hello')
 })

@@ -257,3 +257,42 @@ it('shows queries that search answered badly', async () => {
   expect(await get('misses')).toMatchObject({ recorded: 1, unused: [{ query: 'water the plants', times: 1 }] })
   expect((await post('alias', { tool: 'mcp_calc.add', alias: 'plus' })).body.code).toBe('E_NOT_FOUND')
 })
+
+it('writes a proposed alias into the configuration, and only one that it proposed', async () => {
+  const tools = [
+    { name: 'split_tasks', description: 'Splits a plan into steps.' },
+    { name: 'list_groceries', description: 'Lists groceries of the shop.' },
+    { name: 'verify_task', description: 'Checks a step of the plan.' },
+  ]
+  const page = await offering(tools, {}, { search: { embedder: 'none' } })
+  const file = join(page.dir, 'mcp.config.json')
+  const before = '{\n  // mine\n  "mcpServers": { "calc": { "command": "calc" } }\n}\n'
+  writeFileSync(file, before)
+  mkdirSync(dirname(missesFile(page.config.dirs.state)), { recursive: true })
+  const miss = { at: Date.now(), query: 'jot down groceries', called: 'mcp_calc.split_tasks' }
+  writeFileSync(missesFile(page.config.dirs.state), `${JSON.stringify(miss)}\n`)
+  const { get, post } = await createClient(page)
+  expect(await get('misses')).toMatchObject({
+    recorded: 1,
+    before: 0,
+    after: 1,
+    proposals: [
+      {
+        tool: 'mcp_calc.split_tasks',
+        alias: 'jot down groceries',
+        setting: 'mcpServers.calc.tools.split_tasks.alias',
+        queries: [{ query: 'jot down groceries', after: 1 }],
+      },
+    ],
+  })
+  const other = await post('alias', { tool: 'mcp_calc.split_tasks', alias: 'run everything' })
+  expect([other.status, other.body.code, readFileSync(file, 'utf8')]).toEqual([422, 'E_NOT_FOUND', before])
+
+  const done = await post('alias', { tool: 'mcp_calc.split_tasks', alias: 'jot down groceries' })
+  expect(done.body).toEqual({ undo: expect.any(String) })
+  const text = readFileSync(file, 'utf8')
+  expect(text).toContain('  // mine\n')
+  expect(JSON.parse(text.replace('// mine', ''))).toEqual({
+    mcpServers: { calc: { command: 'calc', tools: { split_tasks: { alias: ['jot down groceries'] } } } },
+  })
+})
