@@ -235,6 +235,8 @@ function leftOut(session: Session, name: string): Verdict {
     })
   const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
   if (failed) return out('backend', `its module could not be loaded: ${failureLine(failed)}`)
+  const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)
+  if (server !== undefined) return out('unknown', 'it is a server, not a tool: see pegboard list servers')
   const near = findNearest(
     dotted,
     app.catalog.snapshot().tools.map(({ id }) => id),

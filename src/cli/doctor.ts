@@ -75,10 +75,11 @@ export async function run(args: Args, io: Io): Promise<number> {
   return exit
 }
 
-function assertServers(names: readonly string[], { servers }: Config): void {
+function assertServers(names: readonly string[], { servers, skipped }: Config): void {
+  const known = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
   for (const name of names) {
-    if (Object.hasOwn(servers, name)) continue
-    const [near] = findNearest(name, Object.keys(servers))
+    if (known.includes(name)) continue
+    const [near] = findNearest(name, known)
     throw new UsageError(`there is no server "${name}"${near === undefined ? '' : `; did you mean "${near}"?`}`)
   }
 }

@@ -23,14 +23,26 @@ export interface ServerChecks {
   readonly report: Report
 }
 
-/** Entries that cannot be used. */
-export function checkEntries({ skipped, missing }: Config, report: Report): void {
+/** Entries of servers that cannot be used. @param only names of servers; empty for all */
+export function checkSkipped({ skipped }: Config, only: readonly string[], report: Report): void {
   for (const { id, reason, self } of skipped) {
+    if (only.length > 0 && !only.includes(id)) continue
     const about = `server ${id}`
-    const code = /needs the environment variable/.test(reason) ? 'variable-missing' : 'server-entry-invalid'
+    const secret = /needs the secret ([^\s,]+), which is not set/.exec(reason)?.[1]
+    const isUnset = secret !== undefined || /needs the environment variable/.test(reason)
     if (self) report.passed({ about, message: 'left out: it is this Pegboard' })
-    else report.found({ code, about, message: `${reason}.` })
+    else
+      report.found({
+        code: isUnset ? 'variable-missing' : 'server-entry-invalid',
+        about,
+        message: `${reason}.`,
+        ...(secret === undefined ? {} : { fix: `pegboard secret set ${secret}` }),
+      })
   }
+}
+
+/** Entries of modules and APIs that need a variable. */
+export function checkMissing({ missing }: Config, report: Report): void {
   for (const [key, reason] of Object.entries(missing))
     report.found({ code: 'variable-missing', about: key, message: `${reason}.` })
 }

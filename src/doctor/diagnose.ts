@@ -9,7 +9,7 @@ import { checkFiles } from './check-files.ts'
 import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
 import { checkLlm, checkSearch } from './check-search.ts'
-import { checkEntries, checkServers } from './check-servers.ts'
+import { checkMissing, checkServers, checkSkipped } from './check-servers.ts'
 import type { FindingCode } from './findings.ts'
 import type { Report } from './report.ts'
 
@@ -44,10 +44,11 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   const ids = Object.entries(config.servers).flatMap(([id, { enabled }]) =>
     enabled && (all || only.includes(id)) ? [id] : [],
   )
+  checkSkipped(config, only, report)
   if (!all)
     return void (await withStarted(options, config, (app) => checkServers(serverChecks(options, app, config), ids)))
   reportWarnings(loaded, report)
-  checkEntries(config, report)
+  checkMissing(config, report)
   const { host, port } = config.server.http
   const hasRemote = ids.some((id) => config.servers[id]?.target.kind !== 'stdio')
   await Promise.all([

@@ -45,8 +45,8 @@ export const findingCatalogue = {
   },
   'variable-missing': {
     exit: 12,
-    title: 'An environment variable is not set',
-    why: 'The configuration, or a server, needs a variable that Pegboard does not have. Graphical clients start Pegboard with few variables.',
+    title: 'A variable or a secret is not set',
+    why: 'The configuration, or a server, needs a variable or secret that Pegboard does not have. Graphical clients start Pegboard with few variables.',
     fix: 'Set the variable where Pegboard starts, or write it into "env" of the server.',
   },
   'server-entry-invalid': {

@@ -54,6 +54,13 @@ const why = async (name: string, ...more: string[]) => {
 }
 
 describe('why', () => {
+  it('says so when the name is that of a server', async () => {
+    const { code, out } = await run('open', '--config', 'servers.json')
+    expect(out).toContain('it is a server, not a tool: see ')
+    expect(out).toContain(' list servers')
+    expect(code).toBe(1)
+  })
+
   it('prints how a visible tool is called, and whether it is listed', async () => {
     const added = await why('notes.add')
     expect(added).toMatchObject({ code: 0, tool: 'notes.add', profile: 'default', visible: true, listed: false })

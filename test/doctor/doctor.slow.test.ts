@@ -69,6 +69,24 @@ it('says that everything works, and exits with 0', async () => {
   expect([code, err]).toEqual([0, ''])
 })
 
+it('names the command that sets the secret of a skipped server, also when only that server is checked', async () => {
+  const { code, found, findings } = await report(
+    {
+      'mcp.config.json': {
+        ...free,
+        mcpServers: {
+          search: { command: process.execPath, args: ['x.js'], env: { KEY: '${keyring:NOBODY_SET_THIS}' } },
+          half: { args: ['x'] },
+        },
+      },
+    },
+    { argv: ['search'], env: { PEGBOARD_KEYRING: 'off' } },
+  )
+  expect(found).toEqual(['server search: variable-missing'])
+  expect(findings[0]?.fix).toBe('pegboard secret set NOBODY_SET_THIS')
+  expect(code).toBe(12)
+})
+
 it('names each of many faults by its cause, prints it with its fix, and exits with 12', async () => {
   const busy = await answering((_request, response) => void response.writeHead(503).end())
   const locked = await answering((_request, response) => void response.writeHead(401).end())
