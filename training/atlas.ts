@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AtlasIndex, type AtlasServer, sketchOf } from '../src/search/atlas.ts'
+import { type AtlasIndex, type AtlasServer, type KnownNeed, sketchOf } from '../src/search/atlas.ts'
 import { openEncoder } from '../src/search/encoder/encoder.ts'
 import { queryInput, toolInput, toolTextOf } from '../src/search/encoder/encoder-text.ts'
 import { createWordPieceTokenizer } from '../src/search/encoder/word-piece-tokenizer.ts'
@@ -67,6 +67,15 @@ export function readWrittenServers(): WrittenServer[] {
     })
 }
 
+/** What calls need, for each server of training/atlas/servers.json that says so. */
+function readNeeds(): Record<string, KnownNeed> {
+  const servers = JSON.parse(readFileSync(join(SOURCE, 'servers.json'), 'utf8')) as {
+    readonly id: string
+    readonly callsNeed?: KnownNeed
+  }[]
+  return Object.fromEntries(servers.flatMap(({ id, callsNeed }) => (callsNeed ? [[id, callsNeed]] : [])))
+}
+
 /** The atlas of these servers, as the files of models/atlas hold it. The index has no id yet. */
 export function buildAtlas(servers: readonly WrittenServer[], encoderFile: string) {
   const encoder = openEncoder(readFileSync(encoderFile))
@@ -92,7 +101,8 @@ export function buildAtlas(servers: readonly WrittenServer[], encoderFile: strin
       }),
     })
   }
-  const index: AtlasIndex = { id: '', encoder: encoder.id, tools }
+  const needs = Object.entries(readNeeds()).filter(([server]) => files.has(server))
+  const index: AtlasIndex = { id: '', encoder: encoder.id, tools, needs: Object.fromEntries(needs) }
   return { index, files }
 }
 

@@ -33,6 +33,8 @@ export interface CatalogSearch {
   writtenText(tool: Tool): WrittenText | undefined
   /** See `Host.categoryLine`. */
   readonly categoryLine: Host['categoryLine']
+  /** See `Host.knownNeed`. */
+  readonly knownNeed: Host['knownNeed']
   status(): SearchStatus
   /** See `App.indexed`. */
   indexed(): Promise<void>
@@ -181,6 +183,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         view.tools.flatMap(({ tool }) => (tool.module === owner.id ? [tool] : [])),
         atlas(),
       ),
+    knownNeed: (tool) => (tool.origin === 'upstream' ? atlas()?.needOf(tool) : undefined),
     status: () => ({ ...search().status, ...(expansion && { expand: expansion.status }) }),
     async indexed() {
       index.now()

@@ -143,6 +143,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     ...(misses && { searched: misses.searched }),
     ...(search.writeText && { writeSearchText: search.writeText }),
     categoryLine: search.categoryLine,
+    knownNeed: search.knownNeed,
     call(request) {
       const tool = toolOf(request.caller, request.name)?.id
       if (tool !== undefined) order.add(request.caller, tool)

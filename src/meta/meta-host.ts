@@ -9,6 +9,7 @@ import type { CallLog } from '../exec/call-log.ts'
 import type { Delivery } from '../exec/channel-delivery.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultStore } from '../results/result-store.ts'
+import type { KnownNeed } from '../search/atlas.ts'
 import type { AnsweredQuery } from '../search/misses.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
 import type { Exposure } from '../view/exposure.ts'
@@ -43,6 +44,8 @@ export interface Host {
   ): Promise<boolean>
   /** What a category is for, in plain words. */
   categoryLine(owner: Owner, view: View): string
+  /** What calls of a well-known server's tool need, from the atlas. */
+  knownNeed(tool: Tool): KnownNeed | undefined
   call(request: CallRequest): Promise<ToolResult>
   /** Runs all checks that precede a call. @throws PegboardError the same errors as `call` */
   checked(request: CallRequest): ViewTool

@@ -10,6 +10,7 @@ import type { ToolAnswer } from '../search/tool-search.ts'
 import type { UsedWith } from '../search/used-with.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
+import { type CallNeed, callNeed } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
 import type { Host, MetaTool } from './meta-host.ts'
 import { createInputError, onlyKeys, readFormat, readInteger, readText } from './meta-input.ts'
@@ -22,8 +23,8 @@ import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 const ROW_CHARS = 140
 const DESCRIPTION_CHARS = { min: 40, max: 80 }
 const SUMMARY_CHARS = 60
-/** Share of a row that `starts_in_ms` takes. */
-const WAIT_CHARS = 28
+/** Shares of a row that `starts_in_ms` or `state`, and `needs` without its value, take. */
+const STATE_CHARS = { wait: 28, needs: 12 }
 /** Values of an enum that are compared with a need. */
 const MAX_VALUES = 24
 const SHOWN_CATEGORIES = 4
@@ -83,20 +84,21 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
         return isPlain ? [{ query: line, ids: answers.map(({ id }) => id) }] : []
       }),
     )
+    const row = (entry: ViewTool, score: number, need?: string) => {
+      const owner = owners.get(entry.tool.module)
+      return formatRow(entry, score, full, stateFor(entry, owner, host), need)
+    }
     const found = hits.flatMap(({ id, score, query: line }) => {
       const entry = view.byId.get(id)
       const meta = own.get(id)
       const need = lines[line ?? 0] ?? query
       const isWeak = unanswered.includes(need)
       const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
-      if (entry) return [{ ...formatRow(entry, score, full, owners.get(entry.tool.module), need), ...label }]
+      if (entry) return [{ ...row(entry, score, need), ...label }]
       return meta ? [{ ...metaRow(shownMeta(meta, host, request.caller), score, full), ...label }] : []
     })
     // An empty answer would look as if there were no tool at all.
-    const tools =
-      found.length > 0
-        ? found
-        : pickSamples(view, limit).map((entry) => formatRow(entry, 0, full, owners.get(entry.tool.module)))
+    const tools = found.length > 0 ? found : pickSamples(view, limit).map((entry) => row(entry, 0))
     const isWeakAnswer = found.length === 0 || unanswered.length === lines.length
     const hint = hintFor(view, isWeakAnswer ? 'all' : unanswered, more, behind)
     const used = usedWith && { used_with: formatUsedWith(usedWith) }
@@ -183,10 +185,22 @@ const stemsOf = (text: string): string[] =>
     .filter((word) => !isStopWord(word))
     .map(stemOf)
 
-function formatRow(entry: ViewTool, relevance: number, full: boolean, owner: Owner | undefined, need = '') {
-  const { tool } = entry
+type CallState = ReturnType<typeof waitFor> & { readonly needs?: CallNeed }
+
+/** What a caller has to expect, and what a call needs. */
+function stateFor(entry: ViewTool, owner: Owner | undefined, host: Host): CallState {
+  const needs = callNeed(entry, owner, host.knownNeed(entry.tool))
+  // These say why the server is failing.
+  if (needs === 'login' || needs === 'setup') return { needs }
   const wait = waitFor(owner)
-  const said = Object.keys(wait).length > 0 ? WAIT_CHARS : 0
+  return needs === undefined || wait.state === 'failing' ? wait : { ...wait, needs }
+}
+
+function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '') {
+  const { tool } = entry
+  const { needs, ...wait } = state
+  const said =
+    (Object.keys(wait).length > 0 ? STATE_CHARS.wait : 0) + (needs === undefined ? 0 : STATE_CHARS.needs + needs.length)
   const summary = shortSignatureOf(entry.input.json, SUMMARY_CHARS, isNamedIn(need, tool.id))
   const room = ROW_CHARS - tool.id.length - summary.length - said
   return {
@@ -198,7 +212,7 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, owner: Own
     risk_level: riskOf(tool.effect),
     params_summary: summary,
     relevance: Math.round(relevance * 100) / 100,
-    ...wait,
+    ...state,
     ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
   }
 }
@@ -206,17 +220,19 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, owner: Own
 type Row = Pick<ReturnType<typeof formatRow>, 'name' | 'description'> & {
   readonly need?: number
   readonly confidence?: 'low'
+  readonly needs?: CallNeed
 }
 
 function declareRows(rows: readonly Row[], view: View): string {
   return declareTools(
-    rows.flatMap(({ name, description, need, confidence }) => {
+    rows.flatMap(({ name, description, need, confidence, needs }) => {
       const entry = view.byId.get(name)
       if (!entry) return []
       const notes = [
         ...(need === undefined ? [] : [`need ${need}`]),
         ...(confidence === undefined ? [] : ['weak match']),
         ...(entry.tool.effect === 'destructive' ? ['destructive'] : []),
+        ...(needs === undefined ? [] : [`needs ${needs}`]),
       ]
       const about = notes.length > 0 ? `(${notes.join(', ')}) ${description}` : description
       return [{ id: name, about, input: entry.input.json, output: entry.tool.output }]

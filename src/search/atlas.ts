@@ -20,7 +20,12 @@ export interface Atlas {
   neighboursOf(source: Named): { readonly before: readonly string[]; readonly after: readonly string[] } | undefined
   /** What the server with these tools is for, in plain words; undefined if half of them or fewer are known. */
   lineOf(sources: readonly Named[]): string | undefined
+  /** What calls of the server's tools need on the machine or in the network; undefined if nothing is known. */
+  needOf(source: Named): KnownNeed | undefined
 }
+
+export const KNOWN_NEEDS = ['app', 'browser', 'cluster', 'device'] as const
+export type KnownNeed = (typeof KNOWN_NEEDS)[number]
 
 /** What a tool is recognized by. */
 export type Named = Pick<SearchSource, 'id' | 'module' | 'name' | 'description'>
@@ -32,6 +37,8 @@ export interface AtlasIndex {
   readonly encoder: string
   /** For each tool name: server, position in the server's file, sketch of the description. */
   readonly tools: Readonly<Record<string, readonly (readonly [server: string, at: number, sketch: string])[]>>
+  /** For each server whose calls need something: `callsNeed` in training/atlas/servers.json. */
+  readonly needs?: Readonly<Record<string, KnownNeed>>
 }
 
 /** models/atlas/<server>.json: the tools in order. */
@@ -107,7 +114,7 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
     if (!servers.has(best.server)) servers.set(best.server, readServer(best.server))
     const server = servers.get(best.server)
     const entry = server?.tools[best.at]
-    return server && entry && { server, entry }
+    return server && entry && { id: best.server, server, entry }
   }
 
   return {
@@ -124,6 +131,10 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
       const before = place.server.tools.filter((tool) => tool.next.includes(name) && !next.includes(tool.name))
       before.sort((a, b) => a.next.indexOf(name) - b.next.indexOf(name))
       return { before: before.map((tool) => tool.name), after: next }
+    },
+    needOf(source) {
+      const place = placeOf(source)
+      return place && index.needs?.[place.id]
     },
     lineOf(sources) {
       const some = sources.slice(0, LINE_TOOLS)

@@ -71,6 +71,13 @@ const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hi
   ],
 ]
 
+/** What a person must do before calls of this server can succeed; undefined if waiting may help. */
+export function needsPerson({ state, reason }: Pick<OwnerInfo, 'state' | 'reason'>): 'login' | 'setup' | undefined {
+  const known =
+    state === 'ready' || reason === undefined ? undefined : ONLY_A_PERSON.find(([words]) => words.test(reason))
+  return known && (known[1] === 'E_AUTH_REQUIRED' ? 'login' : 'setup')
+}
+
 /** The error for a tool of a server that is not connected. */
 export function absentBy(
   { id, state, reason }: Pick<OwnerInfo, 'id' | 'state' | 'reason'>,

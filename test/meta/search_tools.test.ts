@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { describe, expect, it } from 'vitest'
+import type { Owner } from '../../src/catalog/owner.ts'
 import { localCaller } from '../../src/core/caller.ts'
+import type { Tool } from '../../src/core/tool.ts'
 import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
@@ -191,4 +193,72 @@ it('shows the optional parameters that a request names before others', async () 
   expect(await summaryFor('close issue 12')).toBe(`${required}, state_event?: "close"|"reopen", …`)
   expect(await summaryFor('change the due date of an issue')).toBe(`${required}, due_date?: str, …`)
   expect(await summaryFor('update issue')).toBe(`${required}, title?: str, …`)
+})
+
+describe('what a call needs', () => {
+  const definitionsOf = (server: string) =>
+    JSON.parse(readFileSync(join(import.meta.dirname, `../../training/atlas/definitions/${server}.json`), 'utf8')).tools
+  const start = async (id: string, tools: readonly Tool[], state: Partial<Owner> = {}) => {
+    const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+    app.catalog.set({ id, summary: 'many', origin: 'upstream', state: 'ready', ...state }, { tools })
+    const client = await connectTo(app)
+    return async (args: Record<string, unknown>) =>
+      answerOf(await client.callTool({ name: 'search_tools', arguments: args }))
+  }
+  const page = makeTool('mcp_pages.load_page', {
+    origin: 'upstream',
+    openWorld: true,
+    description: 'Login required. Needs a browser.',
+    schema: { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] },
+  })
+
+  it('is a login or a correct configuration while the server waits for a person, in place of its state', async () => {
+    for (const [reason, needs] of [
+      ['it requires a login: pegboard auth pages', 'login'],
+      ['command not found: pages-mcp', 'setup'],
+    ]) {
+      const search = await start('mcp_pages', [page], { state: 'failing', reason: reason as string })
+      const [row] = (await search({ query: 'load_page' })).tools
+      expect(row).toMatchObject({ name: 'mcp_pages.load_page', needs })
+      expect(row).not.toHaveProperty('state')
+    }
+    const search = await start('mcp_pages', [page], { state: 'failing', reason: 'it exited with code 1' })
+    const [row] = (await search({ query: 'load_page' })).tools
+    expect(row).toMatchObject({ name: 'mcp_pages.load_page', state: 'failing' })
+    expect(row).not.toHaveProperty('needs')
+  })
+
+  it('is read from the parameters, never from the words of a server', async () => {
+    const search = await start('mcp_pages', [page, makeTool('mcp_pages.log_in', { description: page.description })])
+    const { tools } = await search({ query: 'load_page\nlog_in' })
+    expect(tools.map(({ name, needs }: Record<string, string>) => [name, needs])).toEqual([
+      ['mcp_pages.load_page', 'network'],
+      ['mcp_pages.log_in', undefined],
+    ])
+  })
+
+  it('is a browser for a well-known browser server, within 300 tokens for five rows', async () => {
+    const tools = definitionsOf('playwright').map(
+      ({
+        name,
+        description,
+        inputSchema,
+      }: {
+        name: string
+        description: string
+        inputSchema: Record<string, unknown>
+      }) =>
+        makeTool(`mcp_playwright.${name}`, { origin: 'upstream', openWorld: true, description, schema: inputSchema }),
+    )
+    const search = await start('mcp_playwright', tools, { state: 'known', startsInMs: 847 })
+    const answer = await search({ query: 'browser_click', max_results: 5 })
+    expect(answer.tools).toHaveLength(5)
+    for (const row of answer.tools) expect(row).toMatchObject({ starts_in_ms: 850, needs: 'browser' })
+    expect(countTokens(JSON.stringify(answer))).toBeLessThanOrEqual(300)
+  })
+
+  it('is in the declarations for scripts, too', async () => {
+    const search = await start('mcp_pages', [page])
+    expect((await search({ query: 'load_page', format: 'ts' })).declarations).toContain('(needs network) ')
+  })
 })

@@ -1,12 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { KNOWN_NEEDS } from '../../src/search/atlas.ts'
 
 interface Server {
   id: string
   licence: string
   kind: string
   test?: boolean
+  callsNeed?: string
 }
 
 const folder = join(import.meta.dirname, '../../training/atlas')
@@ -34,6 +36,12 @@ describe('the collected definitions of public MCP servers', () => {
       expect(names.length, id).toBeLessThanOrEqual(120)
       expect(new Set(names).size, id).toBe(names.length)
     }
+  })
+
+  it('say what calls need as the atlas that ships does', () => {
+    const needs = servers.flatMap(({ id, callsNeed }) => (callsNeed === undefined ? [] : [[id, callsNeed]]))
+    expect(readJson(join(folder, '../../models/atlas/index.json')).needs).toEqual(Object.fromEntries(needs))
+    for (const [id, need] of needs) expect(KNOWN_NEEDS, id).toContain(need)
   })
 
   it('have written requests for each server of the atlas that ships', () => {

@@ -15,6 +15,7 @@ const atlas = createAtlas(
         ['github', 0, sketchOf(DESCRIPTION)],
       ],
     },
+    needs: { github: 'browser' },
   },
   (server) => {
     read.push(server)
@@ -60,6 +61,11 @@ describe('the atlas', () => {
       after: ['close_issue'],
     })
     expect(atlas.neighboursOf(sourceOf('make_ticket', DESCRIPTION))).toBeUndefined()
+  })
+
+  it('says what calls of a known server need', () => {
+    expect(atlas.needOf(sourceOf('create_issue', DESCRIPTION))).toBe('browser')
+    expect(atlas.needOf(sourceOf('make_ticket', DESCRIPTION))).toBeUndefined()
   })
 
   it('estimates the share of common words', () => {

@@ -8,6 +8,7 @@ const atlas: Atlas = {
   requestsOf: () => undefined,
   vectorOf: () => undefined,
   lineOf: () => undefined,
+  needOf: () => undefined,
   neighboursOf: ({ name }) =>
     name === 'mcp_git__git_commit'
       ? { before: ['git_status', 'git_add', 'git_init'], after: ['git_push', 'git_log', 'git_tag'] }
