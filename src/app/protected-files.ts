@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, extname, isAbsolute, join, parse, resolve, sep } from 'node:path'
 import type { Config } from '../config/load-config.ts'
+import { defaultDirs } from '../config/machine.ts'
 import type { OwnFiles } from '../policy/own-files.ts'
 import { factsOf, isInside } from '../policy/real-path.ts'
 import { lockFile } from '../trust/lock-file.ts'
@@ -10,7 +11,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 /** Files of Pegboard in its state folder. Modules may have folders next to them. */
 const STATE =
-  'token tokens auth confirmed-configs.json audit audit.key state.key state.db state.db-wal state.db-shm alone.db trust lock manifests openapi resources results search unfinished'.split(
+  'token tokens auth confirmed-configs.json audit audit.key state.key state.db state.db-wal state.db-shm alone.db trust lock manifests openapi resources results search unfinished names page.json secrets.json undo'.split(
     ' ',
   )
 /** Files that package managers and interpreters read in their working folder. */
@@ -67,7 +68,10 @@ export function createOwnFiles(config: () => Config, env: Environment, installed
 /** What this configuration runs, trusts and keeps secret. @param installed folder of Pegboard */
 export function ownFilesOf(config: Config, env: Environment, installed: string): OwnFiles {
   const { file, dirs, modulesDir } = config
-  const secret = new Set<string>(STATE.map((name) => join(dirs.state, name)))
+  // Secrets, what `undo` needs and compiled code of Pegboard are there, whatever the configuration says.
+  const fallback = defaultDirs({ env, cwd: process.cwd() }, process.cwd())
+  const kept = new Set([dirs.state, dirs.cache, fallback.state, fallback.cache])
+  const secret = new Set<string>([dirs.state, fallback.state].flatMap((at) => STATE.map((name) => join(at, name))))
   const fixed = new Set<string>()
   const code = new Set<string>([installed])
   for (const name of ['dist', 'src', 'modules', 'models', 'scripts', 'node_modules', 'package.json', 'build.mjs'])
@@ -106,7 +110,7 @@ export function ownFilesOf(config: Config, env: Environment, installed: string):
         for (const name of names) fixed.add(join(at, name))
   for (const home of new Set([env['HOME'], env['USERPROFILE']]))
     if (home !== undefined && isAbsolute(home)) for (const name of HOME) fixed.add(join(home, name))
-  return { secret: [...secret], kept: [dirs.state, dirs.cache], fixed: [...fixed], code: [...code] }
+  return { secret: [...secret], kept: [...kept], fixed: [...fixed], code: [...code] }
 }
 
 /** Folders in which modules may work, and every other path in their settings: only a module knows which paths are folders. */

@@ -182,7 +182,7 @@ export function readConfig(
   )
   problems.throwIfAny()
   const dirs = dirsOf(settings as FileSettings, base, machine)
-  const read = placeSandboxes(entries, file, dirs.state)
+  const read = placeSandboxes(entries, file, dirs, machine)
   return {
     config: assemble(settings as FileSettings, {
       ...{ file, base, machine, missing, read, dirs, names: placed.names },

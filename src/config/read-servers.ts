@@ -1,9 +1,9 @@
 import { realpathSync } from 'node:fs'
-import { basename, isAbsolute, join, relative } from 'node:path'
+import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
-import { type Machine, pathFrom } from './machine.ts'
+import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
 import { escapedName, findLookalikePairs, oddName } from './server-names.ts'
 import { describeUnset, fillVariables, type Sources } from './variables.ts'
 
@@ -121,8 +121,8 @@ function resolveRealPath(path: string): string {
   try {
     return realpathSync(path)
   } catch {
-    // The file does not exist.
-    return path
+    // The file does not exist, but a folder above it may be a link.
+    return dirname(path) === path ? path : join(resolveRealPath(dirname(path)), basename(path))
   }
 }
 
@@ -153,7 +153,12 @@ function resolvePaths(settings: ServerSettings, base: string, machine: Machine):
 }
 
 /** Gives each sandbox its own folder. Leaves out servers that could write what decides what they may touch. */
-export function placeSandboxes(read: ReadServers, file: string | undefined, stateDir: string): ReadServers {
+export function placeSandboxes(
+  read: ReadServers,
+  file: string | undefined,
+  dirs: Pick<Dirs, 'state' | 'cache'>,
+  machine: Machine,
+): ReadServers {
   const servers: Record<string, ServerSettings> = {}
   const skipped = [...read.skipped]
   const warnings = [...read.warnings]
@@ -164,7 +169,10 @@ export function placeSandboxes(read: ReadServers, file: string | undefined, stat
       continue
     }
     const { sandbox } = target
-    const own = [...(file === undefined ? [] : [file]), stateDir]
+    // Secrets, what `undo` needs and compiled code of Pegboard are in the default folders, whatever the file says.
+    const fallback = defaultDirs(machine, machine.cwd)
+    const folders = [dirs.state, dirs.cache, fallback.state, fallback.cache]
+    const own = [...new Set([...(file === undefined ? [] : [file]), ...folders])]
     const open = sandbox.write.find((folder) =>
       own.some((path) => isInside(resolveRealPath(path), resolveRealPath(folder))),
     )
@@ -174,7 +182,7 @@ export function placeSandboxes(read: ReadServers, file: string | undefined, stat
       warnings.push(`${reason}; the server is ignored.`)
       continue
     }
-    const home = join(stateDir, 'sandboxes', id.replaceAll(/[^\w-]/g, '_'))
+    const home = join(dirs.state, 'sandboxes', id.replaceAll(/[^\w-]/g, '_'))
     servers[id] = { ...settings, target: { ...target, sandbox: { ...sandbox, hidden: own, home } } }
   }
   return { ...read, servers, skipped, warnings }

@@ -92,10 +92,19 @@ function mountsOf({ read, write, hidden }: Pick<SandboxSettings, 'read' | 'write
     ...[...new Set(read)].filter((at) => !write.includes(at)).map((at) => ({ at, kind: 'read' as const })),
     ...[...new Set(write)].map((at) => ({ at, kind: 'write' as const })),
     ...hidden
-      .filter((at) => existsSync(at) && lists.some((path) => isInside(at, path)))
-      .map((at) => ({ at, kind: statSync(at).isDirectory() ? ('empty folder' as const) : ('empty file' as const) })),
+      .filter((at) => existsSync(at))
+      .flatMap((at) => {
+        const kind = statSync(at).isDirectory() ? ('empty folder' as const) : ('empty file' as const)
+        return [...new Set(lists.flatMap((path) => placeBelow(at, path)))].map((place) => ({ at: place, kind }))
+      }),
   ]
   return mounts.toSorted((one, other) => one.at.length - other.at.length)
+}
+
+/** Where a mount of the folder would show the file or folder, which a link may name differently. */
+function placeBelow(hidden: string, folder: string): readonly string[] {
+  const [real, root] = [realpathSync(hidden), realpathSync(folder)]
+  return isInside(real, root) ? [path.join(folder, path.relative(root, real))] : []
 }
 
 const BUBBLEWRAP: Readonly<Record<Mount['kind'], (at: string) => readonly string[]>> = {

@@ -201,21 +201,24 @@ export const clients: readonly Client[] = [
 
 const reference = (variable: unknown): string => `\${${String(variable)}}`
 
+/** A variable of the environment: other characters could name a secret of Pegboard. */
+const variableNamed = (name: unknown): string => reference(String(name).replaceAll(/\W/g, '_'))
+
 function readCodex(entry: Json): Json {
   const { command, args, cwd, url, enabled } = entry
   const off = enabled === false ? { disabled: true } : {}
   if (url === undefined) {
-    const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, reference(name)]) : []
+    const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, variableNamed(name)]) : []
     const env = { ...Object.fromEntries(passed), ...(isRecord(entry['env']) ? entry['env'] : {}) }
     return { ...given({ command, args, cwd }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
   }
   const named = isRecord(entry['env_http_headers']) ? Object.entries(entry['env_http_headers']) : []
   const headers = {
     ...(isRecord(entry['http_headers']) ? entry['http_headers'] : {}),
-    ...Object.fromEntries(named.map(([name, variable]) => [name, reference(variable)])),
+    ...Object.fromEntries(named.map(([name, variable]) => [name, variableNamed(variable)])),
     ...(entry['bearer_token_env_var'] === undefined
       ? {}
-      : { Authorization: `Bearer ${reference(entry['bearer_token_env_var'])}` }),
+      : { Authorization: `Bearer ${variableNamed(entry['bearer_token_env_var'])}` }),
   }
   return { url, ...(Object.keys(headers).length > 0 ? { headers } : {}), ...off }
 }
@@ -253,12 +256,14 @@ const given = (entry: Json): Json =>
 
 /** Rewrites references to variables in every string of an entry. References that Codex and Goose name stay. */
 export function toPegboardVariables(value: unknown, style: Client['variables']): unknown {
-  if (style === 'pegboard') return value
   if (typeof value === 'string') {
+    // No client has it, so it must not name a secret of Pegboard.
+    const text = style === 'none' ? value : value.replaceAll(/(?<!\$)\$\{(?=keyring:)/g, () => '$${')
+    if (style === 'pegboard') return text
     if (style === 'gemini')
-      return value.replaceAll(/\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})/g, (_all, a, b) => reference(a ?? b))
-    if (style === 'opencode') return value.replaceAll(/\{env:([A-Za-z_]\w*)\}/g, (_all, name) => reference(name))
-    return value.replaceAll('${', () => '$${')
+      return text.replaceAll(/\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})/g, (_all, a, b) => reference(a ?? b))
+    if (style === 'opencode') return text.replaceAll(/\{env:([A-Za-z_]\w*)\}/g, (_all, name) => reference(name))
+    return text.replaceAll('${', () => '$${')
   }
   if (Array.isArray(value)) return value.map((one) => toPegboardVariables(one, style))
   if (!isRecord(value)) return value

@@ -53,7 +53,7 @@ describe('the sandbox of a server', () => {
         network: false,
         read: ['/etc/pegboard/data'],
         write: ['/home/ada/out'],
-        hidden: ['/etc/pegboard/mcp.config.json', '/home/ada/.local/state/pegboard'],
+        hidden: ['/etc/pegboard/mcp.config.json', '/home/ada/.local/state/pegboard', '/home/ada/.cache/pegboard'],
         home: '/home/ada/.local/state/pegboard/sandboxes/box',
       },
     })
@@ -62,10 +62,28 @@ describe('the sandbox of a server', () => {
   })
 
   it('cannot write the configuration or the state of Pegboard', () => {
-    for (const folder of ['.', '/', '/etc', 'mcp.config.json', '~/.local/state/pegboard', '~'])
+    for (const folder of ['.', '/', '/etc', 'mcp.config.json', '~/.local/state/pegboard', '~/.cache', '~'])
       expect(targetOf({ sandbox: { write: [folder] } }).skipped[0]?.reason, folder).toContain(
         'where the configuration or the state of Pegboard is',
       )
+  })
+
+  it('sees neither secrets nor undo of the user when the configuration names another state folder', () => {
+    const box = (sandbox: object) =>
+      read({ dirs: { state: '/var/lib/pegboard' }, mcpServers: { box: { command: 'npx', sandbox } } }).config
+    expect(box({ read: ['~'] }).servers['box']?.target).toMatchObject({
+      sandbox: {
+        hidden: [
+          '/etc/pegboard/mcp.config.json',
+          '/var/lib/pegboard',
+          '/home/ada/.cache/pegboard',
+          '/home/ada/.local/state/pegboard',
+        ],
+      },
+    })
+    expect(box({ write: ['~/.local'] }).skipped[0]?.reason).toContain(
+      'where the configuration or the state of Pegboard is',
+    )
   })
 
   it('is for local servers', () => {

@@ -455,3 +455,35 @@ test('with only PEGBOARD_STATE_DIR set, downloads in the cache work and the stat
     code: 'E_PATH_OUTSIDE_ROOT',
   })
 })
+
+test('secrets and undo of the user are protected when the configuration names another state folder', async () => {
+  const dir = temporaryFolder()
+  // Commands keep secrets and undo there, whatever the configuration says.
+  const record = 'state/undo/20261128T120000Z-01234567'
+  mkdirSync(join(dir, record), { recursive: true })
+  mkdirSync(join(dir, 'docs'))
+  writeFileSync(join(dir, 'docs/a.md'), 'a\n')
+  const files = ['state/secrets.json', `${record}/0.before`, `${record}/record.json`]
+  for (const path of files) writeFileSync(join(dir, path), 'key-of-the-user\n')
+  for (const root of ['{{workspace}}', '{{workspace}}/state']) {
+    const { fails, call } = await served(
+      { filesystem: { config: { roots: [root], deny_names: [] } } },
+      { dir, settings: { dirs: { state: 'elsewhere' } } },
+    )
+    const at = root.length > '{{workspace}}'.length ? 'state/'.length : 0
+    for (const file of files) {
+      const path = file.slice(at)
+      for (const [tool, input] of [
+        ['read', { path }],
+        ['write', { path, content: '{}' }],
+        ['cp', { from: path, to: 'copy.txt' }],
+        ['rm', { path }],
+      ] as const)
+        expect(await fails(`filesystem.${tool}`, input), `${tool} ${path}`).toMatchObject(refused)
+    }
+    const forged = 'state/undo/20261128T130000Z-01234567/record.json'.slice(at)
+    expect(await fails('filesystem.write', { path: forged, content: '{}' })).toMatchObject(refused)
+    if (at === 0) await call('filesystem.write', { path: 'docs/b.md', content: 'b' })
+  }
+  for (const path of files) expect(readFileSync(join(dir, path), 'utf8')).toBe('key-of-the-user\n')
+})

@@ -106,6 +106,22 @@ describe.runIf(process.platform !== 'win32')('servers of clients', () => {
       off: { command: 'b', disabled: true },
     }))
 
+  it('name no secret of Pegboard, whose syntax has no meaning there', async () => {
+    const args = ['https://x/${keyring:GITHUB_TOKEN}', '${A:-${keyring:B}}', '$${keyring:C}']
+    const literal = ['https://x/$${keyring:GITHUB_TOKEN}', '${A:-$${keyring:B}}', '$${keyring:C}']
+    for (const id of ['claude-code', 'cursor', 'windsurf', 'gemini'] as const)
+      expect(await entriesOf(id, { mcpServers: { a: { command: 'a', args } } }), id).toEqual({
+        a: { command: 'a', args: id === 'gemini' ? [literal[0], '${A:-$${keyring:B}}', literal[2]] : literal },
+      })
+    const codex = '[mcp_servers.a]\nurl = "https://x/"\nbearer_token_env_var = "keyring:GITHUB_TOKEN"\n'
+    expect(await entriesOf('codex', codex)).toEqual({
+      a: { url: 'https://x/', headers: { Authorization: 'Bearer ${keyring_GITHUB_TOKEN}' } },
+    })
+    expect(await entriesOf('vscode', { servers: { a: { command: 'a', args: [args[0], '${input:k}'] } } })).toEqual({
+      a: { command: 'a', args: [literal[0], '${keyring:k}'] },
+    })
+  })
+
   it('Claude Code has servers for all projects and for single ones', async () => {
     const { servers } = await home({
       'claude-code': {

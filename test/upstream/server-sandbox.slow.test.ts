@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, delimiter, join } from 'node:path'
@@ -101,12 +101,14 @@ describe.skipIf(process.platform !== 'linux')('a server in bubblewrap', () => {
     writeFileSync(join(dir, 'home/.local/bin/probe'), `#!${process.execPath}\n${PROBE}`)
     writeFileSync(join(dir, 'home/server.mjs'), PROBE)
     chmodSync(join(dir, 'home/.local/bin/probe'), 0o755)
+    symlinkSync('.', join(dir, 'link'))
     const { app } = await startApp(
       {
         mcpServers: {
           program: { command: join(dir, 'home/.local/bin/probe'), sandbox: 'auto' },
           script: { command: process.execPath, args: [join(dir, 'home/server.mjs')], sandbox: 'auto' },
           wide: { command: process.execPath, args: [join(dir, 'home/server.mjs')], sandbox: { read: ['.'] } },
+          linked: { command: process.execPath, args: [join(dir, 'home/server.mjs')], sandbox: { read: ['link'] } },
         },
       },
       dir,
@@ -124,6 +126,9 @@ describe.skipIf(process.platform !== 'linux')('a server in bubblewrap', () => {
     expect(await reads('wide', 'home/note')).toBe('yes')
     expect(await reads('wide', 'state/secret')).toBe('ENOENT')
     expect(await reads('wide', 'mcp.config.json')).toBe('EACCES')
+    expect(await reads('linked', 'link/home/note')).toBe('yes')
+    expect(await reads('linked', 'link/state/secret')).toBe('ENOENT')
+    expect(await reads('linked', 'link/mcp.config.json')).toBe('EACCES')
   }, 120_000)
 
   it('is a real server that keeps its memory in its folder alone', async () => {
