@@ -24,6 +24,7 @@ import { cleanUnfinished } from '../policy/unfinished-writes.ts'
 import { isDailyCounts } from '../receipts/daily-counts.ts'
 import { createReceipts, type Receipts } from '../receipts/receipts.ts'
 import { createTokenCounter } from '../receipts/token-counter.ts'
+import type { UsageSums } from '../receipts/usage-report.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
@@ -142,6 +143,8 @@ export interface App extends Host {
   searchStatus(): SearchStatus
   /** What tools cost models; absent if tokens are not counted. */
   readonly usage: Receipts['report'] | undefined
+  /** What the session of a caller has cost so far, or without one, all sessions since the start. */
+  spent(caller?: Caller): UsageSums | undefined
   /** What a category is for, in plain words. */
   readonly categoryLine: Host['categoryLine']
   /** The search text that a language model wrote for a tool; only with `search.expand`. */
@@ -354,6 +357,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       warnOfSettings(config, env, problems, log, localCaller)
     },
     usage: receipts?.report,
+    spent: (caller) => receipts?.soFar(caller),
     work() {
       loop.start()
       receipts?.start(() => shared.store().table('tokens', isDailyCounts))

@@ -18,7 +18,7 @@ import { type AliasReport, editAliases, reportAliases } from './alias-proposals.
 import { moduleNames } from './module-names.ts'
 import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
 import { listLater, stopLater } from './ui-later.ts'
-import { listClients, listOwners } from './ui-owners.ts'
+import { listClients, listOwners, spentBy } from './ui-owners.ts'
 import type { UiParts } from './ui-parts.ts'
 import { listTools, searchTools, showTool, tryTool } from './ui-tools.ts'
 
@@ -127,6 +127,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       const caller = parts.caller('default')
       const view = app.view(caller)
       const { mode, why } = app.explainExposure(caller)
+      const spent = spentBy(app)
       const servers = app.upstreams.status().filter(({ reason }) => reason !== 'disabled')
       return {
         version: options.version,
@@ -136,7 +137,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
         tools: view.size,
         hidden: view.hidden.size,
         listed: app.listedTokens(caller, mode),
-        all: app.listedTokens(caller, 'direct'),
+        ...(spent ? { spent } : {}),
         servers: servers.length,
         failing: servers.filter(({ state }) => state === 'failing').length,
         toReview: [...view.hidden.values()].filter(({ kind }) => kind === 'quarantined').length,

@@ -1,10 +1,12 @@
 import type { Owner } from '../catalog/owner.ts'
 import { shownState } from '../catalog/owner-state.ts'
+import type { Caller } from '../core/caller.ts'
 import { toPrintable } from '../core/printable.ts'
-import type { ClientRow, OwnerRow, ServerAction } from '../ui/api-types.ts'
+import type { ClientRow, OwnerRow, ServerAction, Spent } from '../ui/api-types.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import type { View } from '../view/view.ts'
+import type { App } from './app.ts'
 import type { UiParts } from './ui-parts.ts'
 
 /** Servers in the order of the configuration, then APIs, then modules that have a tool. */
@@ -123,6 +125,7 @@ export function listClients({ app, clients }: UiParts): readonly ClientRow[] {
     callers.map((caller): ClientRow => {
       const exposure = app.explainExposure(caller)
       const { client, era, profile, principal } = caller
+      const spent = spentBy(app, caller)
       return {
         id: `${id}/${profile}`,
         name: toPrintable([client?.name ?? 'unknown', client?.version ?? ''].join(' ').trim()),
@@ -131,9 +134,14 @@ export function listClients({ app, clients }: UiParts): readonly ClientRow[] {
         protocol: era === 'modern' ? '2026' : '2025',
         mode: exposure.mode,
         tools: app.surface.list(caller, exposure.mode).length,
-        listed: app.listedTokens(caller, exposure.mode),
-        all: app.listedTokens(caller, 'direct'),
+        ...(spent ? { spent } : {}),
       }
     }),
   )
+}
+
+/** Counted tokens of a caller's session, or of all sessions. */
+export function spentBy(app: App, caller?: Caller): Spent | undefined {
+  const sums = app.spent(caller)
+  return sums && sums.calls > 0 ? { calls: sums.calls, tokens: sums.tokens, direct: sums.direct } : undefined
 }

@@ -1,5 +1,5 @@
 import { toPrintable } from '../core/printable.ts'
-import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow } from '../ui/api-types.ts'
+import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow, Spent } from '../ui/api-types.ts'
 import type { Args } from './args.ts'
 import { formatTable, type Io, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
@@ -65,13 +65,11 @@ export function screenOf(seen: Seen, columns: number, rows: number): string {
 /** @param rows of the screen, of which calls get what is left */
 export function linesOf({ overview, owners, clients, calls }: Seen, rows: number): readonly string[] {
   if (!overview) return []
-  const { listed, all } = overview
-  const saved =
-    all > listed ? `, ${all - listed} tokens (${Math.round((100 * (all - listed)) / all)} %) less than all tools` : ''
   const { total, failed, running, lastMinute } = overview.calls
   const head = [
     `Pegboard ${overview.version} at ${overview.url}`,
-    `${overview.tools} tools in ${overview.mode} mode: a client lists ${listed} tokens${saved}`,
+    `${overview.tools} tools in ${overview.mode} mode: a client lists about ${overview.listed} tokens`,
+    ...(overview.spent ? [`Tokens since the start: ${overview.spent.tokens}, ${savedOf(overview.spent)}`] : []),
     `Calls: ${total} in all, ${failed} failed, ${running} running, ${lastMinute} in the last minute`,
     ...(overview.toReview > 0 ? [`${overview.toReview} tools wait for a review: pegboard review`] : []),
   ]
@@ -84,14 +82,15 @@ export function linesOf({ overview, owners, clients, calls }: Seen, rows: number
   )
   const connected = section(
     'Clients',
-    ['NAME', 'PRINCIPAL', 'PROTOCOL', 'MODE', 'TOOLS', 'TOKENS'],
-    clients.map(({ name, principal, protocol, mode, tools, listed }) => [
+    ['NAME', 'PRINCIPAL', 'PROTOCOL', 'MODE', 'TOOLS', 'TOKENS', 'SAVED'],
+    clients.map(({ name, principal, protocol, mode, tools, spent }) => [
       name,
       principal,
       protocol,
       mode,
       `${tools}`,
-      `${listed}`,
+      spent ? `${spent.tokens}` : '–',
+      spent ? percentSaved(spent) : '–',
     ]),
   )
   const room = Math.max(5, rows - head.length - servers.length - connected.length - 4)
@@ -111,6 +110,14 @@ export function linesOf({ overview, owners, clients, calls }: Seen, rows: number
   )
   return [...head, ...servers, ...connected, ...latest]
 }
+
+const percentSaved = ({ tokens, direct }: Spent): string =>
+  direct === 0 ? '–' : `${Math.round(100 * (1 - tokens / direct))} %`
+
+const savedOf = (spent: Spent): string =>
+  spent.tokens > spent.direct
+    ? `${spent.tokens - spent.direct} more than without Pegboard`
+    : `${spent.direct - spent.tokens} (${percentSaved(spent)}) less than without Pegboard`
 
 const section = (title: string, head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] =>
   rows.length === 0

@@ -63,6 +63,8 @@ export interface Receipts {
   end(session: string): void
   /** What the caller's session has cost so far. */
   session(caller: Caller): Promise<UsageSums | undefined>
+  /** The same as far as it is counted. Counts nothing itself. Without a caller: of all sessions since the start. */
+  soFar(caller?: Caller): UsageSums | undefined
   report(options: { readonly by: Group; readonly days?: number; readonly principal?: string }): Promise<UsageReport>
   /** Sums since the start, for metrics. */
   readonly sums: Counts
@@ -284,6 +286,11 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     },
     async session(caller) {
       await count()
+      const session = sessions.get(keyOf(caller))
+      return session && sumsOf(session.counts)
+    },
+    soFar(caller) {
+      if (!caller) return sumsOf(sums)
       const session = sessions.get(keyOf(caller))
       return session && sumsOf(session.counts)
     },

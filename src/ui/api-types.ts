@@ -129,9 +129,16 @@ export interface ClientRow {
   /** How its tools are listed. */
   readonly mode: string
   readonly tools: number
-  /** Estimated tokens of its list, and of the list of all its tools. */
-  readonly listed: number
-  readonly all: number
+  /** What its session has cost so far. Absent before its first call is counted, and with `telemetry.tokens: "off"`. */
+  readonly spent?: Spent
+}
+
+/** Counted tokens, as `pegboard usage` reports them. */
+export interface Spent {
+  readonly calls: number
+  readonly tokens: number
+  /** With every tool listed and every result sent whole. */
+  readonly direct: number
 }
 
 export interface TokenRow {
@@ -212,9 +219,10 @@ export interface Overview {
   readonly why: string
   readonly tools: number
   readonly hidden: number
-  /** Estimated tokens of a client's list, and of the list of all tools. */
+  /** Estimated tokens of a client's list. */
   readonly listed: number
-  readonly all: number
+  /** What all clients have cost since the start; absent as in `ClientRow`. */
+  readonly spent?: Spent
   readonly servers: number
   readonly failing: number
   readonly toReview: number

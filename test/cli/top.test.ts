@@ -11,7 +11,7 @@ const overview: Overview = {
   tools: 120,
   hidden: 0,
   listed: 1_000,
-  all: 20_000,
+  spent: { calls: 3, tokens: 1_000, direct: 20_000 },
   servers: 1,
   failing: 1,
   toReview: 2,
@@ -46,7 +46,8 @@ it('shows what a client is spared, then servers and the latest calls', () => {
   ] as const
   expect(linesOf({ overview, owners, clients: [], calls: [call] }, 40)).toEqual([
     'Pegboard 1.2.3 at http://127.0.0.1:3333',
-    '120 tools in discovery mode: a client lists 1000 tokens, 19000 tokens (95 %) less than all tools',
+    '120 tools in discovery mode: a client lists about 1000 tokens',
+    'Tokens since the start: 1000, 19000 (95 %) less than without Pegboard',
     'Calls: 3 in all, 1 failed, 0 running, 3 in the last minute',
     '2 tools wait for a review: pegboard review',
     '',
@@ -57,6 +58,26 @@ it('shows what a client is spared, then servers and the latest calls', () => {
     'Latest calls',
     'TIME      TOOL                    CLIENT             MS  OUTCOME',
     '00:00:00  mcp_github.list_issues  claude-code 2.1.0  41  ok',
+  ])
+})
+
+it('shows what clients have cost, also if that is more than without Pegboard', () => {
+  const client = { id: 'c', name: 'a 1', principal: 'local', profile: 'default', protocol: '2025', mode: 'direct' }
+  const clients = [
+    { ...client, tools: 3, spent: { calls: 2, tokens: 300, direct: 400 } },
+    { ...client, name: 'b 1', tools: 3 },
+  ]
+  const seen = {
+    overview: { ...overview, spent: { calls: 2, tokens: 300, direct: 200 } },
+    owners: [],
+    clients,
+    calls: [],
+  }
+  expect(linesOf(seen, 40).filter((line) => /^(Tokens|NAME|[ab] 1)/.test(line))).toEqual([
+    'Tokens since the start: 300, 100 more than without Pegboard',
+    'NAME  PRINCIPAL  PROTOCOL  MODE    TOOLS  TOKENS  SAVED',
+    'a 1   local      2025      direct  3      300     25 %',
+    'b 1   local      2025      direct  3      –       –',
   ])
 })
 

@@ -150,7 +150,7 @@ it('shows a changed tool as a difference, and refuses to accept another one than
   expect(readFileSync(join(page.dir, 'pegboard.lock.json'), 'utf8')).toContain(tool.hash)
 })
 
-it('lists clients with the tokens that they pay and save', async () => {
+it('lists clients with the tokens that they paid and saved, as pegboard usage counts them', async () => {
   const page = await offering([add, sub], {}, { exposure: { mode: 'discovery' } })
   const { get } = await createClient(page)
   const client = await connectTo(page.app)
@@ -163,7 +163,14 @@ it('lists clients with the tokens that they pay and save', async () => {
     mode: 'discovery',
     tools: expect.any(Number),
   })
-  expect(row.listed).toBeGreaterThan(0)
+  expect(row.spent).toBeUndefined()
+  await client.callTool({ name: 'search_tools', arguments: { query: 'add two numbers' } })
+  // Asking counts what waits to be counted.
+  const { total } = (await page.app.usage?.({ by: 'day' })) ?? { total: undefined }
+  expect(total).toMatchObject({ calls: 1, tokens: expect.any(Number) })
+  const spent = { calls: 1, tokens: total?.tokens, direct: total?.direct }
+  expect((await get('clients'))[0].spent).toEqual(spent)
+  expect((await get('overview')).spent).toEqual(spent)
   await client.close()
 })
 

@@ -160,7 +160,7 @@ function Figures() {
       </p>
     )
   if (!now) return <p class="figures">Connecting…</p>
-  const saved = now.all - now.listed
+  const { spent } = now
   return (
     <dl class="figures">
       <div>
@@ -171,10 +171,10 @@ function Figures() {
         <dt>Listed to a client</dt>
         <dd>{count(now.listed)} tokens</dd>
       </div>
-      {saved > 0 && (
-        <div>
+      {spent && spent.direct > spent.tokens && (
+        <div title={`${count(spent.tokens)} tokens since the start, ${count(spent.direct)} without Pegboard`}>
           <dt>Saved</dt>
-          <dd>{percent(saved / now.all)}</dd>
+          <dd>{percent(1 - spent.tokens / spent.direct)}</dd>
         </div>
       )}
       <div>

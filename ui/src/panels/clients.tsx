@@ -38,15 +38,18 @@ function Connected() {
                 Tools listed
               </th>
               <th scope="col" class="end">
-                Tokens
+                Calls
               </th>
               <th scope="col" class="end">
+                Tokens
+              </th>
+              <th scope="col" class="end" title="Against all tools listed and all results sent whole">
                 Saved
               </th>
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ id, name, principal, profile, protocol, mode, tools, listed, all }) => (
+            {rows.map(({ id, name, principal, profile, protocol, mode, tools, spent }) => (
               <tr key={id}>
                 <th scope="row">{name}</th>
                 <td>{principal}</td>
@@ -54,8 +57,13 @@ function Connected() {
                 <td>{protocol}</td>
                 <td>{mode}</td>
                 <td class="end">{count(tools)}</td>
-                <td class="end">{count(listed)}</td>
-                <td class="end">{all > listed ? `${count(all - listed)} (${percent((all - listed) / all)})` : '–'}</td>
+                <td class="end">{spent ? count(spent.calls) : '–'}</td>
+                <td class="end">{spent ? count(spent.tokens) : '–'}</td>
+                <td class="end">
+                  {spent && spent.direct > 0
+                    ? `${count(spent.direct - spent.tokens)} (${percent(1 - spent.tokens / spent.direct)})`
+                    : '–'}
+                </td>
               </tr>
             ))}
           </tbody>
