@@ -126,6 +126,7 @@ const pinned = {
     'secret',
     'audit',
     'usage',
+    'later',
     'completion',
     'docs',
   ],

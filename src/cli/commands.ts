@@ -501,6 +501,13 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    name: 'later',
+    summary: 'List the background tasks, watchers and schedules of the running server, or stop one.',
+    operands: '[list | stop <id>]',
+    maxOperands: 2,
+    options: {},
+  },
+  {
     name: 'completion',
     summary: 'Print the completion script of a shell.',
     operands: '<bash|zsh|fish>',

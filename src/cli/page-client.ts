@@ -1,6 +1,6 @@
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import type { LiveEvent } from '../ui/api-types.ts'
+import type { LaterRow, LiveEvent } from '../ui/api-types.ts'
 import { PAGE_HEADER } from '../ui/ui-guard.ts'
 import { notRunning, type PageAddress } from './served-page.ts'
 
@@ -29,6 +29,17 @@ export async function requestLink(address: PageAddress): Promise<string> {
   const answer: unknown = await response.json()
   if (isRecord(answer) && typeof answer['url'] === 'string') return answer['url']
   throw notRunning()
+}
+
+/** Background tasks, watchers and schedules of all users. */
+export async function listLater(address: PageAddress): Promise<readonly LaterRow[]> {
+  const response = await request(address, 'later', { method: 'GET' })
+  return (await response.json()) as readonly LaterRow[]
+}
+
+export async function stopLater(address: PageAddress, { kind, id }: Pick<LaterRow, 'kind' | 'id'>): Promise<void> {
+  const response = await request(address, 'stop', { method: 'POST', body: JSON.stringify({ kind, id }) })
+  await response.body?.cancel()
 }
 
 /** What a running server sends to its pages. Ends when the server ends. */

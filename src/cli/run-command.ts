@@ -40,6 +40,7 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io):
   secret: () => import('./secret.ts'),
   audit: () => import('./audit.ts'),
   usage: () => import('./usage.ts'),
+  later: () => import('./later.ts'),
   completion: () => import('./completion.ts'),
   docs: () => import('./docs.ts'),
 }

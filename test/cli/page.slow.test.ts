@@ -51,6 +51,50 @@ it('has no page and no file with server.http.page: false, or on an address of th
   await expect(pegboard(at, 'ui')).rejects.toMatchObject({ code: 1 })
 })
 
+it('later lists the planned work of the running server, and stops it', async () => {
+  const at = place({ execution: { watchers: true, scheduler: true } })
+  await expect(pegboard(at, 'later')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('No server with a page is running'),
+  })
+  const served = await serveHttp(at)
+  expect((await pegboard(at, 'later')).stdout).toBe('No background task, watcher or schedule exists.\n')
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
+  const headers = { authorization: `Bearer ${served.token}` }
+  await client.connect(new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers } }))
+  onTestFinished(() => client.close())
+  const job = { name: 'hello.say_hello', params: { name: 'Ada' }, when: 'in 1h', label: 'greeting' }
+  await client.callTool({ name: 'schedule_once', arguments: job })
+
+  const rows = JSON.parse((await pegboard(at, 'later', '--json')).stdout)
+  expect(rows).toEqual([
+    {
+      kind: 'schedule',
+      id: expect.any(String),
+      owner: 'local',
+      what: 'greeting',
+      tool: 'hello.say_hello',
+      state: 'once',
+      stoppable: true,
+      next_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    },
+  ])
+  const [{ id }] = rows
+  expect((await pegboard(at, 'later')).stdout).toMatch(
+    new RegExp(
+      `^ID +KIND +OWNER +WHAT +TOOL +STATE +NEXT\n${id} +schedule +local +greeting +hello.say_hello +once +20`,
+    ),
+  )
+  await expect(pegboard(at, 'later', 'stop', 'none')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('E_NOT_FOUND: Nothing with the id "none" is planned.'),
+  })
+  await expect(pegboard(at, 'later', 'stop')).rejects.toMatchObject({ code: 2 })
+  expect((await pegboard(at, 'later', 'stop', id)).stdout).toBe('Stopped: the schedule "greeting" of local.\n')
+  expect(JSON.parse((await pegboard(at, 'later', '--json')).stdout)).toEqual([])
+})
+
 it('applies a switch of the page at once, tells connected clients, and takes it back with undo', async () => {
   const at = place({ exposure: { mode: 'direct' } })
   const served = await serveHttp(at)
