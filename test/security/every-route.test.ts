@@ -210,6 +210,7 @@ const COMMANDS: Table = {
   secret: why('stores secrets in the keyring, for the operator'),
   token: why('makes and revokes tokens, for the operator'),
   usage: why('shows counts of tokens, for the operator'),
+  later: why('lists and stops planned work, for the operator'),
 }
 
 describe('every route to a tool call', () => {
