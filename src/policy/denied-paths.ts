@@ -27,9 +27,20 @@ export const deniedByDefault: readonly PathRule[] = [
   '**/.pypirc',
   '**/.git-credentials',
   '**/.git/hooks/**',
+  // The files of MCP clients hold secrets, and name programs that start with the client.
   '**/claude_desktop_config.json',
   '**/{.cursor,.vscode,.claude,.codex,.gemini}/mcp.json',
   '**/.mcp.json',
+  '**/.claude.json',
+  '**/Code/User/mcp.json',
+  '**/windsurf/mcp_config.json',
+  '**/.codex/config.toml',
+  '**/.gemini/settings.json',
+  '**/opencode/opencode.{json,jsonc}',
+  '**/zed/settings.json',
+  '**/goose/config.yaml',
+  '**/goose/config/config.yaml',
+  '**/pegboard/mcp.config.json',
   '**/id_{rsa,dsa,ecdsa,ed25519}',
 ]
 
@@ -50,6 +61,13 @@ export const protectedByDefault: readonly PathRule[] = [
   '**/.claude/**',
   '**/.codex/**',
   '**/.gemini/**',
+  '**/{.codeium,.windsurf,.zed}/**',
+  '**/.config/{opencode,zed,goose}/**',
+  '**/Code/User/**',
+  '**/opencode.{json,jsonc}',
+  // A configuration that the user confirmed is used again without a question.
+  '**/mcp.config.json',
+  '**/{pegboard.lock,*.pegboard.lock}.json',
 ]
 
 /** Tests a path, given relative to its root and absolute, both normalized. */

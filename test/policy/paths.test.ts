@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { link, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { createPaths, type HeldFolder, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
+import { clients, placesOf } from '../../src/setup/clients.ts'
 
 let top: string
 let root: string
@@ -134,6 +135,26 @@ describe('denied paths', () => {
     expect(walked).toEqual(['.bashrc', '.env.example', '.git', '.git/HEAD'])
   })
 
+  it.each(['linux', 'darwin', 'win32'] as const)(
+    'include the MCP configurations of all clients on %s',
+    async (platform) => {
+      // Not the test machine's separator: the files are made on this machine.
+      const places = placesOf({ platform, home: root, env: {}, cwd: root })
+      const files = [
+        ...clients.flatMap((client) => client.files({ ...places, join })),
+        join(root, '.config/pegboard/mcp.config.json'),
+      ]
+      for (const file of files) {
+        const path = file.replaceAll('\\', '/')
+        await mkdir(dirname(path), { recursive: true })
+        await writeFile(path, 'x')
+        await expect(text(over(), path), path).rejects.toEqual(refusal('E_PATH_DENIED'))
+        await expect(over().writeFile(path, 'y'), path).rejects.toEqual(refusal('E_PATH_DENIED'))
+      }
+      expect(files).toHaveLength(12)
+    },
+  )
+
   it('cannot be reached through links', async () => {
     await symlink(join(root, '.env'), join(root, 'harmless'))
     await expect(text(over(), 'harmless')).rejects.toEqual(refusal('E_PATH_DENIED'))
@@ -152,7 +173,18 @@ describe('denied paths', () => {
 
   it('include, for writing, files that make shells and editors run things', async () => {
     expect(await text(over(), '.bashrc')).toBe('x')
-    for (const path of ['.bashrc', '.mcp.json', '.vscode/tasks.json', '.git/config'])
+    for (const path of [
+      '.bashrc',
+      '.mcp.json',
+      '.vscode/tasks.json',
+      '.git/config',
+      '.zed/tasks.json',
+      '.windsurf/hooks.json',
+      'opencode.json',
+      'shop/mcp.config.json',
+      'shop/pegboard.lock.json',
+      'shop/mcp.pegboard.lock.json',
+    ])
       await expect(over().writeFile(path, 'y'), path).rejects.toEqual(refusal('E_PATH_DENIED'))
     await expect(over({ protected: [join(root, 'src')] }).writeFile('src/b.txt', 'y')).rejects.toEqual(
       refusal('E_PATH_DENIED'),
