@@ -41,7 +41,8 @@ test('STA-01: after kills at random moments the state has everything that was ac
 }, 900_000)
 
 async function killOften(): Promise<void> {
-  const where = place({ exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } })
+  const execution = { watchers: true, scheduler: true, maxResultTokens: 0 }
+  const where = place({ exposure: { mode: 'direct' }, execution })
   const acknowledged: string[] = []
   for (let kill = 0; kill < KILLS_OF_ONE; kill++) {
     const { child, send, messages } = await talkTo(where)
