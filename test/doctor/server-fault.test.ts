@@ -31,7 +31,7 @@ it('names the cause by the last words of a server that exited', () => {
   expect(exited('Cannot connect to the Docker daemon at unix:///var/run/docker.sock')).toBe('server-needs-engine')
   expect(exited('npm error code ENOTFOUND')).toBe('server-needs-network')
   expect(exited("npm error 404  'no-such-server@*' is not in this registry.")).toBe('server-package-missing')
-  expect(exited("Error: Cannot find module '/work/server.js'")).toBe('server-path-missing')
+  expect(exited("Error: Cannot find module '/srv/server.js'")).toBe('server-path-missing')
   expect(exited('Usage: server [options]')).toBe('server-exited')
   expect(local('it was killed by SIGKILL')).toBe('server-exited')
 })
