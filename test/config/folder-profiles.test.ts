@@ -4,24 +4,24 @@ import { readConfig } from '../../src/config/load-config.ts'
 
 const machine = { env: {}, cwd: '/', home: '/home/me' }
 const profiles = {
-  work: { folders: ['~/work/*'] },
-  shop: { folders: ['~/work/shop', '/srv/*-shop'] },
+  work: { folders: ['~/projects/*'] },
+  shop: { folders: ['~/projects/shop', '/srv/*-shop'] },
   beside: { folders: ['./beside/x*y*z'] },
 }
 const { config } = readConfig(JSON.stringify({ profiles }), '/home/me/config/mcp.config.json', machine)
 
 it.runIf(process.platform !== 'win32').each([
-  ['/home/me/work/other', 'work'],
-  ['/home/me/work/other/deep/er', 'work'],
-  ['/home/me/work/shop', 'shop'],
-  ['/home/me/work/shop/src', 'shop'],
-  ['/home/me/work/shopping', 'work'],
+  ['/home/me/projects/other', 'work'],
+  ['/home/me/projects/other/deep/er', 'work'],
+  ['/home/me/projects/shop', 'shop'],
+  ['/home/me/projects/shop/src', 'shop'],
+  ['/home/me/projects/shopping', 'work'],
   ['/srv/my-shop/', 'shop'],
   ['/home/me/config/beside/x1y2z', 'beside'],
   ['/home/me/config/beside/xyz', 'beside'],
   ['/home/me/config/beside/xz', undefined],
   ['/home/me/work', undefined],
-  ['/home/me/work/', undefined],
+  ['/home/me/projects/', undefined],
   ['/home/me', undefined],
   ['/srv/shop', undefined],
   ['/home/you/work/other', undefined],
