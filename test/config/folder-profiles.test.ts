@@ -20,7 +20,7 @@ it.runIf(process.platform !== 'win32').each([
   ['/home/me/config/beside/x1y2z', 'beside'],
   ['/home/me/config/beside/xyz', 'beside'],
   ['/home/me/config/beside/xz', undefined],
-  ['/home/me/work', undefined],
+  ['/home/me/projects', undefined],
   ['/home/me/projects/', undefined],
   ['/home/me', undefined],
   ['/srv/shop', undefined],
