@@ -81,6 +81,10 @@ export const commands: readonly Command[] = [
           'Register Pegboard in this client (default: the clients that servers come from), or "none". Repeat for more.',
       },
       only: { type: 'string', multiple: true, value: 'NAME', about: 'Import only this server. Repeat for more.' },
+      project: {
+        type: 'boolean',
+        about: 'Import servers of the files of this project too: .mcp.json, .cursor/mcp.json and .vscode/mcp.json.',
+      },
       folder: { type: 'string', value: 'DIR', about: 'Folder that the file tools may read and write.' },
       keep: { type: 'boolean', about: 'Leave imported servers in the clients too, which then have their tools twice.' },
       'plain-secrets': { type: 'boolean', about: 'Leave secrets in the configuration instead of storing them.' },

@@ -14,6 +14,7 @@ import { type FoundClient, type FoundServer, findClients } from '../setup/find-c
 import { type MergedServer, mergeServers } from '../setup/merge-servers.ts'
 import { type MovedSecret, moveSecrets } from '../setup/move-secrets.ts'
 import { type InitChoices, type InitPlan, planInit } from '../setup/plan-init.ts'
+import { findProjectFiles, type ProjectFile } from '../setup/project-files.ts'
 import type { SecretStore } from '../state/secret-store.ts'
 import { type Args, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
@@ -28,7 +29,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const given = readOption(args, 'config')
   const file = given === undefined ? userConfigFile(machine) : pathFrom(io.cwd, given, machine)
   const text = await readForEdit(file)
-  const found = await findClients(machine)
+  const [found, projects] = await Promise.all([findClients(machine), findProjectFiles(machine)])
   const named = namedChoices(args, found)
   const { openSecretStore } = await import('../state/secret-store.ts')
   const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
@@ -37,15 +38,15 @@ export async function run(args: Args, io: Io): Promise<number> {
   const yes = args.values['yes'] === true
   const questions = yes || isJson ? undefined : openQuestions(io)
   try {
-    if (!isJson) showClients(found, io)
-    const choices = await choose({ args, io, found, named, text, questions, stored })
+    if (!isJson) showFound(found, projects, io)
+    const choices = await choose({ args, io, found, projects, named, text, questions, stored })
     const plan = planInit(found, choices, { file, text }, startOf(io, file), stored)
     io.know?.(plan.hidden)
     if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
     const write = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
     const undo = write ? await apply(plan, store, io) : undefined
-    if (isJson) writeJson(io, jsonOf({ plan, found, choices, file, undo }))
-    else report({ plan, found, choices, file, undo, io, isAsked: questions !== undefined })
+    if (isJson) writeJson(io, jsonOf({ plan, found, projects, choices, file, undo }))
+    else report({ plan, choices, file, undo, io, isAsked: questions !== undefined })
     return plan.edits.length === 0 || write ? 0 : 1
   } finally {
     questions?.close()
@@ -100,6 +101,7 @@ interface Scene {
   readonly args: Args
   readonly io: Io
   readonly found: readonly FoundClient[]
+  readonly projects: readonly ProjectFile[]
   readonly named: Named
   /** Pegboard's configuration. */
   readonly text: string | undefined
@@ -126,16 +128,24 @@ function existingServers(text: string | undefined): Readonly<Record<string, unkn
   return isRecord(root) && isRecord(root['mcpServers']) ? root['mcpServers'] : {}
 }
 
-async function chooseServers({ args, io, found, named, text, questions }: Scene): Promise<readonly FoundServer[]> {
+async function chooseServers(scene: Scene): Promise<readonly FoundServer[]> {
+  const { args, io, found, projects, named, text, questions } = scene
   const only = args.values['only'] as readonly string[] | undefined
-  const all = found
+  const withProject = args.values['project'] === true
+  const all = [...found, ...(withProject || questions ? projects : [])]
     .filter(({ client }) => named.from === undefined || named.from.includes(client.id))
     .flatMap(({ servers }) => servers)
     .filter(({ name }) => only === undefined || only.includes(name))
   const missing = only?.find((name) => !all.some((server) => server.name === name))
-  if (missing !== undefined) throw new UsageError(`no client has a server "${missing}"`)
-  // A server of one project would otherwise be there in every project.
-  const isDefault = ({ project }: FoundServer): boolean => project === undefined || only !== undefined
+  if (missing !== undefined) {
+    const isOfProject = projects.some(({ servers }) => servers.some(({ name }) => name === missing))
+    throw new UsageError(
+      `no client has a server "${missing}"${isOfProject ? '; add --project to import it from the file of this project' : ''}`,
+    )
+  }
+  // A server of one project would otherwise be there in every project, and others may have written its file.
+  const isDefault = ({ project, file }: FoundServer): boolean =>
+    file === undefined ? project === undefined || only !== undefined : withProject
   if (!questions) return all.filter(isDefault)
   const merged = mergeServers(all, existingServers(text))
   if (merged.length === 0) return []
@@ -144,11 +154,15 @@ async function chooseServers({ args, io, found, named, text, questions }: Scene)
   )
   const fallback = merged.flatMap(({ from }, at) => (from.some(isDefault) ? [at] : []))
   const chosen = await pick('Import which servers?', merged.length, fallback, questions)
-  return chosen.flatMap((at) => merged[at]?.from ?? [])
+  // A file of the project adds nothing to a server that a client has too.
+  return chosen.flatMap((at) => {
+    const from = merged[at]?.from ?? []
+    return from.some(isDefault) ? from.filter(isDefault) : from
+  })
 }
 
-/** How a server is started or reached, without secrets. */
-function startText({ entry }: MergedServer): string {
+/** How a server is started or reached, without secrets. In full if others may have written it. */
+function startText({ entry, from }: MergedServer): string {
   const args = Array.isArray(entry['args']) ? entry['args'].map(String) : []
   const words = typeof entry['url'] === 'string' ? [entry['url']] : [String(entry['command']), ...args]
   const [safe = ''] = [words.join(' ')].map((whole) =>
@@ -158,13 +172,15 @@ function startText({ entry }: MergedServer): string {
     ),
   )
   const shown = redact(safe)
-  return shown.length > 60 ? `${shown.slice(0, 59)}…` : shown
+  return shown.length > 60 && from.every(({ file }) => file === undefined) ? `${shown.slice(0, 59)}…` : shown
 }
 
 const placeText = ({ from, isKnown }: MergedServer): string =>
   [
     ...new Set(
-      from.map(({ client, project }) => (project === undefined ? titleOf(client) : `${titleOf(client)} in ${project}`)),
+      from.map(({ client, project, file }) =>
+        project === undefined ? titleOf(client) : `${titleOf(client)} in ${file ?? project}`,
+      ),
     ),
   ]
     .concat(isKnown ? ['in Pegboard already'] : [])
@@ -262,13 +278,14 @@ async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): 
 interface Result {
   readonly plan: InitPlan
   readonly found: readonly FoundClient[]
+  readonly projects: readonly ProjectFile[]
   readonly choices: InitChoices
   readonly file: string
   /** Undefined if nothing was written. */
   readonly undo: string | undefined
 }
 
-const jsonOf = ({ plan, found, choices, file, undo }: Result): unknown => ({
+const jsonOf = ({ plan, found, projects, choices, file, undo }: Result): unknown => ({
   applied: undo !== undefined,
   ...(undo === undefined ? {} : { undo }),
   config: file,
@@ -276,6 +293,10 @@ const jsonOf = ({ plan, found, choices, file, undo }: Result): unknown => ({
     ...{ id: client.id, title: client.title, file: path, installed: isInstalled },
     ...{ servers: servers.map(({ name, project }) => ({ name, ...(project === undefined ? {} : { project }) })) },
     ...{ registered: own.length > 0 || (undo !== undefined && choices.into.includes(client.id)) },
+    ...{ skipped, ...(problem === undefined ? {} : { problem }) },
+  })),
+  projects: projects.map(({ client, file: path, servers, skipped, problem }) => ({
+    ...{ client: client.id, file: path, servers: servers.map(({ name }) => ({ name })) },
     ...{ skipped, ...(problem === undefined ? {} : { problem }) },
   })),
   servers: plan.servers.map(({ name, from, isKnown }) => ({
@@ -287,7 +308,7 @@ const jsonOf = ({ plan, found, choices, file, undo }: Result): unknown => ({
   ...(undo === undefined ? { diff: diffOf(plan.edits, plan.hidden) } : {}),
 })
 
-function showClients(found: readonly FoundClient[], io: Io): void {
+function showFound(found: readonly FoundClient[], projects: readonly ProjectFile[], io: Io): void {
   const installed = found.filter(({ isInstalled }) => isInstalled)
   if (installed.length === 0) io.stderr('No MCP client was found on this machine.\n')
   else
@@ -299,13 +320,26 @@ function showClients(found: readonly FoundClient[], io: Io): void {
         ]),
       )}`,
     )
-  for (const { file, problem, skipped } of found) {
+  if (projects.length > 0)
+    io.stderr(
+      `Files of this project, whose servers are imported only if you choose them\n${formatTable(
+        projects.map(({ client, servers, file }) => [`  ${client.title}`, formatCount(servers.length, 'server'), file]),
+      )}`,
+    )
+  for (const { file, problem, skipped } of [...found, ...projects]) {
     if (problem !== undefined) io.stderr(`pegboard: warning: ${file} is left out: ${problem}\n`)
     for (const reason of skipped) io.stderr(`pegboard: warning: ${reason}\n`)
   }
 }
 
-function report({ plan, choices, file, undo, io, isAsked }: Result & { io: Io; isAsked: boolean }): void {
+function report({
+  plan,
+  choices,
+  file,
+  undo,
+  io,
+  isAsked,
+}: Omit<Result, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
   const typed = (text: string): string => toTypedCommands(text, undefined, io)
   if (plan.edits.length === 0) {
     io.stdout('Nothing to change.\n')

@@ -22,6 +22,8 @@ export interface FoundServer {
   readonly path: readonly string[]
   /** The folder that the client uses it in; undefined: everywhere. */
   readonly project?: string
+  /** The file of that folder; undefined: the client's own file. */
+  readonly file?: string
 }
 
 export interface FoundClient {
@@ -91,7 +93,7 @@ async function hasOwnFolder(file: string, { home, platform }: Places): Promise<b
   )
 }
 
-function readServers(
+export function readServers(
   client: Client,
   root: unknown,
   machine: Machine,

@@ -29,10 +29,16 @@ function home(
     writeFileSync(join(dir, name), text)
   }
   const read = (name: string): string => readFileSync(join(dir, name), 'utf8')
-  const command = async (argv: readonly string[], answers?: readonly string[], onPrompt?: (text: string) => void) => {
+  const command = async (
+    argv: readonly string[],
+    answers?: readonly string[],
+    onPrompt?: (text: string) => void,
+    cwd = dir,
+  ) => {
     const { io, out, err, input } = terminal(dir, answers !== undefined)
     const world = {
       ...io,
+      cwd,
       env: { ...io.env, PEGBOARD_KEYRING: 'off' },
       ...(answers === undefined ? {} : { terminal: { out: false, err: true } }),
       stderr: (text: string) => {
@@ -213,5 +219,95 @@ Restart Claude Desktop, Cursor to use Pegboard.
         code: 1,
         err: expect.stringContaining('E_EDIT_UNSAFE'),
       })
+  })
+
+  describe('in a project', () => {
+    const long = ['-y', 'shop-server', '--'.padEnd(80, 'x'), '--last']
+    const MCP = `{ "mcpServers": {
+      "shop": { "command": "npx", "args": ${JSON.stringify(long)} },
+      "tools": { "command": "./bin/tools", "args": ["\${CLAUDE_PROJECT_DIR}/data"], "env": { "KEY": "\${keyring:GITHUB_TOKEN}" } },
+      "docs": { "url": "https://docs.example/mcp", "headers": { "X-From": "shop" } } } }`
+    const VSCODE = `{ "servers": { "issues": { "url": "https://issues.example", "headers": { "Authorization": "Bearer \${input:GITHUB_TOKEN}" } } } }`
+    const shop = () => {
+      const at = home({
+        '.cursor/mcp.json': CURSOR,
+        '.mcp.json': '{ "mcpServers": { "outside": { "command": "outside" } } }',
+        'shop/.mcp.json': MCP,
+        'shop/.git/HEAD': '',
+        'shop/sub/.vscode/mcp.json': VSCODE,
+      })
+      const sub = join(at.dir, 'shop/sub')
+      const inProject = (argv: readonly string[], answers?: readonly string[]) =>
+        at.command(argv, answers, undefined, sub)
+      return { ...at, inProject }
+    }
+
+    it('imports the servers of its files only with --project, and never changes the files', async () => {
+      const { dir, read, inProject } = shop()
+      const shown = await inProject(['init'])
+      expect(shown.err).toContain(`Files of this project, whose servers are imported only if you choose them
+  VS Code      1 server   ${join(dir, 'shop/sub/.vscode/mcp.json')}
+  Claude Code  3 servers  ${join(dir, 'shop/.mcp.json')}
+`)
+      expect(shown.out).not.toContain('shop-server')
+      expect(await inProject(['init', '--only', 'shop'])).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(
+          'no client has a server "shop"; add --project to import it from the file of this project',
+        ),
+      })
+      expect((await inProject(['init', '--yes'])).code).toBe(0)
+      expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['gh', 'memory', 'docs'])
+      expect(JSON.parse((await inProject(['init', '--json'])).out).projects).toEqual([
+        { client: 'vscode', file: join(dir, 'shop/sub/.vscode/mcp.json'), servers: [{ name: 'issues' }], skipped: [] },
+        {
+          ...{ client: 'claude-code', file: join(dir, 'shop/.mcp.json'), skipped: [] },
+          servers: [{ name: 'shop' }, { name: 'tools' }, { name: 'docs' }],
+        },
+      ])
+      const argv = ['init', '--yes', '--project', '--into', 'vscode,claude-code']
+      expect((await inProject(argv)).out).toContain(
+        'A server needs the secret project_sub.GITHUB_TOKEN: pegboard secret set project_sub.GITHUB_TOKEN\n',
+      )
+      expect(JSON.parse(read(OWN)).mcpServers).toMatchObject({
+        issues: {
+          url: 'https://issues.example',
+          headers: { Authorization: 'Bearer ${keyring:project_sub.GITHUB_TOKEN}' },
+        },
+        shop: { command: 'npx', args: long, cwd: join(dir, 'shop') },
+        tools: {
+          ...{ command: join(dir, 'shop/bin/tools'), args: [join(dir, 'shop/data')], cwd: join(dir, 'shop') },
+          env: { KEY: '$${keyring:GITHUB_TOKEN}' },
+        },
+      })
+      expect(read('shop/.mcp.json')).toBe(MCP)
+      expect(read('shop/sub/.vscode/mcp.json')).toBe(VSCODE)
+      await inProject(['undo'])
+      await inProject(['undo'])
+      expect(existsSync(join(dir, OWN))).toBe(false)
+      expect(read('.cursor/mcp.json')).toBe(CURSOR)
+    })
+
+    it('offers them in full at a terminal, without choosing them', async () => {
+      const { read, inProject } = shop()
+      const { err } = await inProject(['init'], ['', '', 'none', '', 'y'])
+      expect(err).toContain(`npx ${long.join(' ')}`)
+      expect(err).toContain('Import which servers? (such as 1,3-5, all or none; default 1,2,3)')
+      // The header of the project does not reach the server that Cursor has.
+      expect(JSON.parse(read(OWN)).mcpServers.docs).toEqual({ url: 'https://docs.example/mcp' })
+      expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['gh', 'memory', 'docs'])
+      await inProject(['init'], ['5', '', 'none', 'y'])
+      expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['gh', 'memory', 'docs', 'shop'])
+    })
+
+    it('reads only its own folder without .git, and nothing in the home folder', async () => {
+      const { dir, command } = home({ 'a/.mcp.json': MCP, 'a/b/.mcp.json': VSCODE, '.mcp.json': MCP })
+      const filesIn = async (cwd: string) =>
+        JSON.parse((await command(['init', '--json'], undefined, undefined, cwd)).out).projects.map(
+          ({ file }: { file: string }) => file,
+        )
+      expect(await filesIn(join(dir, 'a/b'))).toEqual([join(dir, 'a/b/.mcp.json')])
+      expect(await filesIn(dir)).toEqual([])
+    })
   })
 })
