@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { App } from '../app/app.ts'
 import { profileForFolder } from '../config/folder-profiles.ts'
 import type { Config } from '../config/load-config.ts'
@@ -117,6 +118,37 @@ function profileAtStart(args: Args, config: Config, io: Io, overHttp: boolean): 
   return profileForFolder(config, io.cwd, machineFor(args, io)) ?? named
 }
 
+/**
+ * For a client that starts Pegboard in another folder than that of its project. Undefined if the command line or the
+ * working directory chooses the profile, or if no profile names folders.
+ */
+function profileByRoots(
+  args: Args,
+  config: Config,
+  io: Io,
+): ((uris: readonly string[]) => string | undefined) | undefined {
+  const machine = machineFor(args, io)
+  const isChosen = readOption(args, 'profile') !== undefined || profileForFolder(config, io.cwd, machine) !== undefined
+  if (isChosen || Object.values(config.profiles).every(({ folders }) => folders.length === 0)) return undefined
+  return (uris) => {
+    for (const uri of uris) {
+      const folder = folderOf(uri)
+      const profile = folder === undefined ? undefined : profileForFolder(config, folder, machine)
+      if (profile !== undefined) return profile
+    }
+    return undefined
+  }
+}
+
+function folderOf(uri: string): string | undefined {
+  try {
+    return fileURLToPath(uri)
+  } catch {
+    // Not a folder of this machine.
+    return undefined
+  }
+}
+
 /** One line for each connection, call, refusal and configuration change. */
 function activityLog(io: Io): Log {
   let last = ''
@@ -162,8 +194,10 @@ interface Serving {
   readonly started: Promise<void>
 }
 
-async function serveStdio({ app, config, args, io, follow, caller }: Serving): Promise<void> {
+async function serveStdio({ app, config, args, io, follow, caller: first }: Serving): Promise<void> {
   const { serveOnStdio } = await import('../server/serve-stdio.ts')
+  let caller = first
+  const byRoots = profileByRoots(args, config, io)
   let told = false
   const tell = async (): Promise<void> => {
     if (told) return
@@ -184,6 +218,16 @@ async function serveStdio({ app, config, args, io, follow, caller }: Serving): P
     input: io.input,
     output: io.claimOutput(),
     profile: caller.profile,
+    profileForRoots:
+      byRoots &&
+      ((uris) => {
+        const profile = byRoots(uris)
+        if (profile !== undefined) {
+          caller = { ...caller, profile }
+          app.log.info('the roots of the client choose the profile', { profile })
+        }
+        return profile
+      }),
     onListed: tellSoon,
   })
   let spoke = false

@@ -3,8 +3,8 @@ import { type Machine, pathFrom } from './machine.ts'
 
 /**
  * The profile whose `folders` names this folder or one above it; undefined if none does. The longest pattern wins.
- * Only for a process that a local user starts in this folder: they could also pass --profile. The word of a client
- * about its folder must not choose a profile, because a profile can have servers of its own.
+ * Only for a process that a local user starts, and for the roots that it sends over stdio: they could also pass --profile.
+ * The word of any other client must not choose a profile, because a profile can have servers of its own.
  */
 export function profileForFolder(
   { profiles, file }: Pick<Config, 'profiles' | 'file'>,

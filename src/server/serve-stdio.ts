@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { hasBatches, revisionFor } from '../core/protocol-revisions.ts'
 import { CUT_OFF_BYTES, HOLD_BYTES, isPassing, MAX_UNREAD_BYTES } from './backpressure.ts'
@@ -21,6 +22,8 @@ import { createRequestIds, IN_FLIGHT } from './request-ids.ts'
 import type { ServerHost } from './server-host.ts'
 import { createFraming } from './stdio-framing.ts'
 
+/** How long requests wait for the roots of the client. */
+const ROOTS_MS = 5_000
 /** Longest line that a client may send, in bytes. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
 /** Text is flushed at this length, in characters: one string of many answers would be copied twice. */
@@ -46,6 +49,8 @@ export interface StdioOptions {
   readonly output: LineOutput
   /** Profile of the client; default `default`. */
   readonly profile?: string
+  /** The profile for the roots of a 2025 client, as URIs; undefined: `profile`. Asked once, before the first request. */
+  readonly profileForRoots?: ((uris: readonly string[]) => string | undefined) | undefined
   /** Called once, after the first list was sent: work that no client waits for can start. */
   readonly onListed?: () => void
 }
@@ -70,7 +75,7 @@ interface SdkTransport {
 export function serveOnStdio(options: StdioOptions): StdioConnection {
   const { host, output } = options
   const session = randomUUID()
-  const identity = localIdentity(options.profile)
+  const identity: Identity & { profile: string } = { ...localIdentity(options.profile) }
   const claims = createRequestClaims(host, identity)
   let finish: () => void = () => undefined
   const closed = new Promise<void>((resolve) => {
@@ -222,7 +227,31 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     toSdk: giveToSdk,
   })
   let isIntroduced = false
+  /** Messages that wait for the roots. */
+  let held: Message[] | undefined
+  const askForRoots = async (profileFor: NonNullable<StdioOptions['profileForRoots']>): Promise<void> => {
+    held = []
+    const late = new AbortController()
+    const stopTimer = options.clock.after(ROOTS_MS, () => late.abort())
+    const answer = await questions
+      .ask('')('roots/list', undefined, late.signal)
+      .catch(() => undefined)
+    stopTimer()
+    const profile = profileFor(urisOf(answer))
+    if (profile !== undefined) {
+      identity.profile = profile
+      requests.introduce(fastPath.opening()?.[0]?.params)
+    }
+    const waiting = held
+    held = undefined
+    for (const message of waiting) receive(message)
+  }
+
   const receive = (message: Message): void => {
+    if (held && message.method !== undefined) {
+      held.push(message)
+      return
+    }
     if (message.method === 'notifications/cancelled') batches.cancelled(message.params?.['requestId'])
     if (!isIntroduced && message.method === 'initialize' && !claimsRevision(message.params)) {
       isIntroduced = true
@@ -233,7 +262,15 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
         send({ jsonrpc: '2.0', method, params }),
       )
     }
-    if (fastPath.take(message)) return
+    if (fastPath.take(message)) {
+      if (
+        message.method === 'notifications/initialized' &&
+        options.profileForRoots &&
+        requests.callerFor().supports.roots
+      )
+        askForRoots(options.profileForRoots).catch(fail)
+      return
+    }
     const isModern = !fastPath.opening()
     if (isModern && message.method === 'notifications/cancelled') subscriptions.cancel(message.params?.['requestId'])
     if (isModern && message.method === 'subscriptions/listen') subscriptions.listen(message)
@@ -314,6 +351,12 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   output.once('error', close)
 
   return { closed, close }
+}
+
+/** Of an answer to `roots/list`. */
+function urisOf(answer: unknown): readonly string[] {
+  const roots = isRecord(answer) && Array.isArray(answer['roots']) ? answer['roots'] : []
+  return roots.flatMap((root) => (isRecord(root) && typeof root['uri'] === 'string' ? [root['uri']] : []))
 }
 
 interface Sdk {

@@ -1,6 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as breath } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
@@ -80,6 +81,64 @@ describe('serve', () => {
     expect(await toolsIn('work/shop')).toEqual([])
     expect(await toolsIn('work/shop', '--profile', 'open')).toEqual(['notes__add'])
     expect(await toolsIn('work')).toContain('notes__add')
+  })
+
+  it('gives a client the profile of its roots, unless --profile or the folder it starts in chooses one', async () => {
+    const place = folder({
+      'mcp.config.json': {
+        profiles: {
+          quiet: { folders: ['work/*'], use: ['notes'], policy: { deny: ['notes.add'] } },
+          open: { folders: ['open'], use: ['notes'] },
+        },
+      },
+      'modules/notes.mjs': notesModule,
+      'open/README.md': '',
+    })
+    onTestFinished(() => place.remove())
+    const toolsWith = async (
+      roots: readonly string[] | 'none' | 'refused' | 'silent',
+      cwd = '.',
+      ...options: string[]
+    ): Promise<readonly string[]> => {
+      const { io, input, output } = terminal(join(place.dir, cwd), false)
+      const env = { ...io.env, PEGBOARD_STATE_DIR: join(place.dir, '.state') }
+      const argv = ['serve', '--stdio', '--config', join(place.dir, 'mcp.config.json'), ...options]
+      const served = run(argv, { ...io, env })
+      const client = new Client({ name: 'test', version: '1' }, { capabilities: roots === 'none' ? {} : { roots: {} } })
+      let asked = 0
+      if (roots !== 'none')
+        client.setRequestHandler('roots/list', async () => {
+          asked++
+          if (roots === 'refused') throw new Error('not now')
+          if (roots === 'silent') await new Promise(() => undefined)
+          return { roots: (roots as readonly string[]).map((uri) => ({ uri })) }
+        })
+      await client.connect(new StreamTransport(output, input) as never)
+      // The first list is that of the profile already.
+      const first = await names(client)
+      await expect.poll(() => names(client)).toContain('notes__read')
+      const listed = await names(client)
+      await client.close()
+      await served
+      if (listed.includes('filesystem__ls')) expect(first).toContain('filesystem__ls')
+      else expect(first).not.toContain('filesystem__ls')
+      return [`asked ${asked}`, ...listed.filter((name) => /^(?:notes__add|filesystem__ls)$/.test(name))]
+    }
+    const work = pathToFileURL(join(place.dir, 'work/shop')).href
+    const open = pathToFileURL(join(place.dir, 'open')).href
+    const all = ['filesystem__ls', 'notes__add']
+    expect(await toolsWith([work])).toEqual(['asked 1'])
+    // The first root that a profile names decides.
+    expect(await toolsWith(['https://example.com/', 'file:///elsewhere', open, work])).toEqual([
+      'asked 1',
+      'notes__add',
+    ])
+    expect(await toolsWith(['file:///elsewhere'])).toEqual(['asked 1', ...all])
+    expect(await toolsWith('refused')).toEqual(['asked 1', ...all])
+    expect(await toolsWith('silent')).toEqual(['asked 1', ...all])
+    expect(await toolsWith('none')).toEqual(['asked 0', ...all])
+    expect(await toolsWith([work], 'open')).toEqual(['asked 0', 'notes__add'])
+    expect(await toolsWith([work], '.', '--profile', 'open')).toEqual(['asked 0', 'notes__add'])
   })
 
   it('gives clients over HTTP no profile by folder', async () => {
