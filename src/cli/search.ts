@@ -1,7 +1,7 @@
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
-import { waitFor } from '../meta/owner-status.ts'
+import { callState } from '../meta/call-needs.ts'
 import { shownEmbedder } from '../search/deferred-embedder.ts'
 import type { SearchHit } from '../search/tool-search.ts'
 import { type Args, oneOf, readInteger } from './args.ts'
@@ -51,7 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         description: firstSentence(entry.description, 120),
         params_summary: signatureOf(entry.input.json),
         risk_level: riskOf(entry.tool.effect),
-        ...waitFor(owners.get(entry.tool.module)),
+        ...callState(entry, owners.get(entry.tool.module), app),
         ...(hit.why && { matched: hit.matched, why: whyOf(hit.why) }),
       }
       return [row]
@@ -60,7 +60,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? 'Nothing matches.\n' : `Nothing matches: ${ignored} is ignored.\n`)
     else if (explain) io.stdout(explained(hits))
-    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, row.description])))
+    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, describe(row)])))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   try {
@@ -74,6 +74,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     progress.done()
   }
 }
+
+const describe = ({ description, needs }: { readonly description: string; readonly needs?: string }): string =>
+  needs === undefined ? description : `${description} Needs: ${needs}.`
 
 const rounded = (value: number): number => Math.round(value * 1e4) / 1e4
 

@@ -4,6 +4,8 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { KnownNeed } from '../search/atlas.ts'
 import type { ViewTool } from '../view/view.ts'
 import { needsPerson } from '../view/visibility.ts'
+import type { Host } from './meta-host.ts'
+import { waitFor } from './owner-status.ts'
 
 /** Fixed words, so that no server chooses what a model reads here. */
 export type CallNeed = 'login' | 'setup' | KnownNeed | 'network' | 'existing path'
@@ -33,6 +35,17 @@ export function callNeed(
   if (tool.openWorld && required.some((name) => ADDRESSES.has(name))) return 'network'
   // A tool that writes may create the file.
   return tool.effect === 'read' && required.some((name) => PATHS.has(name)) ? 'existing path' : undefined
+}
+
+export type CallState = ReturnType<typeof waitFor> & { readonly needs?: CallNeed }
+
+/** What a caller has to expect, and what a call needs. */
+export function callState(entry: ViewTool, owner: Owner | undefined, host: Pick<Host, 'knownNeed'>): CallState {
+  const needs = callNeed(entry, owner, host.knownNeed(entry.tool))
+  // These say why the server is failing.
+  if (needs === 'login' || needs === 'setup') return { needs }
+  const wait = waitFor(owner)
+  return needs === undefined || wait.state === 'failing' ? wait : { ...wait, needs }
 }
 
 /** Names of required parameters that are texts or lists of texts. */

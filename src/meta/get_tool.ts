@@ -11,12 +11,12 @@ import { portableSchema } from '../view/portable-schema.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visibility.ts'
+import { callState } from './call-needs.ts'
 import { bareName } from './execute_tool.ts'
 import { firstFitting, readMaxTokens } from './fit-answer.ts'
 import { limitOf } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
 import { onlyKeys, readFormat, readText } from './meta-input.ts'
-import { waitFor } from './owner-status.ts'
 import { startUnseenServer } from './start-unseen-server.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
@@ -62,7 +62,11 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
       irreversible: tool.effect === 'destructive',
       policy: 'auto',
       aliases: tool.aliases,
-      ...waitFor(view.owners.find(({ id }) => id === tool.module)),
+      ...callState(
+        entry,
+        view.owners.find(({ id }) => id === tool.module),
+        host,
+      ),
       ...(tool.title === '' || tool.untitled ? {} : { title: tool.title }),
       ...decorationsOf(tool.extra),
       ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),

@@ -10,11 +10,10 @@ import type { ToolAnswer } from '../search/tool-search.ts'
 import type { UsedWith } from '../search/used-with.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { type CallNeed, callNeed } from './call-needs.ts'
+import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
 import type { Host, MetaTool } from './meta-host.ts'
 import { createInputError, onlyKeys, readFormat, readInteger, readText } from './meta-input.ts'
-import { waitFor } from './owner-status.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
 /**
@@ -86,7 +85,7 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     )
     const row = (entry: ViewTool, score: number, need?: string) => {
       const owner = owners.get(entry.tool.module)
-      return formatRow(entry, score, full, stateFor(entry, owner, host), need)
+      return formatRow(entry, score, full, callState(entry, owner, host), need)
     }
     const found = hits.flatMap(({ id, score, query: line }) => {
       const entry = view.byId.get(id)
@@ -184,17 +183,6 @@ const stemsOf = (text: string): string[] =>
     .flatMap(({ text: word, parts }) => (parts.length > 0 ? parts : [word]))
     .filter((word) => !isStopWord(word))
     .map(stemOf)
-
-type CallState = ReturnType<typeof waitFor> & { readonly needs?: CallNeed }
-
-/** What a caller has to expect, and what a call needs. */
-function stateFor(entry: ViewTool, owner: Owner | undefined, host: Host): CallState {
-  const needs = callNeed(entry, owner, host.knownNeed(entry.tool))
-  // These say why the server is failing.
-  if (needs === 'login' || needs === 'setup') return { needs }
-  const wait = waitFor(owner)
-  return needs === undefined || wait.state === 'failing' ? wait : { ...wait, needs }
-}
 
 function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '') {
   const { tool } = entry

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Owner } from '../../src/catalog/owner.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { answerOf, startApp } from '../app.ts'
+import { folder, pegboard } from '../cli/terminal.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 
@@ -255,6 +256,21 @@ describe('what a call needs', () => {
     expect(answer.tools).toHaveLength(5)
     for (const row of answer.tools) expect(row).toMatchObject({ starts_in_ms: 850, needs: 'browser' })
     expect(countTokens(JSON.stringify(answer))).toBeLessThanOrEqual(300)
+  })
+
+  it('is shown by get_tool and pegboard search, too', async () => {
+    const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+    const client = await connectTo(app)
+    const shown = answerOf(await client.callTool({ name: 'get_tool', arguments: { name: 'filesystem.read' } }))
+    expect(shown).toMatchObject({ name: 'filesystem.read', needs: 'existing path' })
+    const { dir, remove } = folder({ 'mcp.config.json': { search: { embedder: 'none' } } })
+    onTestFinished(remove)
+    const command = (...flags: string[]) =>
+      pegboard(dir, 'search', 'filesystem.read', '--limit', '1', '--config', 'mcp.config.json', ...flags)
+    expect(JSON.parse((await command('--json')).out)).toMatchObject([
+      { name: 'filesystem.read', needs: 'existing path' },
+    ])
+    expect((await command()).out).toMatch(/ filesystem\.read .* Needs: existing path\.\n$/)
   })
 
   it('is in the declarations for scripts, too', async () => {
