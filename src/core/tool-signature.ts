@@ -28,7 +28,8 @@ const MAX_WANTED = 2
 
 /**
  * The same within `most` characters, if that can be: optional parameters are left out first. Required ones are never left
- * out, because a call without them fails; their types are left out if they take more than twice as much.
+ * out, because a call without them fails; their types are shortened, the longest first, if they take more than twice as
+ * much.
  * @param isWanted true for an optional parameter that comes before the others, and is shown even without room
  */
 export function shortSignatureOf(
@@ -53,12 +54,19 @@ function shorten(parameters: readonly Parameter[], most: number, isWanted: (one:
   return cut((shown.length < parameters.length ? [...shown, '…'] : shown).join(', '), MAX_CHARS)
 }
 
-/** With types, or with the names of members alone, or the names alone: the first that fits. */
+/** Shortens types until all fit, the longest first. Where that is not enough, shortens them once more. */
 function requiredTexts(required: readonly Parameter[], most: number): string[] {
-  const typed = required.map(({ text }) => text)
-  if (typed.join(', ').length <= most) return typed
-  const named = required.map(({ name, members }) => (members === undefined ? name : `${name}: ${members}`))
-  return named.join(', ').length <= most ? named : required.map(({ name }) => name)
+  const shown = required.map(({ text, shorter }) => ({ text, shorter }))
+  const longestFirst = [...shown].sort((a, b) => b.text.length - a.text.length)
+  let size = shown.map(({ text }) => text).join(', ').length
+  for (const round of [0, 1])
+    for (const one of longestFirst) {
+      const next = one.shorter[round]
+      if (size <= most || next === undefined) continue
+      size -= one.text.length - next.length
+      one.text = next
+    }
+  return shown.map(({ text }) => text)
 }
 
 const cut = (text: string, most: number): string => (text.length > most ? `${truncate(text, most - 1)}…` : text)
@@ -67,8 +75,8 @@ interface Parameter {
   readonly name: string
   readonly isRequired: boolean
   readonly text: string
-  /** Of an object or a list of objects: the names of its required members, as `{start, end, …}[]`. */
-  readonly members: string | undefined
+  /** With less of its type: an object's required members by name, as `{start, end, …}[]`, then its bare type. */
+  readonly shorter: readonly string[]
 }
 
 /**
@@ -83,11 +91,13 @@ function parametersOf(json: JsonSchema, isInner = false): Parameter[] {
     const schema = properties[name]
     const isRequired = required.has(name)
     const fallback = isRecord(schema) && isScalar(schema.default) ? ` = ${JSON.stringify(schema.default)}` : ''
-    const type = typeOf(schema, 0, isInner)
-    return { name, isRequired, text: `${name}${isRequired ? '' : '?'}: ${type}${fallback}`, members: membersOf(schema) }
+    const label = `${name}${isRequired ? '' : '?'}: `
+    const text = `${label}${typeOf(schema, 0, isInner)}${fallback}`
+    const shorter = [membersOf(schema), bareTypeOf(schema)].flatMap((type) => (type ? [`${label}${type}`] : []))
+    return { name, isRequired, text, shorter: shorter.filter((one) => one.length < text.length) }
   })
   const rest = names.length - shown.length
-  return rest > 0 ? [...shown, { name: '…', isRequired: false, text: `… ${rest} more`, members: undefined }] : shown
+  return rest > 0 ? [...shown, { name: '…', isRequired: false, text: `… ${rest} more`, shorter: [] }] : shown
 }
 
 function membersOf(schema: unknown): string | undefined {
@@ -137,6 +147,14 @@ function typeOf(schema: unknown, depth: number, isInner: boolean): string {
   }
   return typeof type === 'string' ? (SHORT[type] ?? type) : 'any'
 }
+
+/** Without members, and with one value of several. */
+function bareTypeOf(schema: unknown): string {
+  if (!isRecord(schema)) return 'any'
+  if (Array.isArray(schema.enum) && schema.enum.length > 1) return `${valueText(schema.enum[0])}|…`
+  return schema.type === 'array' ? `${bareTypeOf(schema.items)}[]` : typeOf(schema, 1, true)
+}
+
 const isScalar = (value: unknown): boolean =>
   ['string', 'number', 'boolean'].includes(typeof value) && String(value).length <= 24
 const valueText = (value: unknown): string => cut(JSON.stringify(value), MAX_VALUE_CHARS)

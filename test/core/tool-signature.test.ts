@@ -43,14 +43,14 @@ describe('a short signature', () => {
     )
   })
 
-  it('leaves out optional parameters first, then types, and never a required parameter', () => {
+  it('leaves out optional parameters first, then shortens types, and never loses a required parameter or its type', () => {
     expect(shortSignatureOf(schema, 82)).toBe(
       'parent: str, values: {name?: str, size?: int}[], state_event: "close"|"reopen", …',
     )
     expect(shortSignatureOf(schema, 44)).toBe(
       'parent: str, values: {name?: str, size?: int}[], state_event: "close"|"reopen", …',
     )
-    expect(shortSignatureOf(schema, 10)).toBe('parent, values, state_event, …')
+    expect(shortSignatureOf(schema, 10)).toBe('parent: str, values: obj[], state_event: "close"|…, …')
   })
 
   it('shows optional parameters that are wanted before others, two of them even without room', () => {
