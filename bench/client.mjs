@@ -38,7 +38,7 @@ function createPeer(write) {
   }
   const peer = {
     settle,
-    /** Answers that nobody waits for, or not any more. */
+    /** Number of answers without a pending request. */
     strays: () => strays,
     fail(reason) {
       for (const id of waiting.keys()) settle({ id, error: { message: reason } })

@@ -231,7 +231,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     return undefined
   }
 
-  /** Ends a download that nobody can resume, and removes its file. */
+  /** Ends a download that cannot be resumed, and removes its file. */
   async function drop(found: Kept, { paths, log }: Means, kept: KeptDownloads): Promise<void> {
     const { state, order } = found
     await paths.remove(partOf(state, order)).catch(unlessGone(log))

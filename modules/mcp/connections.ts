@@ -61,7 +61,7 @@ const One = z.object({ server_id: server })
 export const disconnect: ToolDef<unknown, typeof One> = {
   title: 'Disconnect a server',
   description:
-    'Disconnect a configured MCP server and stop its process, for everybody who uses it; its tools cannot be called until connect. Idle servers stop automatically.',
+    'Disconnect a configured MCP server and stop its process, for all its users; its tools cannot be called until connect. Idle servers stop automatically.',
   aliases: ['stop server', 'close connection', 'déconnecter un serveur', 'Server trennen'],
   tags: ['mcp', 'servers'],
   input: One,

@@ -65,7 +65,7 @@ export interface ToolQueryOptions {
   readonly lanes?: 'hybrid' | 'lexical' | 'vector'
   /** Adds `why` to every hit. */
   readonly explain?: boolean
-  /** Leaves out tools that are far below a hit that is almost certainly right. */
+  /** Leaves out tools that score far below a hit that is very likely right. */
   readonly brief?: boolean
 }
 

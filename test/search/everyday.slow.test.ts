@@ -73,7 +73,7 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
     expect((100 * refused) / right.length).toBeLessThanOrEqual(REACHED.refused + POINT)
   })
 
-  it('lists few other tools beside one that is almost certainly right, and never loses the only right one', () => {
+  it('lists few other tools when the first is very likely right, and never loses the only right one', () => {
     const shorter = brief.filter(({ all, kept }) => kept < all)
     expect(shorter.length).toBeGreaterThanOrEqual(10)
     expect(shorter.reduce((sum, { kept }) => sum + kept, 0) / shorter.length).toBeLessThan(2)

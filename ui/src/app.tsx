@@ -47,7 +47,7 @@ const panels: readonly Panel[] = [
   {
     id: 'clients',
     title: 'Clients',
-    about: 'Who is connected, what each one is shown, and the bearer tokens that let others in.',
+    about: 'Who is connected, what each one is shown, and the bearer tokens that give access.',
     view: Clients,
   },
   {

@@ -82,7 +82,7 @@ function Tokens() {
         <Loading what="tokens" />
       ) : rows.length === 0 ? (
         <p>
-          There are none. To let another person or machine in:{' '}
+          There are none. To give another person or machine access:{' '}
           <code>pegboard token create NAME --tools &quot;github.*&quot; --expires 30d</code>
         </p>
       ) : (
