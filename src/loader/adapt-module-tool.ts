@@ -8,7 +8,7 @@ import type { Profile } from '../core/profile.ts'
 import { createReadOnlyObject, readOnly } from '../core/read-only.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import { describeSettingError } from '../core/setting-error.ts'
-import type { Draft, Tool, Tripwire } from '../core/tool.ts'
+import type { Tool, Tripwire } from '../core/tool.ts'
 import { findNearest, wireName } from '../core/tool-names.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { checkSchema } from './check-schema.ts'
@@ -86,13 +86,6 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
   const writes = def.writes ?? binding.writes ?? []
   if (isReadOnly && def.effect !== 'read' && writes.length === 0)
     throw createShapeError(`${id} is read-only: set its effect to "read", or name its targets in writes`)
-  const base: Draft = {
-    description: def.description,
-    get input() {
-      return input()
-    },
-  }
-
   /** Results of other tools. If the author returns one, it is passed on unchanged. */
   const answers = once(() => new WeakSet<object>())
   /** The context that the author's function receives. */
@@ -141,7 +134,8 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
       return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
     },
     assemble(caller, nameOf, profile) {
-      if (!def.assemble) return base
+      // Its schema is then not converted until somebody reads it.
+      if (!def.assemble) return this
       const draft = def.assemble(
         { config: configFor(profile), caller, profile, services: servicesFor({ module, caller, profile }), nameOf },
         { description: def.description, input: def.input ?? emptyInput },

@@ -37,7 +37,9 @@ export function decideExposure(view: View, common: ExposureSettings, beside = 0,
   const unseen = counts ? ownersWithoutTools(view).filter(({ state }) => state !== 'failing').length : 0
   const tools = view.size + unseen * UNSEEN_TOOLS
   const tokens =
-    (settings.estimator === 'flat' ? view.size * settings.tokensPerTool : view.tokens()) +
+    (settings.estimator === 'flat'
+      ? view.size * settings.tokensPerTool
+      : view.tokens(budgetTokens, settings.tokensPerTool)) +
     unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
   const wanted: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode

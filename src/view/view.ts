@@ -54,8 +54,11 @@ export interface View {
   count(owner: string): number
   /** Number of visible tools. Does not create lazy tools. */
   readonly size: number
-  /** Estimated tokens of listing all visible tools. Does not create lazy tools. */
-  tokens(): number
+  /**
+   * Estimated tokens of listing all visible tools. Does not create lazy tools.
+   * @param enough if lazy tools alone take more, each other tool counts as `each` tokens, and its schema is not converted
+   */
+  tokens(enough?: number, each?: number): number
 }
 
 /** What a view is built from. */
@@ -127,7 +130,10 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
     get size() {
       return counted().size
     },
-    tokens: () => counted().tokens(),
+    tokens: (enough = Number.POSITIVE_INFINITY, each = 0) => {
+      const { lazyTokens, size, lazySize, otherTokens } = counted()
+      return lazyTokens + (lazyTokens > enough ? (size - lazySize) * each : otherTokens())
+    },
     count: (owner) => counted().counts.get(owner) ?? 0,
     resolve: (name) => resolver()(name),
     inner(id) {
@@ -146,7 +152,10 @@ interface Counted {
   readonly size: number
   /** See `View.owners`. */
   readonly owners: readonly Owner[]
-  tokens(): number
+  readonly lazySize: number
+  readonly lazyTokens: number
+  /** Of the tools that are not lazy. */
+  otherTokens(): number
 }
 
 /** Counts lazy tools by owner if they are all visible or all hidden, so that a first list does not create them. */
@@ -169,10 +178,12 @@ function countTools(
   const counts = new Map<string, number>()
   for (const { tool } of visible.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
   let lazyTokens = 0
+  let lazySize = 0
   for (const [{ id, lazyTools }, decision] of together) {
     if (decision !== 'all' || !lazyTools || lazyTools.count === 0) continue
     counts.set(id, lazyTools.count)
     lazyTokens += lazyTools.tokens
+    lazySize += lazyTools.count
   }
   const isDenied = ({ id: owner, tools, withheld, resources, templates, prompts }: Owner): boolean =>
     tools.length + withheld.length > 0
@@ -185,7 +196,9 @@ function countTools(
     owners: owners.filter(
       (owner) => counts.has(owner.id) || (hasMore(owner) && (together.get(owner) !== 'each' || !isDenied(owner))),
     ),
-    tokens: once(() => visible.tools.reduce((sum, entry) => sum + tokensOf(entry), lazyTokens)),
+    lazySize,
+    lazyTokens,
+    otherTokens: once(() => visible.tools.reduce((sum, entry) => sum + tokensOf(entry), 0)),
   }
 }
 

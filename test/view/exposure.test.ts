@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
+import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { decideExposure } from '../../src/view/exposure.ts'
 import { exposureOptions } from '../../src/view/exposure-options.ts'
@@ -47,6 +48,30 @@ describe('the measured estimator', () => {
 
   it('counts an unknown failing server as none', () => {
     expect(decideExposure(viewWith(0, 3, 'failing'), exposureOptions.parse({}))).toMatchObject({ tokens: 0, tools: 0 })
+  })
+
+  it('converts no schema of a module if the tools of servers alone exceed the budget', () => {
+    const catalog = createCatalog()
+    const tool: Tool = {
+      ...makeTool('m.one'),
+      assemble() {
+        return this
+      },
+      get input(): never {
+        throw new Error('converted')
+      },
+    }
+    catalog.set({ id: 'm', summary: 'm', origin: 'module', state: 'ready' }, { tools: [tool] })
+    catalog.set(
+      { id: 'mcp_s', summary: '', origin: 'upstream', state: 'ready' },
+      { tools: { count: 200, tokens: 20_000, available: () => true, make: () => [] } },
+    )
+    const view = createViews({ catalog, rulesOf: sameRules(createPolicy()), log: silentLog }).viewFor(localCaller)
+    expect(decideExposure(view, exposureOptions.parse({ contextWindow: 8_000 }))).toMatchObject({
+      mode: 'discovery',
+      tools: 201,
+      tokens: 20_200,
+    })
   })
 })
 
