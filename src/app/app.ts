@@ -52,7 +52,6 @@ import { createRemoteSources } from './remote-sources.ts'
 import { createSecretGuard } from './secret-guard.ts'
 import { createTelemetry } from './telemetry.ts'
 import { createToolRuntime } from './tool-runtime.ts'
-import { createUiHost } from './ui-host.ts'
 import type { UnmatchedRule } from './unmatched-rules.ts'
 import { waitUntilSettled } from './wait-until-settled.ts'
 
@@ -80,7 +79,7 @@ export interface AppOptions extends RecordingOptions {
   readonly beforeDropIns?: () => void
   /** Imports bundled modules that are off, too: to show their parameters. */
   readonly everyModule?: boolean
-  /** Remembers the latest calls, and creates `App.ui`; default false. */
+  /** Remembers the latest calls, and enables `App.openUi`; default false. */
   readonly page?: boolean
   /** Folder of what `pegboard undo` needs; default `dirs.state`. */
   readonly setupDir?: string
@@ -98,8 +97,8 @@ export interface App extends Host {
   readonly apis: Apis
   /** What a transport needs. */
   readonly server: ServerHost
-  /** What the page needs; absent unless `AppOptions.page` is set. */
-  readonly ui: UiHost | undefined
+  /** What the page needs; undefined unless `AppOptions.page` is set. */
+  openUi(): Promise<UiHost | undefined>
   /** The exposure for a caller that would connect now. Remembers nothing. @param change overrides settings */
   explainExposure(caller: Caller, change?: Partial<Config['exposure']>): Exposure
   /** Estimated tokens of the list that a client receives in a mode. */
@@ -316,9 +315,25 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     upstreams,
     apis,
     server: server.host,
-    get ui() {
-      return ui()
-    },
+    openUi: once(async () => {
+      if (!recent) return undefined
+      const { createUiHost } = await import('./ui-host.ts')
+      return createUiHost({
+        app,
+        config: current,
+        clock,
+        log: log.scoped('page'),
+        version: own.version,
+        setupDir: options.setupDir ?? dirs.state,
+        calls,
+        recent,
+        clients: provider.clients,
+        deferred,
+        shared,
+        hide: secrets.hide,
+        logins: remote.logins,
+      })
+    }),
     explainExposure: (caller, change) =>
       decideExposure(view(caller), { ...settings.rulesOf(caller.profile).exposure, ...change }, surface.beside(caller)),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
@@ -427,30 +442,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ])
     },
   }
-  const ui = once(
-    () =>
-      recent &&
-      createUiHost({
-        app,
-        config: current,
-        clock,
-        log: log.scoped('page'),
-        version: own.version,
-        setupDir: options.setupDir ?? dirs.state,
-        calls,
-        recent,
-        clients: provider.clients,
-        deferred,
-        shared,
-        hide: secrets.hide,
-        logins: remote.logins,
-      }),
-  )
   return {
     ...app,
-    get ui() {
-      return ui()
-    },
     call: (request) => keepProcessAlive(() => app.call(request)),
     open: () => keepProcessAlive(app.open),
     start: () => keepProcessAlive(app.start),

@@ -251,7 +251,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   if (token !== undefined) io.know?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
   const { createServedPage } = await import('./served-page.ts')
-  const page = createServedPage(app, config, systemClock)
+  const page = await createServedPage(app, config, systemClock)
   const server = await listenHttp({
     host: app.server,
     settings: config.server.http,

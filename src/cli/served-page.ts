@@ -31,8 +31,8 @@ export interface ServedPage {
 const fileOf = (config: Config): string => join(config.dirs.state, 'page.json')
 
 /** @returns undefined if the page is off */
-export function createServedPage(app: App, config: Config, clock: Clock): ServedPage | undefined {
-  const host = app.ui
+export async function createServedPage(app: App, config: Config, clock: Clock): Promise<ServedPage | undefined> {
+  const host = await app.openUi()
   if (!host) return undefined
   const key = randomBytes(32).toString('base64url')
   let ui: Ui | undefined

@@ -23,7 +23,7 @@ export async function servePage<T extends Pick<TestApp, 'app'>>(
   tokens: readonly object[] = [],
 ): Promise<T & Pick<OpenPage, 'url' | 'link'>> {
   const { app } = started
-  const host = app.ui
+  const host = await app.openUi()
   if (!host) throw new Error('the app has no page')
   let ui: Ui | undefined
   const http = await listenHttp({
