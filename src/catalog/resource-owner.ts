@@ -200,6 +200,7 @@ export function answersFor(id: string, uri: string): (view: { readonly owners: r
 
 /** What an owner lists although another owner, or Pegboard, answers for it: sentences for the operator. */
 export function clashesOf(owners: readonly Owner[], owner: Owner): readonly string[] {
+  if (owner.resources.length + owner.templates.length === 0) return []
   const index = indexOf(owners)
   const others = owners.filter((one) => one !== owner)
   const told = owner.resources.flatMap(({ uri }) => {
