@@ -2,7 +2,6 @@ import { checkArguments } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { firstSentence } from '../core/first-sentence.ts'
 import type { Tool } from '../core/tool.ts'
 import type { McpResult, ToolResult } from '../core/tool-result.ts'
 import type { Facts } from '../exec/remembered-facts.ts'
@@ -364,7 +363,7 @@ export function createSurface(
       if (canInject(caller) && discovering) all.push(injection)
       return all.map(({ name, description, step }) => ({
         name,
-        about: firstSentence(description(view), 100),
+        about: description(view).split(/(?<=\.) (?=[A-Z\d])/, 1)[0] ?? '',
         ...(step === undefined ? {} : { step }),
       }))
     },
