@@ -64,6 +64,7 @@ const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hi
   [/^it rejects the value of/, 'E_AUTH_REQUIRED', `${CORRECT} that key.`],
   [/^it redirects to another address/, 'E_REDIRECT_BLOCKED', `${CORRECT} its address.`],
   [/^The address is refused/, 'E_SSRF_BLOCKED', `${CORRECT} its address.`],
+  [/^there is no recording of it/, 'E_NOT_RECORDED', 'To record the call, run pegboard record FOLDER TOOL key=value.'],
   [
     /^command not found|^command ".*" is relative|cannot start \(E(?:ACCES|PERM|NOTDIR|NOEXEC|LOOP)\)|^its (?:cwd|envFile) | is not safe to run: /,
     'E_UPSTREAM_UNAVAILABLE',

@@ -184,6 +184,18 @@ it('records errors as errors, and a server that exits during a call', async () =
   expect(methods('everything')).toEqual(['error'])
 })
 
+it('says that a server has no recording, and how to make one', async () => {
+  const app = await started({ everything: nowhere }, { replay: temporaryFolder() })
+  const client = await connectTo(app)
+  const { error } = answerOf(await client.callTool({ name: 'everything__echo', arguments: { message: 'hello' } }))
+  await client.close()
+  expect(error).toMatchObject({
+    code: 'E_NOT_RECORDED',
+    message: 'mcp_everything: there is no recording of it in <path>.',
+    hint: 'To record the call, run pegboard record FOLDER TOOL key=value.',
+  })
+})
+
 it('applies policy and trust to a recording as to a server', async () => {
   const cassettes = join(temporaryFolder(), 'cassettes')
   const recording = await started({ everything: servers.everything }, { record: cassettes })
