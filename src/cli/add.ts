@@ -9,7 +9,7 @@ import { checkServers } from '../doctor/check-servers.ts'
 import { type Finding, fixOf } from '../doctor/findings.ts'
 import { isMissing, spawnPlan } from '../programs/spawn.ts'
 import { additionEdit, addServer } from '../setup/add-server.ts'
-import { type AddSource, readSource } from '../setup/add-source.ts'
+import { type AddSource, type PackageType, readSource } from '../setup/add-source.ts'
 import { diffOf } from '../setup/edit-diff.ts'
 import {
   type Entry,
@@ -54,7 +54,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const tell = (text: string): void =>
     json ? undefined : io.stdout(toTypedCommands(text, readOption(args, 'config'), io))
   tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
-  for (const warning of plan.warnings) io.stderr(`pegboard: warning: ${warning}\n`)
+  for (const warning of [...plan.warnings, ...absent(plan, io)]) io.stderr(`pegboard: warning: ${warning}\n`)
   if (server?.deprecated !== undefined)
     io.stderr(`pegboard: warning: ${server.name} is deprecated: ${server.deprecated}\n`)
   const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
@@ -75,6 +75,19 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
   else tell(seenText(id, seen, undo))
   return seen.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
+}
+
+/** What runs packages, and where it comes from. */
+const INSTALL: Readonly<Record<string, string>> = {
+  docker: 'Install Docker or Podman',
+  uvx: 'Install uv',
+  npx: 'Install Node.js with npm',
+}
+
+function absent(plan: InstallPlan, io: Io): readonly string[] {
+  const { command } = plan.entry(new Map())
+  if (typeof command !== 'string' || !isMissing(command, io.env, io.cwd, process.platform)) return []
+  return [`${command} is not on PATH, so this server cannot start here. ${INSTALL[command] ?? 'Install it'} first.`]
 }
 
 const SANDBOXES = ['none', 'auto', 'bubblewrap', 'docker'] as const
@@ -143,12 +156,13 @@ async function planNamedPackage(
   { type, name, version, args }: AddSource & { readonly kind: 'package' },
   io: Io,
 ): Promise<InstallPlan> {
-  const pinned = version === undefined || version === 'latest' ? await newestVersion(type, name, io) : version
+  const isOpen = version === undefined || version === 'latest'
+  const pinned = isOpen ? await newestVersion(type, name, io) : version
   return planPackage({
     kind: 'package',
     type,
     identifier: name,
-    version: pinned,
+    ...(pinned === undefined ? {} : { version: pinned }),
     transport: 'stdio',
     runtimeArguments: [],
     arguments: args.map((text) => ({ text, inputs: [] })),
@@ -159,7 +173,8 @@ async function planNamedPackage(
 const VIEW_MS = 30_000
 
 /** npm itself says what is newest, because it knows the registry and the credentials of this machine. */
-async function newestVersion(type: 'npm' | 'pypi', name: string, io: Io): Promise<string> {
+async function newestVersion(type: PackageType, name: string, io: Io): Promise<string | undefined> {
+  if (type !== 'npm' && type !== 'pypi') return undefined
   const hint = `Write the version: ${type}:${name}${type === 'npm' ? '@1.2.3' : '==1.2.3'}`
   if (type !== 'npm') throw new PegboardError('E_REGISTRY_ENTRY', `The version of ${name} is not given.`, { hint })
   if (!/^(?:@[a-z0-9~][\w.~-]*\/)?[a-z0-9~][\w.~-]*$/i.test(name))

@@ -14,9 +14,10 @@ export async function readHidden(prompt: string, io: Io, maxChars: number): Prom
   const input: Terminal = io.input
   if (input.isTTY !== true) return await readAll(io, maxChars)
   if (!input.setRawMode) throw new UsageError('this terminal would show the value; pipe it instead')
-  io.stderr(prompt)
+  // First, because a fast answer to the prompt would be shown.
   input.setRawMode(true)
   try {
+    io.stderr(prompt)
     return await readLine(io, maxChars)
   } finally {
     input.setRawMode(false)

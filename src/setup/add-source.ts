@@ -1,5 +1,8 @@
 import { SERVER_NAME } from './registry-server.ts'
 
+/** Kinds of packages in the registry. Pegboard says how to run those that it cannot run itself. */
+export type PackageType = 'npm' | 'pypi' | 'oci' | 'mcpb' | 'nuget' | 'cargo' | 'go'
+
 /** What the words after `pegboard add` mean. */
 export type AddSource =
   | { readonly kind: 'url'; readonly url: string }
@@ -7,7 +10,7 @@ export type AddSource =
   | { readonly kind: 'registry'; readonly name: string; readonly version?: string }
   | {
       readonly kind: 'package'
-      readonly type: 'npm' | 'pypi'
+      readonly type: PackageType
       readonly name: string
       readonly version?: string
       readonly args: readonly string[]
@@ -25,8 +28,8 @@ export function readSource(words: readonly string[], isProgram: (word: string) =
   if (first === undefined) return undefined
   const more = second === undefined ? [] : [second, ...rest]
   if (/^https?:\/\//i.test(first) && second === undefined) return { kind: 'url', url: first }
-  const typed = /^(npm|pypi):(.+)$/.exec(first)
-  if (typed) return packageOf(typed[1] as 'npm' | 'pypi', typed[2] ?? '', more)
+  const typed = /^(npm|pypi|oci|mcpb|nuget|cargo|go):(.+)$/.exec(first)
+  if (typed) return packageOf(typed[1] as PackageType, typed[2] ?? '', more)
   if (/^@[\w.~-]+\/[\w.~-]+(?:@[^@/]+)?$/.test(first)) return packageOf('npm', first, more)
   const [, name = '', version] = /^([^@]+)(?:@([^@]+))?$/.exec(first) ?? []
   // A path such as ./server/start has a slash, too.
@@ -37,7 +40,9 @@ export function readSource(words: readonly string[], isProgram: (word: string) =
   return { kind: 'word', word: first }
 }
 
-function packageOf(type: 'npm' | 'pypi', spec: string, args: readonly string[]): AddSource {
+function packageOf(type: PackageType, spec: string, args: readonly string[]): AddSource {
+  // The version is a part of the name of an image, and of the address of a bundle.
+  if (type === 'oci' || type === 'mcpb') return { kind: 'package', type, name: spec, args }
   const at = type === 'pypi' ? spec.indexOf('==') : spec.lastIndexOf('@')
   const isPinned = at > 0
   const version = isPinned ? spec.slice(at + (type === 'pypi' ? 2 : 1)) : undefined

@@ -34,10 +34,10 @@ export type InputValues = ReadonlyMap<string, InputValue>
 
 export type Entry = Readonly<Record<string, unknown>>
 
-const refused = (what: string): PegboardError =>
-  new PegboardError('E_REGISTRY_ENTRY', `${what}.`, {
-    hint: 'If you trust it, add the command yourself: pegboard add NAME -- COMMAND.',
-  })
+const refused = (
+  what: string,
+  hint = 'If you trust it, add the command yourself: pegboard add NAME -- COMMAND.',
+): PegboardError => new PegboardError('E_REGISTRY_ENTRY', `${what}.`, { hint })
 
 /** The command for each kind of package, with the version pinned. */
 const RUNNERS: Readonly<Record<string, (name: string, version: string | undefined) => readonly string[]>> = {
@@ -57,11 +57,57 @@ const RUNNERS: Readonly<Record<string, (name: string, version: string | undefine
   },
 }
 
+interface ByHand {
+  readonly what: string
+  /** Names that are safe in a command line. */
+  readonly names: RegExp
+  hint(name: string, version: string, id: string): string
+}
+
+/** Kinds of packages that Pegboard does not run, and how a person does. */
+const BY_HAND: Readonly<Record<string, ByHand>> = {
+  mcpb: {
+    what: 'It is a bundle (mcpb), which Pegboard does not install',
+    names: /^https:\/\/[\w.-]+(?:\/[\w.~%+-]+)+$/,
+    hint: (name, _version, id) =>
+      `Download ${name}, unpack it with unzip, and add the command in its manifest.json: pegboard add ${id} -- COMMAND.`,
+  },
+  nuget: {
+    what: 'It is a NuGet package, which Pegboard does not run',
+    names: /^[A-Za-z\d][\w.-]*$/,
+    hint: (name, version, id) =>
+      `Install the .NET 10 SDK, then run: pegboard add ${id} -- dnx ${name}@${version} --yes`,
+  },
+  cargo: {
+    what: 'It is a crate of Rust, which Pegboard does not build',
+    names: /^[A-Za-z][\w-]*$/,
+    hint: (name, version, id) =>
+      `Run: cargo install --locked ${name}@${version}. Then run: pegboard add ${id} -- ${name}`,
+  },
+  go: {
+    what: 'It is a Go module, which Pegboard does not build',
+    names: /^[\w.~-]+(?:\/[\w.~-]+)+$/,
+    hint: (name, version, id) =>
+      `Run: go install ${name}@${version}. Then run: pegboard add ${id} -- ${name.replace(/^.*\//, '')}`,
+  },
+}
+
+/** @throws PegboardError E_REGISTRY_ENTRY */
+function assertRunnable(type: string, name: string, version: string | undefined): void {
+  if (Object.hasOwn(RUNNERS, type)) return
+  const other = Object.hasOwn(BY_HAND, type) ? BY_HAND[type] : undefined
+  if (!other) throw refused(`Packages of the kind ${JSON.stringify(type.slice(0, 40))} are not supported`)
+  const isSafe = other.names.test(name) && name.length <= 500 && /^v?\d[\w.+-]*$/.test(version ?? '0')
+  if (!isSafe) throw refused(`${other.what}, and its name or version is not valid`)
+  const id = idOf(name.replace(/^.*\/|\.mcpb$/g, '').replaceAll('.', '-'))
+  throw refused(other.what, other.hint(name, version ?? 'VERSION', id))
+}
+
 /** Where each kind of package comes from; another source would be another package of the same name. */
 const SOURCES: Readonly<Record<string, RegExp>> = {
   npm: /^https:\/\/registry\.npmjs\.org\/?$/,
   pypi: /^https:\/\/pypi\.org(?:\/simple)?\/?$/,
-  oci: /^https:\/\/(?:[\w-]+\.)*(?:docker\.io|ghcr\.io|docker\.com)\/?$/,
+  oci: /^https:\/\/(?:[\w-]+\.)*(?:docker\.io|ghcr\.io|docker\.com|quay\.io|mcr\.microsoft\.com|pkg\.dev|azurecr\.io)\/?$/,
 }
 
 function assertName(name: string, pattern: RegExp): void {
@@ -88,12 +134,11 @@ const HARMLESS_FLAGS: Readonly<Record<string, ReadonlySet<string>>> = {
 /** @throws PegboardError E_REGISTRY_ENTRY for a package that Pegboard does not run, or not in the way that it wants */
 export function planPackage(given: RegistryPackage): InstallPlan {
   const { type, identifier, version, registryUrl, transport, runtimeArguments, variables } = given
-  const runner = Object.hasOwn(RUNNERS, type) ? RUNNERS[type] : undefined
-  if (!runner) throw refused(`Packages of the kind ${JSON.stringify(type.slice(0, 40))} are not supported`)
+  assertRunnable(type, identifier, version)
   if (transport !== 'stdio') throw refused('The package starts a server that listens at an address')
   if (registryUrl !== undefined && !SOURCES[type]?.test(registryUrl))
     throw refused(`The package comes from another registry (${registryUrl})`)
-  const words = runner(identifier, version)
+  const words = RUNNERS[type]?.(identifier, version) ?? []
   for (const one of runtimeArguments) {
     const word = one.flag ?? one.text
     const isVariable = type === 'oci' && (one.flag === '-e' || one.flag === '--env')

@@ -139,16 +139,59 @@ describe('a package', () => {
         'It wants to set the variable npm_config_registry.',
       ],
       [{ environmentVariables: [{ name: 'LD_PRELOAD' }] }, 'It wants to set the variable LD_PRELOAD.'],
-      [
-        { registryType: 'mcpb', identifier: 'https://x.example/a.mcpb' },
-        'Packages of the kind "mcpb" are not supported.',
-      ],
+      [{ registryType: 'gem', identifier: 'weather' }, 'Packages of the kind "gem" are not supported.'],
       [
         { transport: { type: 'sse', url: 'http://localhost' } },
         'The package starts a server that listens at an address.',
       ],
     ]
     for (const [more, message] of refused) expect(() => planPackage(packageOf(more)), message).toThrow(message)
+  })
+
+  it('of a kind that Pegboard does not run comes with the commands that run it', () => {
+    const answers: ReadonlyArray<readonly [more: object, message: string, hint: string]> = [
+      [
+        { registryType: 'mcpb', identifier: 'https://github.com/ann/x/releases/download/v1/weather.mcpb' },
+        'It is a bundle (mcpb), which Pegboard does not install.',
+        'Download https://github.com/ann/x/releases/download/v1/weather.mcpb, unpack it with unzip, and add the command in its manifest.json: pegboard add weather -- COMMAND.',
+      ],
+      [
+        { registryType: 'nuget', identifier: 'Ann.WeatherMcp' },
+        'It is a NuGet package, which Pegboard does not run.',
+        'Install the .NET 10 SDK, then run: pegboard add ann-weathermcp -- dnx Ann.WeatherMcp@1.2.3 --yes',
+      ],
+      [
+        { registryType: 'cargo', identifier: 'weather-mcp' },
+        'It is a crate of Rust, which Pegboard does not build.',
+        'Run: cargo install --locked weather-mcp@1.2.3. Then run: pegboard add weather -- weather-mcp',
+      ],
+      [
+        { registryType: 'go', identifier: 'github.com/ann/weather-mcp', version: 'v1.2.3' },
+        'It is a Go module, which Pegboard does not build.',
+        'Run: go install github.com/ann/weather-mcp@v1.2.3. Then run: pegboard add weather -- weather-mcp',
+      ],
+    ]
+    const errorOf = (more: object): unknown => {
+      try {
+        return planPackage(packageOf(more))
+      } catch (error) {
+        return error
+      }
+    }
+    for (const [more, message, hint] of answers) expect(errorOf(more)).toMatchObject({ message, hint })
+    // A command that a person copies must not contain another one.
+    for (const [registryType, identifier] of [
+      ['cargo', 'x; rm -rf ~'],
+      ['nuget', 'x$(id)'],
+      ['go', 'github.com/a/`id`'],
+      ['mcpb', 'https://x.example/a.mcpb;id'],
+    ])
+      expect(errorOf({ registryType, identifier })).toMatchObject({
+        message: expect.stringMatching(/, and its name or version is not valid\.$/),
+      })
+    expect(errorOf({ registryType: 'cargo', identifier: 'x', version: '1 && id' })).toMatchObject({
+      message: 'It is a crate of Rust, which Pegboard does not build, and its name or version is not valid.',
+    })
   })
 
   it('is refused if its texts hide something', () => {
