@@ -72,7 +72,9 @@ export async function run(args: Args, io: Io): Promise<number> {
       io.know?.(after.secrets)
       await app.reload(after)
     }
-    endings.push(followConfig({ config, text: loaded.text, machine, log, refine, onConfig }))
+    const { secretsFile } = await import('../state/secret-store.ts')
+    const secrets = secretsFile(setupDir(io))
+    endings.push(followConfig({ config, text: loaded.text, secrets, machine, log, refine, onConfig }))
   }
   /** There may be no file descriptor left to load code with. */
   const tryToFollow = (): Promise<void> =>

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type FSWatcher, readFileSync, watch } from 'node:fs'
+import { type FSWatcher, mkdirSync, readFileSync, watch } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { type Clock, systemClock } from '../core/clock.ts'
@@ -10,6 +10,7 @@ import type { Log } from '../core/log.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 import type { Config } from './load-config.ts'
 import type { Machine } from './machine.ts'
+import { secretNames } from './variables.ts'
 
 /** Changed keys, such as `modules.filesystem`, `mcpServers.github`, `exposure.share` or `server.http`. */
 export interface ReloadPlan {
@@ -169,6 +170,8 @@ export interface Follow extends WatchOptions {
   readonly config: Config
   /** The text that `config` was read from (default: the file is read again). */
   readonly text?: string | undefined
+  /** The file that changes when a secret does. Watched while the configuration names secrets. */
+  readonly secrets?: string | undefined
   readonly machine: Machine
   readonly log: Log
   /** Adds options of the command line to the configuration. */
@@ -198,7 +201,8 @@ export function followConfig(options: Follow): () => void {
     if (stopped) return
     try {
       const { loadConfig } = await import('./load-config.ts')
-      const { config: read, warnings } = await loadConfig(machine, file)
+      const { config: read, warnings, text } = await loadConfig(machine, file)
+      followSecrets(text)
       const config = options.refine?.(read) ?? read
       const plan = planReload(current, config)
       if (plan.live.length + plan.restart.length === 0) {
@@ -225,11 +229,20 @@ export function followConfig(options: Follow): () => void {
     cancelAgain?.()
     queue = queue.then(apply)
   }
+  let stopSecrets: (() => void) | undefined
+  function followSecrets(text: string | undefined): void {
+    if (stopped || stopSecrets || options.secrets === undefined || secretNames(text ?? '').length === 0) return
+    mkdirSync(dirname(options.secrets), { recursive: true, mode: 0o700 })
+    stopSecrets = watchConfig(options.secrets, again, options)
+  }
   const stop = watchConfig(file, again, options)
-  if (!isAsRead(file, options.text)) queue = apply()
+  followSecrets(options.text)
+  // A secret may have changed before the watch began.
+  if (stopSecrets || !isAsRead(file, options.text)) queue = apply()
   return () => {
     stopped = true
     cancelAgain?.()
     stop()
+    stopSecrets?.()
   }
 }

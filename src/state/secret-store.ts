@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -27,11 +28,13 @@ type Entry = { readonly pieces: number } | { readonly value: string }
 
 export const SECRET_NAME = /^[A-Za-z_][\w.-]{0,127}$/
 
+export const secretsFile = (stateDir: string): string => join(stateDir, 'secrets.json')
+
 export const openSecretStore = async (
   stateDir: string,
   environment: Readonly<Record<string, string | undefined>>,
   warn: (message: string) => void,
-): Promise<SecretStore> => createSecretStore(join(stateDir, 'secrets.json'), await openKeyring(environment), warn)
+): Promise<SecretStore> => createSecretStore(secretsFile(stateDir), await openKeyring(environment), warn)
 
 /** Reads secrets by name. One that cannot be read counts as missing, with a warning. */
 export async function readNamedSecrets(
@@ -73,7 +76,8 @@ export function createSecretStore(
         const entries = await readEntries(file)
         const result = await work(entries)
         const secrets = Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)))
-        await replaceFile(file, `${JSON.stringify({ format: 1, secrets }, null, 2)}\n`)
+        // A running Pegboard watches the file, which would be the same for a new value in the keyring.
+        await replaceFile(file, `${JSON.stringify({ format: 1, revision: randomUUID(), secrets }, null, 2)}\n`)
         return result
       },
       () => {
