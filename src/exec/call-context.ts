@@ -61,11 +61,6 @@ export interface ToolRun {
   readonly inspection: Inspection | undefined
 }
 
-type Writable<T> = { -readonly [Key in keyof T]: T[Key] }
-
-/** The context of a relayed call. */
-type Relayed = CallContext & ToolRun & { readonly caller: Caller }
-
 export interface Contexts {
   /** Runs a tool of a module, and adds its files and warnings to the result. */
   runModule(input: unknown, of: ToolRun): Promise<ToolResult>
@@ -114,7 +109,7 @@ export function createContexts(host: ContextHost): Contexts {
     return { ctx, warnings }
   }
 
-  function callInner(id: string, input: unknown, of: ToolRun, part: Part | undefined, readOnly = false) {
+  function callInner(id: string, input: unknown, of: ToolRun, part: Part, readOnly: boolean) {
     const { request, relay, signal, depth } = of
     const { caller, loop } = request
     return host.call({
@@ -127,66 +122,17 @@ export function createContexts(host: ContextHost): Contexts {
       relay,
       ...(readOnly ? { readOnly } : {}),
       ...(loop === undefined ? {} : { loop }),
-      ...(part === undefined ? {} : { part: part.output.part() }),
+      part: part.output.part(),
     })
   }
 
-  // Relayed calls use little of a context: they share the constant part, and getters create the rest.
-  const relayed: Omit<CallContext, 'caller' | 'signal'> & ThisType<Relayed> = {
-    config: undefined,
-    get setup() {
-      return this.request.origin === 'setup'
-    },
-    get profile() {
-      return host.profileOf(this.caller)
-    },
-    get origin() {
-      return originOf(this.caller, host.profileOf(this.caller))
-    },
-    get services() {
-      const { tool, caller, profile, relay, signal, request } = this as unknown as Relayed & CallContext
-      return host.servicesFor({ module: tool.module, caller, profile, relay, signal, loop: request.loop ?? null })
-    },
-    get loop() {
-      return this.request.loop ?? null
-    },
-    fetch: host.fetch,
-    sentFiles: [],
-    injectedTools: [],
-    log: host.log,
-    get callId() {
-      return idOf(this.run)
-    },
-    get shared() {
-      return host.shared()
-    },
-    progress(done, total, message) {
-      this.request.onProgress?.(done, total, inspectMessage(message, this.inspection))
-    },
-    sendFile() {},
-    injectTool() {},
-    warn() {},
-    background() {},
-    ask(question) {
-      return ask(this, question)
-    },
-    call(id, input) {
-      const { part, readOnly } = this.request
-      return callInner(id, input, this, part, readOnly)
-    },
-  }
-
-  function relayedContext(of: ToolRun): CallContext {
-    const ctx: Writable<Relayed> = Object.create(relayed)
-    ctx.inspection = of.inspection
-    ctx.caller = of.request.caller
-    ctx.tool = of.tool
-    ctx.request = of.request
-    ctx.relay = of.relay
-    ctx.run = of.run
-    ctx.signal = of.signal
-    ctx.depth = of.depth
-    return ctx
+  function relayed(of: ToolRun): CallContext {
+    const { request, inspection } = of
+    const { ctx } = contextFor(of, request.part ?? createOutput().part())
+    return {
+      ...ctx,
+      progress: (done, total, message) => request.onProgress?.(done, total, inspectMessage(message, inspection)),
+    }
   }
 
   /** Adds what the tool sent to its result. The client's own call gets the files of all inner calls. */
@@ -208,13 +154,13 @@ export function createContexts(host: ContextHost): Contexts {
     runModule(input, of) {
       const { tool, request, relay, signal } = of
       // Upstream calls listen to the signal; modules may ignore it.
-      if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayedContext(of), relay), signal)
+      if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayed(of), relay), signal)
       const part = request.part ?? createOutput().part()
       const { ctx, warnings } = contextFor(of, part)
       const handed = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
       return withExtras(raceAbort(tool.run(input, handed, relay), signal), request, part, warnings)
     },
-    relayed: relayedContext,
+    relayed,
   }
 }
 
