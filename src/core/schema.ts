@@ -1,4 +1,5 @@
 import { Validator } from '@cfworker/json-schema'
+import { isRecord } from './is-record.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -115,9 +116,7 @@ const WRAPPERS = new Set(['properties', 'items', 'allOf', '$ref', 'prefixItems']
 export const emptyObject: Schema = {
   json: { type: 'object', properties: {} },
   parse: (value) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? { ok: true, value }
-      : { ok: false, issues: [{ path: '', message: 'must be an object' }] },
+    isRecord(value) ? { ok: true, value } : { ok: false, issues: [{ path: '', message: 'must be an object' }] },
 }
 
 /** Publishes `json` but checks nothing, because upstream servers check their own arguments. */

@@ -1,4 +1,4 @@
-type Json = Readonly<Record<string, unknown>>
+import type { Json } from './is-record.ts'
 
 /** The extension with which a 2026-era server answers a call with a task. */
 export const TASKS = 'io.modelcontextprotocol/tasks'

@@ -1,6 +1,7 @@
 import { PegboardError } from './errors.ts'
 import { looksSecret } from './secret-names.ts'
 import { mayHoldSecret, REDACTED, redactSecrets } from './secret-values.ts'
+import { tryParseJson } from './try-parse-json.ts'
 
 export { REDACTED }
 
@@ -155,13 +156,7 @@ function isSuspect(text: string): boolean {
 }
 
 function parsedFrom(text: string): unknown {
-  if (!isSuspect(text)) return undefined
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
+  return isSuspect(text) ? tryParseJson(text) : undefined
 }
 
 function isOpaque(path: string, opaque: readonly string[]): boolean {

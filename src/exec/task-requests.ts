@@ -1,12 +1,10 @@
 import type { Caller } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Task } from './background-task.ts'
 import type { Tasks } from './background-tasks.ts'
 import { sessionOwner } from './task-owner.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Name of this Pegboard among the servers that can own tasks. */
 export const OWN = 'pegboard'

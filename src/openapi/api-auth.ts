@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { type Json, lookUp } from './api-document.ts'
 import type { Draft } from './build-request.ts'
 import type { AuthProfile } from './openapi-options.ts'
@@ -203,11 +204,7 @@ function secretsOf(profile: AuthProfile): string[] {
 }
 
 function jsonOf(body: Buffer): Json {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'))
-    return isRecord(value) ? value : {}
-  } catch {
-    // Most likely an error page of a proxy.
-    return {}
-  }
+  const value = tryParseJson(body.toString('utf8'))
+  // Anything else is most likely an error page of a proxy.
+  return isRecord(value) ? value : {}
 }

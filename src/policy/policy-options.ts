@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 
 /** What the operator allows for one module or upstream server. Blocking wins over allowing. */
 export const constraintsOptions = z.strictObject({
@@ -90,8 +90,6 @@ const shape = z.strictObject({
  * What clients may run. Also accepts the keys of other tool servers: `default_policy`, `grant`, `approve` and so on.
  */
 export const policyOptions = z.preprocess((given) => (isRecord(given) ? ownKeys(given) : given), shape)
-
-type Json = Readonly<Record<string, unknown>>
 
 const DEFAULTS: Json = { auto: 'auto', approve: 'ask', block: 'block' }
 const EFFECTS: Json = { low: 'read', medium: 'write', high: 'destructive' }

@@ -1,10 +1,9 @@
 import type { Caller } from '../core/caller.ts'
+import type { Json } from '../core/is-record.ts'
 import { taskStatus } from './legacy-2025/task-status.ts'
 import type { ListNotifier } from './list-notifier.ts'
 import type { RequestBuilder } from './request-builder.ts'
 import type { ServerHost } from './server-host.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /**
  * Sends the client of a connection what belongs to none of its requests: changed lists, and messages of upstream servers.

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Caller, SentFile } from '../core/caller.ts'
 import { joinSentences, type PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
 import { OWN_META, withoutNotices } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -13,8 +14,7 @@ export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Call
   if (result.kind === 'mcp') return removeHopData(result.result)
   if (result.kind === 'input_required') return result.result as McpResult
   const { value, text: said = value } = result
-  const structured =
-    typeof value === 'object' && value !== null && !Array.isArray(value) ? { structuredContent: value } : {}
+  const structured = isRecord(value) ? { structuredContent: value } : {}
   return {
     content: [
       {

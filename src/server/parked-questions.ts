@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError, shuttingDown } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { refuseServerRequest, toModernServerRequest } from '../core/server-requests.ts'
 import type { Relay } from '../core/tool.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** One request of a client. A call with questions takes several. */
 export interface Turn {

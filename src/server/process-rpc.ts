@@ -2,11 +2,10 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
 import type { FailureClass } from '../core/failure-class.ts'
+import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Shared } from '../state/shared-state.ts'
 import type { Turn } from './parked-questions.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 type Failure =
   | { readonly protocol: number; readonly message: string; readonly data: unknown }

@@ -1,6 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isWanted } from '../core/log-levels.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
@@ -15,8 +15,6 @@ import { noteList } from './note-usage.ts'
 import { createRequestClaims, type RequestClaims, withoutClaims } from './request-claims.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceList } from './traced-requests.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Keys that a 2026 client puts into the `_meta` of every request. */
 export const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'

@@ -1,12 +1,11 @@
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { addInputRound, supportsServerRequest, toModernServerRequest } from '../core/server-requests.ts'
 import { createParkedQuestions, type Outcome, type Turn } from './parked-questions.ts'
 import type { ProcessRpc } from './process-rpc.ts'
 import { type Binding, createSeal, type Sealed } from './sealed-state.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A request that may take several rounds of questions and answers. */
 export interface Asked extends Binding, Turn {

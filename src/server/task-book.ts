@@ -1,9 +1,8 @@
 import type { Clock } from '../core/clock.ts'
+import type { Json } from '../core/is-record.ts'
 import { randomId } from '../core/random-id.ts'
 import { keyOf as hashOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A task that was started through Pegboard. */
 export interface Known {

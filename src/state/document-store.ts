@@ -3,9 +3,9 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PegboardError } from '../core/errors.ts'
 import { replaceFile } from '../core/replace-file.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { exclusively } from './file-lock.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
-import { parseJson } from './readable-rows.ts'
 
 /** The result of changing a document: its new value (`undefined` leaves it as it is) and what `update` returns. */
 export interface Change<Value, Result> {
@@ -65,7 +65,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
       const before = known.get(key)
       if (before?.stamp === stamp) return before.value as Value
       const text = await readFile(file, 'utf8')
-      const value = parseJson(text)
+      const value = tryParseJson(text)
       if (value === undefined || !isValue(value)) return await putAside(key, file)
       remember(key, { stamp, value })
       return value as Value

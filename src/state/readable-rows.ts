@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import type { Table } from './store.ts'
 
 /** Checks the shape of a stored value. `undefined` means that the value could not be read at all. */
@@ -38,14 +39,5 @@ export function createReadableTable<T>(table: Table<unknown>, kind: string, fits
       })
     },
     list: async (owner) => ((await table.list(owner)) as Awaited<ReturnType<Table<T>['list']>>).filter(isFit),
-  }
-}
-
-/** The parsed JSON, or `undefined` if the text is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }

@@ -2,7 +2,8 @@ import type { Redis } from 'ioredis'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { createReadableTable, createTeller, parseJson } from './readable-rows.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
+import { createReadableTable, createTeller } from './readable-rows.ts'
 import type { Store, Stored, Table } from './store.ts'
 
 /**
@@ -155,7 +156,7 @@ export function createRedisStore(
         const asked = redis.hmget(keyOf(id), 'owner', 'value', 'revision')
         const [owner, value, revision] = await convertFailure(asked.catch(isOtherType))
         if (typeof owner !== 'string' || typeof value !== 'string') return undefined
-        return { id, owner, value: parseJson(value), revision: Number(revision) }
+        return { id, owner, value: tryParseJson(value), revision: Number(revision) }
       }
       const list = async (owner?: string): Promise<readonly Stored<unknown>[]> => {
         const ids = await convertFailure(redis.zrange(indexOf(owner), 0, -1))

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { replaceFile } from '../core/replace-file.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 import { exclusively } from './file-lock.ts'
 import { deletePieces, getPieces, type Keyring, openKeyring, setPieces } from './keyring.ts'
@@ -140,12 +141,7 @@ const unreadable = (name: string, why: string): PegboardError =>
 async function readEntries(file: string): Promise<Map<string, Entry>> {
   const text = await readPrivate(file)
   if (text === undefined) return new Map()
-  let read: unknown
-  try {
-    read = JSON.parse(text)
-  } catch {
-    read = undefined
-  }
+  const read = tryParseJson(text)
   if (!isRecord(read) || !isRecord(read['secrets']))
     throw new PegboardError('E_STATE', `${file} is damaged.`, {
       hint: 'Restore the file, or delete it and set the secrets again.',

@@ -3,8 +3,9 @@ import { dirname } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { createMemoryStore } from './memory-store.ts'
-import { createReadableTable, createTeller, parseJson } from './readable-rows.ts'
+import { createReadableTable, createTeller } from './readable-rows.ts'
 import { type Database, openDatabase, SqliteMissingError, troubleOf } from './sqlite-driver.ts'
 import { checkFolder, type FolderLook, lookAt } from './state-folder.ts'
 import type { Store, Stored, Table } from './store.ts'
@@ -272,7 +273,7 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, '
     id,
     owner,
     revision: Number(revision),
-    value: parseJson(value),
+    value: tryParseJson(value),
   })
   const got = (kind: string, id: string): Stored<unknown> | undefined => {
     const row = sql.get.get(kind, id, clock.now()) as Row | undefined

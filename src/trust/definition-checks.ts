@@ -1,3 +1,4 @@
+import type { Json } from '../core/is-record.ts'
 import { looksLike, mixedWord, skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
 import { checkClone } from './copied-descriptions.ts'
@@ -5,8 +6,6 @@ import type { Finding, Level } from './finding.ts'
 import { escapeInvisible, findHidden, hidesNothing } from './hidden-text.ts'
 import { findInstructions } from './instruction-wording.ts'
 import type { Names, Neighbours } from './steering.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** What a definition is checked against. */
 export interface Surroundings extends Neighbours {

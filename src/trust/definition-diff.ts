@@ -1,7 +1,6 @@
+import type { Json } from '../core/is-record.ts'
 import { toCanonicalJson } from './fingerprint.ts'
 import { escapedLine, escapeInvisible } from './hidden-text.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** One changed place of a definition, with invisible characters escaped. */
 export interface Change {

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
-
-type Json = Readonly<Record<string, unknown>>
+import type { Json } from '../core/is-record.ts'
 
 /** JSON with sorted keys, so that equal values give equal texts whatever the order of keys. */
 export function toCanonicalJson(value: unknown): string {

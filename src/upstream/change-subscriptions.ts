@@ -1,10 +1,8 @@
 import type { Client, McpSubscription } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface Listening {
   /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */

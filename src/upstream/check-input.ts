@@ -1,10 +1,8 @@
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { SERVER_REQUEST_METHODS, type ServerRequestKind } from '../core/server-requests.ts'
 import { relayedAsk } from './relayed-ask.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** What a server may ask for in a result. */
 export interface InputRules {

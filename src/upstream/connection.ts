@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { Relay } from '../core/tool.ts'
 import type { OrphanProcesses } from '../programs/orphan-processes.ts'
@@ -16,8 +17,6 @@ import type { Starts } from './process-starts.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface RequestOptions {
   readonly timeoutMs: number

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 
 /**
  * True if clients can read a result's content: absent, or a list of typed blocks. Clients reject a whole result for
@@ -33,8 +33,6 @@ const NEEDED: Readonly<Record<string, Check>> = {
     areStrings(resource, 'uri') &&
     (areStrings(resource, 'text') || (areStrings(resource, 'blob') && BASE64.test(resource['blob'] as string))),
 }
-
-type Json = Readonly<Record<string, unknown>>
 
 /** True if clients can read a server's answer for a resource, prompt, completion or task. */
 export function isReadableAnswer(method: string, result: Json): boolean {

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { TASKS } from '../core/task-protocol.ts'
 import type { Relay } from '../core/tool.ts'
 import type { ServerRequestKind } from './upstream-settings.ts'
@@ -14,8 +14,6 @@ const RELAYED = [UI, TASKS]
 
 // Valid for one hop only.
 const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CAPABILITIES, LOG_LEVEL, 'progressToken'])
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Capabilities to declare when no client's are known. */
 export function ownCapabilities(asks: readonly ServerRequestKind[]): Record<string, Json> {

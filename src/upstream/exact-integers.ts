@@ -2,6 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { MAY_CHANGE, withExactNumbers } from '../core/exact-numbers.ts'
 import { isRecord } from '../core/is-record.ts'
 import { jsonLimitExceeded } from '../core/json-limits.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { type LongEvents, rewriteEvents } from './event-stream.ts'
 import { mediaTypeOf } from './media-type.ts'
 
@@ -51,7 +52,7 @@ const MAX_BATCH = 1_000
 
 function crowdIn(text: string): string | undefined {
   if (!text.startsWith('[')) return undefined
-  const value = parseJson(text)
+  const value = tryParseJson(text)
   return Array.isArray(value) && value.length > MAX_BATCH ? `has more than ${MAX_BATCH} messages` : undefined
 }
 
@@ -68,7 +69,7 @@ function messagesIn(data: string): readonly string[] {
 
 function messagesOf(data: string): readonly string[] | undefined {
   const json = data.trimEnd()
-  if (!isBatch(parseJson(json))) return undefined
+  if (!isBatch(tryParseJson(json))) return undefined
   const messages: string[] = []
   let depth = 0
   let begin = 1
@@ -85,12 +86,3 @@ function messagesOf(data: string): readonly string[] | undefined {
 
 const isBatch = (value: unknown): boolean =>
   Array.isArray(value) && value.length > 0 && value.length <= MAX_BATCH && value.every(isRecord)
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
-}

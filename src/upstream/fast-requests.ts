@@ -2,17 +2,16 @@ import type { Clock } from '../core/clock.ts'
 import { type Countdown, createCountdown } from '../core/countdown.ts'
 import { attributeData, attributeError, attributeErrors } from '../core/error-attribution.ts'
 import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { rawBytes } from '../core/raw-result.ts'
 import { sanitize } from '../core/sanitize.ts'
 import type { Relay } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
 import type { SendOptions, UpstreamTransport } from './transport.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface FastRequest {
   /** Total time, which progress does not extend. */
@@ -360,7 +359,7 @@ function sendFailure(name: string, error: unknown, transport: UpstreamTransport)
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)
   if (status !== undefined && status < 500 && typeof data?.text === 'string') {
-    const body = parseBody(data.text)
+    const body = tryParseJson(data.text)
     if (isRecord(body) && isRecord(body['error'])) return failureOf(name, body['error'])
   }
   if (status === 401 || status === 403)
@@ -383,13 +382,4 @@ function sendFailure(name: string, error: unknown, transport: UpstreamTransport)
     cause: error,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   })
-}
-
-function parseBody(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }

@@ -1,12 +1,10 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
 import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 import { createEnvelope, ownCapabilities } from './envelope.ts'
 import type { FastRequests } from './fast-requests.ts'
 import type { ServerRequestKind } from './upstream-settings.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A 2025-era server's answer to the handshake. */
 export interface LegacyHandshake {

@@ -1,8 +1,6 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
 export function withoutUnlistable(extra: Json): Json {

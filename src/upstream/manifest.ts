@@ -1,12 +1,10 @@
 import { hash } from 'node:crypto'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { ServerSelf } from './connection.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The protocol era of a server when it was last probed. */
 export interface EraVerdict {

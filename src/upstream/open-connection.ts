@@ -2,7 +2,7 @@ import type { Client, Transport, TransportSendOptions } from '@modelcontextproto
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { askingForGateways, gatewaysIn } from '../core/gateways.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { truncate } from '../core/truncate.ts'
 import { keepListening } from './change-subscriptions.ts'
@@ -16,8 +16,6 @@ import { withoutDeep } from './list-entry-limits.ts'
 import { createServerRequestRouter, type ServerRequestRouter } from './server-request-router.ts'
 import { removeTaskId } from './server-tasks.ts'
 import type { UpstreamTransport } from './transport.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** An era known in advance, in the SDK's format. */
 export type Prior = { readonly kind: 'legacy' } | { readonly kind: 'modern'; readonly discover: never }

@@ -1,11 +1,9 @@
 import { Validator } from '@cfworker/json-schema'
 import { expandedSchemaSize } from '../core/expanded-schema-size.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { rawBytes, sizeOf } from '../core/raw-result.ts'
 import { noticeBlock, WITHHELD } from '../core/tool-result.ts'
 import { parseDefinition, type ToolRecord } from './tool-definition.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Larger results are not validated, because validation blocks the event loop. */
 const MAX_BYTES = 256 * 1024

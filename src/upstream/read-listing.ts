@@ -1,13 +1,11 @@
 import { hash } from 'node:crypto'
 import { messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Connection } from './connection.ts'
 import { deeperThan, entryFault } from './list-entry-limits.ts'
 import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirrored-headers.ts'
 import { listUnenforced, readDefinition, type ToolRecord } from './tool-definition.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export type ListKind = 'tools' | 'resources' | 'prompts'
 

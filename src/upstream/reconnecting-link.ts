@@ -1,5 +1,6 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { classifyDisconnect } from '../core/failure-class.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
 import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
@@ -11,8 +12,6 @@ import { mayInstall } from './package-download.ts'
 import type { Habits } from './per-client-queue.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface LinkOptions {
   readonly id: string

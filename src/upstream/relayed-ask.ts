@@ -1,8 +1,6 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { RELATED } from '../core/task-protocol.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** `_meta` key with the name of the asking server, for sampling and roots, which have no text for a person. */
 const SERVER = 'pegboard/server'

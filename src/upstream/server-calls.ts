@@ -1,6 +1,6 @@
 import type { CallContext } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
@@ -22,8 +22,6 @@ import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.
 import { takingTasks } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** What calls need from their server. */
 export interface CallsHost {

@@ -1,6 +1,6 @@
 import type { Endpoints } from '../catalog/owner.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { mostVerbose } from '../core/log-levels.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
@@ -9,8 +9,6 @@ import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isReadableAnswer } from './content-blocks.ts'
 import type { Claims, Moments } from './resource-claims.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface EndpointsHost {
   readonly id: string

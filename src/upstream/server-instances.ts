@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { randomId } from '../core/random-id.ts'
@@ -12,8 +13,6 @@ import { createReconnectingLink, type ReconnectingLink } from './reconnecting-li
 import type { InstanceKind } from './stateful-servers.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */
 export interface Instances {

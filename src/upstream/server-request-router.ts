@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Countdown } from '../core/countdown.ts'
 import { messageOf } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
@@ -15,8 +16,6 @@ import type { Origin } from './fast-requests.ts'
 import { createPerClientQueue, type Habits } from './per-client-queue.ts'
 import { relayedAsk } from './relayed-ask.ts'
 import { relatedTask, removeTaskId } from './server-tasks.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /**
  * Routes a server's own requests and notifications to the right client. With Streamable HTTP, messages on a call's

@@ -1,7 +1,5 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { RELATED, TASKS } from '../core/task-protocol.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The task that a message of a 2025-11-25 server belongs to. */
 export function relatedTask({ _meta }: Json): string | undefined {

@@ -15,6 +15,7 @@ import { createLineReader } from '../core/line-reader.ts'
 import { toPrintable } from '../core/printable.ts'
 import { rawResult } from '../core/raw-result.ts'
 import { mayForgeNotice } from '../core/sanitize.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import type { OrphanProcesses } from '../programs/orphan-processes.ts'
@@ -419,13 +420,8 @@ function toRawAnswer(line: Buffer, parts: readonly Buffer[]): Message | undefine
 }
 
 function parseText(text: string): readonly unknown[] {
-  try {
-    const value: unknown = JSON.parse(text)
-    return Array.isArray(value) ? value : [value]
-  } catch (error) {
-    if (error instanceof SyntaxError) return [undefined]
-    throw error
-  }
+  const value = tryParseJson(text)
+  return Array.isArray(value) ? value : [value]
 }
 
 /** True if all members that are used later have the right type. */

@@ -1,6 +1,6 @@
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
   addInputRound,
@@ -16,7 +16,6 @@ import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { removeTaskId, runsTasks } from './server-tasks.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type Answer = (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>
 
 export interface TaskRelayOptions {

@@ -1,20 +1,19 @@
 import { charactersOf } from '../core/estimate-tokens.ts'
 import { expandedSchemaSize, MAX_EXPANDED_SCHEMA_SIZE } from '../core/expanded-schema-size.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { listedDescription } from '../core/listed-description.ts'
 import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Effect } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { digestOf } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY, sanitizeEntry } from './list-entry-limits.ts'
 import { objectFault, toCompilable, withoutUnlistable } from './listable.ts'
 import { stampOf } from './manifest.ts'
 import { effectByName, guessEffect, wordsOf } from './tool-hints.ts'
 import { wellFormed } from './well-formed-schema.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A tool as its server defined it, with the facts that every start needs. */
 export interface ToolRecord {
@@ -226,13 +225,9 @@ function outputOf(schema: unknown): JsonSchema | undefined {
 }
 
 function readText(text: string): Record<string, unknown> {
-  try {
-    const raw: unknown = JSON.parse(text)
-    return isRecord(raw) ? raw : {}
-  } catch {
-    // It was valid when it was stored. One damaged tool must not break a list.
-    return {}
-  }
+  const raw = tryParseJson(text)
+  // It was valid when it was stored. One damaged tool must not break a list.
+  return isRecord(raw) ? raw : {}
 }
 
 function titleOf(name: string): string {

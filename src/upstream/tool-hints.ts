@@ -1,7 +1,5 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Effect, Example } from '../core/tool.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 const DESTRUCTIVE = new Set(
   'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge remove reset revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(

@@ -1,6 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Debouncer } from '../core/debouncer.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import type { RequestOwner } from '../core/tool.ts'
@@ -16,8 +17,6 @@ import type { Starts } from './process-starts.ts'
 import type { ClaimStore, Moments } from './resource-claims.ts'
 import type { StartQueue } from './start-queue.ts'
 import type { RecordAndReplay } from './transport.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface UpstreamHooks {
   /**

@@ -1,6 +1,7 @@
 import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import { semaphoresByKey } from '../core/semaphore.ts'
 import { newerTask } from '../core/task-protocol.ts'
@@ -32,8 +33,6 @@ import { createTaskRelay } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 

@@ -1,3 +1,4 @@
+import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 
 /**
@@ -253,5 +254,4 @@ function combineProperty(a: unknown, b: unknown): unknown {
   return known.some((one) => JSON.stringify(one) === JSON.stringify(b)) ? a : { anyOf: [...known, b] }
 }
 
-const isSchema = (value: unknown): value is JsonSchema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isSchema = (value: unknown): value is JsonSchema => isRecord(value)

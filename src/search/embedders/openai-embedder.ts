@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import { isRecord } from '../../core/is-record.ts'
 import { postJson } from '../../core/post-json.ts'
+import { tryParseJson } from '../../core/try-parse-json.ts'
 import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
 import type { EmbedderSettings } from '../search-options.ts'
 
@@ -130,7 +131,7 @@ function endpointOf(address: string): URL {
 
 /** The server's error message, from `{error: {message}}`, `{error}`, `{message}` or plain text. */
 function errorOf(body: string): string {
-  const answer = parse(body)
+  const answer = tryParseJson(body)
   if (!isRecord(answer)) return body.trim().replaceAll(/\s+/g, ' ')
   const { error = answer } = answer
   const message = isRecord(error) ? (error['message'] ?? error['detail']) : error
@@ -163,7 +164,7 @@ function waitOf(text: string | undefined): number {
 function vectorsOf(body: string, count: number, label: string): Float32Array[] {
   const wrong = (what: string): PegboardError =>
     new PegboardError('E_UPSTREAM_PROTOCOL', `${label} does not answer in the format of /v1/embeddings: ${what}.`)
-  const answer = parse(body)
+  const answer = tryParseJson(body)
   const data = isRecord(answer) ? answer['data'] : undefined
   if (!Array.isArray(data)) throw wrong('no "data"')
   if (data.length !== count) throw wrong(`${data.length} vectors for ${count} texts`)
@@ -177,12 +178,4 @@ function vectorsOf(body: string, count: number, label: string): Float32Array[] {
   const [first] = vectors
   if (vectors.some((vector) => vector!.length !== first!.length)) throw wrong('vectors of several lengths')
   return vectors as Float32Array[]
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

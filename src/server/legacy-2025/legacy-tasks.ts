@@ -1,5 +1,6 @@
 import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import { abortAfter } from '../../core/abort.ts'
+import type { Json } from '../../core/is-record.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import { isOver, olderTask, RELATED } from '../../core/task-protocol.ts'
 import type { Relay } from '../../core/tool.ts'
@@ -11,8 +12,6 @@ import { removeHopData } from '../mcp-results.ts'
 import { asProtocolError, type PassThrough } from '../pass-through.ts'
 import type { CallHost } from '../server-host.ts'
 import { DONE } from '../task-book.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Time limit for the state of one task in a list, in milliseconds. */
 const SHORT_MS = 5_000

@@ -1,10 +1,9 @@
 import type { Caller } from '../../core/caller.ts'
+import type { Json } from '../../core/is-record.ts'
 import { olderTask } from '../../core/task-protocol.ts'
 import { holderOf } from '../identity.ts'
 import { inspectNotification } from '../inspect-answers.ts'
 import type { CallHost } from '../server-host.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The parameters of `notifications/tasks/status` for a session, or undefined where the task is not its own. */
 export function taskStatus(

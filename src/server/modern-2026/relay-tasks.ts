@@ -1,4 +1,5 @@
 import type { Server, ServerContext } from '@modelcontextprotocol/server'
+import type { Json } from '../../core/is-record.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
 import { noTask } from '../call-tool.ts'
@@ -6,8 +7,6 @@ import { findTask } from '../find-task.ts'
 import { removeHopData } from '../mcp-results.ts'
 import { asProtocolError, type PassThrough } from '../pass-through.ts'
 import type { CallHost } from '../server-host.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /**
  * Relays the tasks of servers to 2026 clients. The name of a task contains its principal and server, sealed, so nothing is

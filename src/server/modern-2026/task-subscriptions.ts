@@ -1,13 +1,12 @@
 import { abortAfter } from '../../core/abort.ts'
 import type { Caller } from '../../core/caller.ts'
 import type { Clock } from '../../core/clock.ts'
+import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { isOver, takesTasks } from '../../core/task-protocol.ts'
 import { relayOf } from '../../core/tool.ts'
 import { findTask } from '../find-task.ts'
 import type { CallHost } from '../server-host.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** The tasks that a `subscriptions/listen` names. */
 export interface WantedTasks {
