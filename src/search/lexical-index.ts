@@ -113,8 +113,6 @@ const RANKING = {
 const MAGIC = 0x58454c50
 /** Scores have 32-bit precision. */
 const ROUNDING = 1e-6
-/** Number of buckets when scores are counted. */
-const STEPS = 256
 /** Increased when the layout changes, or the words that a text yields. */
 const VERSION = 1
 const OWN_SECTIONS = 8
@@ -232,7 +230,6 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
   let counts = new Uint16Array()
   let gathered = new Uint32Array()
   let gatheredCount = 0
-  const histogram = new Uint32Array(STEPS + 1)
   /** Numbers of words, cached while many documents are added. */
   const numbers = new Map<string, number>()
   /** Per stem: the last row it was counted for. */
@@ -643,60 +640,21 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     return Math.min(RANKING.highest, (scores[slot] as number) * (1 + RANKING.nameCoverage * coverageOf(slot)))
   }
 
-  /** The best scored slots. Starts with high scores, which soon set a bar that most others do not reach. */
+  /** The best scored slots. */
   function rank(limit: number, accept: (slot: number) => boolean): LexicalHit[] {
     const best = createTopK(limit)
-    gatherScored()
-    const high = highScore(limit)
-    rankBetween(high, Number.POSITIVE_INFINITY, best, accept)
-    if (high > 0) rankBetween(0, high, best, accept)
-    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
-  }
-
-  /** Collects the slots that have a score. */
-  function gatherScored(): void {
+    // Local copies, because reading closure variables in this loop is slower.
     const from = scores
-    const into = gathered
     const end = slots
-    let found = 0
-    for (let slot = 0; slot < end; slot++) {
-      into[found] = slot
-      found += (from[slot] as number) > 0 ? 1 : 0
-    }
-    gatheredCount = found
-  }
-
-  /** A score that at least `count` collected slots reach, and not many more; 0 if there are fewer. */
-  function highScore(count: number): number {
-    const from = scores
-    const matched = gathered
-    histogram.fill(0)
-    for (let at = 0; at < gatheredCount; at++) {
-      const step = Math.min(STEPS, (from[matched[at] as number] as number) * STEPS) | 0
-      histogram[step] = (histogram[step] as number) + 1
-    }
-    let step = STEPS
-    for (let more = count; step > 0; step--) {
-      more -= histogram[step] as number
-      if (more <= 0) break
-    }
-    return step / STEPS
-  }
-
-  /** Offers the collected slots with scores from `low` up to, but not including, `high`. */
-  function rankBetween(low: number, high: number, best: TopK, accept: (slot: number) => boolean): void {
-    const from = scores
-    const matched = gathered
     let least = leastFor(best)
-    for (let at = 0; at < gatheredCount; at++) {
-      const slot = matched[at] as number
-      const score = from[slot] as number
-      if (score <= least || score < low || score >= high) continue
+    for (let slot = 0; slot < end; slot++) {
+      if ((from[slot] as number) <= least) continue
       const reached = boosted(slot)
       if (!best.wants(slot, reached) || !accept(slot)) continue
       best.add(slot, reached)
       least = leastFor(best)
     }
+    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
   }
 
   function leastFor(best: TopK): number {

@@ -2,7 +2,7 @@
 export interface TopK {
   /** True if a slot with this score would be kept. */
   wants(slot: number, score: number): boolean
-  /** The score that a slot must reach; 0 while there is room. */
+  /** The lowest kept score, which another must exceed or reach with a lower slot; minus infinity while there is room. */
   readonly least: number
   add(slot: number, score: number): void
   /** The kept slots, best first. */
@@ -38,7 +38,7 @@ export function createTopK(limit: number): TopK {
 
   return {
     get least() {
-      return slots.length < limit ? 0 : (scores[0] ?? 0)
+      return slots.length < limit ? Number.NEGATIVE_INFINITY : (scores[0] ?? Number.POSITIVE_INFINITY)
     },
     wants(slot, score) {
       if (slots.length < limit) return limit > 0

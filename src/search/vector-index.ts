@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { createNearest, type Nearest, type VectorHit } from './nearest-vectors.ts'
 import {
   blockBytesOf,
   createKernel,
@@ -12,8 +11,12 @@ import {
   ROWS_PER_BLOCK,
   SCORES_AT,
 } from './simd-kernel.ts'
+import { createTopK, type TopK } from './top-k.ts'
 
-export type { VectorHit }
+export interface VectorHit {
+  readonly slot: number
+  readonly cosine: number
+}
 
 /**
  * Vectors by slot, one byte per dimension, compared with a query by brute force. Keep slots dense: gaps cost memory.
@@ -118,14 +121,13 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
     blocks = wanted
   }
 
-  function addFound(nearest: Nearest, count: number, firstSlot: number, accept: (slot: number) => boolean): void {
+  function addFound(best: TopK, count: number, firstSlot: number, accept: (slot: number) => boolean): void {
     const { found, scores } = views
-    let { bar } = nearest
     for (let index = 0; index < count; index++) {
       const first = found[index]! / Float32Array.BYTES_PER_ELEMENT
       for (let at = first; at < first + ROWS_PER_BLOCK; at++) {
         const score = scores[at]!
-        if (score > bar && accept(firstSlot + at)) bar = nearest.add(score, firstSlot + at)
+        if (score > best.least && accept(firstSlot + at)) best.add(firstSlot + at, score)
       }
     }
   }
@@ -168,13 +170,13 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
     search(query, limit, accept) {
       checkVector(query)
       const scale = quantise(query, queryPeak, views.query)
-      const nearest = createNearest(Math.min(Math.max(limit, 0), size))
+      const best = createTopK(limit)
       // Starts with short passes, so that a bar soon filters most scores before they reach JavaScript.
       for (let done = 0, pass = FIRST_PASS; done < blocks; done += pass, pass = Math.min(pass * 4, LONGEST_PASS)) {
-        const count = kernel.score(ROWS_AT + done * blockBytes, Math.min(pass, blocks - done), width, nearest.bar)
-        addFound(nearest, count, done * ROWS_PER_BLOCK, accept)
+        const count = kernel.score(ROWS_AT + done * blockBytes, Math.min(pass, blocks - done), width, best.least)
+        addFound(best, count, done * ROWS_PER_BLOCK, accept)
       }
-      return nearest.take(scale)
+      return best.list().map(({ slot, score }) => ({ slot, cosine: score * scale }))
     },
 
     cosines,
