@@ -68,8 +68,8 @@ export interface Rules {
   readonly open?: boolean
   /** Approve only what is in the lock file. */
   readonly frozen: boolean
-  /** Tools that changed and changed back; they are quarantined even during the first look. */
-  readonly flapping?: ReadonlySet<string>
+  /** Tools that lost an approval, with the reason; they are quarantined even during the first look. */
+  readonly withdrawn?: ReadonlyMap<string, string>
 }
 
 const nothing: Assessment = { withheld: new Map(), newlyApproved: [], pendingMentions: new Map() }
@@ -171,8 +171,8 @@ function verdictOn(
   if (pin === undefined && (rules.pins?.size ?? 0) >= MOST_PINS)
     return createQuarantine('new', `is new, and ${MOST_PINS} tools of its server are in the lock file already`)
   if (mode === 'always') return undefined
-  if (rules.flapping?.has(tool.name))
-    return createQuarantine('new', 'changed and changed back, so it needs a new approval')
+  const withdrawn = rules.withdrawn?.get(tool.name)
+  if (withdrawn !== undefined) return createQuarantine('new', `${withdrawn}, so it needs a new approval`)
   if (rules.broken)
     return createQuarantine('unreadable', 'cannot be compared with the approved definition: the lock file is damaged')
   if (mode === 'first-use' && (rules.pins === undefined || (rules.open === true && pin === undefined))) return undefined

@@ -94,10 +94,12 @@ export function createTrust(options: TrustOptions): Trust {
   const takenNow = new Map<string, { at: number; readonly names: Map<string, string> }>()
 
   const flaps = new Map<string, Flaps>()
+  /** Tools that lost an approval, with the reason, by server. */
+  const withdrawn = new Map<string, Map<string, string>>()
 
   const rulesFor = (server: string): Rules => ({
     pins: lock.pins(server),
-    flapping: flaps.get(server)?.flapping ?? new Set(),
+    withdrawn: withdrawn.get(server) ?? new Map(),
     broken: lock.broken !== undefined,
     frozen,
     open: clock.now() < (firstUntil.get(server) ?? 0),
@@ -185,7 +187,7 @@ export function createTrust(options: TrustOptions): Trust {
   }
 
   function flapsOf(server: string): Flaps {
-    const own = flaps.get(server) ?? { approved: new Map(), left: new Map(), flapping: new Set() }
+    const own = flaps.get(server) ?? { approved: new Map(), left: new Map() }
     flaps.set(server, own)
     return own
   }
@@ -206,14 +208,13 @@ export function createTrust(options: TrustOptions): Trust {
       const left = own.left.get(name)
       if (left !== undefined && own.approved.get(name) === hash && clock.now() - left < FLAP_MS) {
         own.approved.delete(name)
-        own.flapping.add(name)
         back.push(name)
       } else own.approved.set(name, hash)
       own.left.delete(name)
     }
     if (back.length === 0) return
     lock.change((servers) => {
-      for (const name of back) servers.get(server)?.delete(name)
+      for (const name of back) withdraw(servers, server, name, 'changed and changed back')
     })
     log.warn(`${server}: ${back.join(', ')} changed and changed back; review the change before the next use`)
   }
@@ -237,13 +238,21 @@ export function createTrust(options: TrustOptions): Trust {
     )
   }
 
+  /** Otherwise the first look, which has not ended, would approve the tool again. */
+  function withdraw(servers: Map<string, Map<string, string>>, server: string, name: string, why: string): void {
+    servers.get(server)?.delete(name)
+    const own = withdrawn.get(server) ?? new Map<string, string>()
+    withdrawn.set(server, own.set(name, why))
+  }
+
   /** Withdraws automatic approvals; the servers are assessed again. */
   function putOut(entries: readonly Entry[]): void {
     const pinned = entries.filter(({ server, name, hash }) => lock.pins(server)?.get(name) === hash)
     if (pinned.length === 0) return
     lock.change((servers) => {
       for (const { server, name, hash } of pinned)
-        if (servers.get(server)?.get(name) === hash) servers.get(server)?.delete(name)
+        if (servers.get(server)?.get(name) === hash)
+          withdraw(servers, server, name, 'resembles a tool of another server')
     })
     for (const { server, name } of pinned) takenNow.get(server)?.names.delete(name)
     queueMicrotask(() => changed.emit())
@@ -277,7 +286,6 @@ interface Flaps {
   readonly approved: Map<string, string>
   /** When it was first seen with another one. */
   readonly left: Map<string, number>
-  readonly flapping: Set<string>
 }
 
 function take(lock: Lock, server: string, taken: readonly ListedDefinition[], first: boolean): void {
