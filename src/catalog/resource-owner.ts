@@ -8,7 +8,7 @@ const OWN_SCHEMES: ReadonlySet<string> = new Set([
   'stats:',
   'schema:',
   'sentfile:',
-  'result:',
+  'keptresult:',
 ])
 /** Schemes that any server may use. An owner can own folders in them, not the scheme. */
 const COMMON_SCHEMES: ReadonlySet<string> = new Set([
@@ -119,8 +119,8 @@ const sinceOf = ({ endpoints }: Owner, name: string): number =>
   endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
 
 /**
- * Owners of the scheme or folder of a URI, earliest first: those that list a resource there, and those whose templates
- * were there before.
+ * Owners of the scheme or folder of a URI, earliest first: the first that lists a resource there, and those whose
+ * templates were there before.
  */
 function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
   const held = new Map<Owner, Holding>()
@@ -131,7 +131,7 @@ function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
     }
   const inOrder = [...held.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
   const first = inOrder.findIndex(({ lists }) => lists)
-  return inOrder.filter(({ lists }, at) => lists || first === -1 || at < first).map(({ owner }) => owner)
+  return inOrder.slice(0, first === -1 ? undefined : first + 1).map(({ owner }) => owner)
 }
 
 /**
@@ -143,8 +143,7 @@ function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
  * 5. the only owner that uses its scheme.
  *
  * A template or a name in a result counts for nothing in a scheme or folder in which another owner had something
- * before, nor in a scheme of Pegboard. If several owners list something there, names in results count only for the
- * first of them, and its templates have priority. If its current lists are unknown, nobody else's templates count.
+ * before, nor in a scheme of Pegboard. If the current lists of that owner are unknown, nobody else's templates count.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
   if (schemeOf(uri) === 'sentfile:' || schemeOf(uri) === 'keptresult:') return undefined
@@ -169,10 +168,11 @@ export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | 
   return using.length > 0 ? undefined : owners.find((owner) => findTemplates(index, owner, uri).length > 0)
 }
 
-/** True if another owner, or Pegboard, answers for this URI. */
+/** True if another owner answers for this URI, or if its scheme is one of Pegboard. */
 export function isOfAnother(owners: readonly Owner[], owner: Owner, uri: string): boolean {
+  if (OWN_SCHEMES.has(schemeOf(uri))) return true
   const answering = ownerOfResource(owners, uri)
-  return answering !== owner && (answering !== undefined || OWN_SCHEMES.has(schemeOf(uri)))
+  return answering !== undefined && answering !== owner
 }
 
 const findTemplates = ({ templates }: Index, owner: Owner, uri: string): readonly string[] =>

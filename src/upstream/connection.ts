@@ -2,7 +2,9 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
+import { toPrintable } from '../core/printable.ts'
 import type { Relay } from '../core/tool.ts'
+import { truncate } from '../core/truncate.ts'
 import type { OrphanProcesses } from '../programs/orphan-processes.ts'
 import type { Environment } from '../programs/spawn.ts'
 import type { Watchdog } from '../programs/watchdog.ts'
@@ -223,8 +225,14 @@ function reasonOf(error: unknown, key?: string): string {
   if (status === 404) return 'HTTP 404; check the path of its address, which is usually /mcp'
   if (status !== undefined) return `HTTP ${status}`
   const network = networkReason(error)
-  return network === 'network error' ? explainMessage(messageOf(error)) : network
+  if (network !== 'network error') return network
+  // A JSON-RPC error has the words of the server, which must not pass for those of Pegboard.
+  const { code } = error as { readonly code?: unknown }
+  return typeof code === 'number' ? `it refused: ${quoted(messageOf(error))}` : explainMessage(messageOf(error))
 }
+
+const MAX_QUOTED = 200
+const quoted = (text: string): string => JSON.stringify(truncate(toPrintable(text), MAX_QUOTED))
 
 /** Explains the SDK's message in plain words. */
 function explainMessage(message: string): string {

@@ -67,11 +67,17 @@ export async function openConnection(
       failed(error)
     }
   }
+  const declined = new Set<string>()
   const serverRequests: ServerRequestRouter = createServerRequestRouter(settings.relay, id, reply, {
     habits: options.habits ?? { asks: false },
     clock,
     // Many servers request roots at start, before any client has connected.
-    refused: (method, why) => log[method === 'roots/list' ? 'debug' : 'warn'](`${method} declined: ${why}`),
+    refused(method, why) {
+      const message = `${method} declined: ${why}`
+      // A server may ask a thousand times a second.
+      log[method === 'roots/list' || declined.has(message) ? 'debug' : 'warn'](message)
+      declined.add(message)
+    },
   })
   const fastRequests: FastRequests = createFastRequests(
     id,

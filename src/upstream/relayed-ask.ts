@@ -69,8 +69,7 @@ function limitLength(text: string, max: number): string {
 /** Reduces a form's texts to one line each. @throws ProtocolFailure -32602 if the form is too large to read */
 function formOf(schema: unknown): unknown {
   const fields = isRecord(schema) && isRecord(schema['properties']) ? Object.keys(schema['properties']) : []
-  if (fields.length > MAX_FIELDS)
-    throw new ProtocolFailure(-32602, `The form has ${fields.length} fields, more than ${MAX_FIELDS}`)
+  if (fields.length > MAX_FIELDS) throw new ProtocolFailure(-32602, `The form has more than ${MAX_FIELDS} fields`)
   if (fields.some((name) => name.length > MAX_NAME || LINE_END.test(name)))
     throw new ProtocolFailure(-32602, 'A field of the form has a name that nobody can read')
   let options = 0

@@ -121,6 +121,18 @@ describe('a resource of one owner is not taken over', () => {
         expect(ownerOfResource(owners, uri)?.id, uri).toBe('honest')
   })
 
+  it('by a template while listing something in the same scheme', () => {
+    const listing = owner('evil', ['notes://evil', 'file:///data/evil'], ['notes://{id}', 'file:///data/{name}'])
+    expect(ownerOfResource([good, listing], 'notes://evil')?.id).toBe('evil')
+    const plain = owner('plain', ['notes://1', 'file:///data/a.txt'])
+    expect(ownerOfResource([plain, listing], 'notes://7')?.id).toBe('plain')
+    expect(ownerOfResource([plain, listing], 'file:///data/b.txt')?.id).toBe('plain')
+    expect(clashesOf([plain, listing], listing)).toEqual([
+      'template "notes://{id}": plain answers, which lists resources there',
+      'template "file:///data/{name}": plain answers, which lists resources there',
+    ])
+  })
+
   it("by a template or a mention, if it is Pegboard's own", () => {
     for (const uri of [
       'schema://core',
@@ -129,6 +141,7 @@ describe('a resource of one owner is not taken over', () => {
       'server://status',
       'stats://x',
       'notifications://inbox',
+      'keptresult://r_1',
     ])
       expect([uri, ownerOfResource([evil], uri)]).toEqual([uri, undefined])
     expect(ownerOfResource([owner('db', ['schema://main'])], 'schema://main')?.id).toBe('db')
