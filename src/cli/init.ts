@@ -172,7 +172,9 @@ function startText({ entry, from }: MergedServer): string {
     ),
   )
   const shown = redact(safe)
-  return shown.length > 60 && from.every(({ file }) => file === undefined) ? `${shown.slice(0, 59)}…` : shown
+  return shown.length > 60 && from.every(({ file }) => file === undefined)
+    ? `${shown.slice(0, 20)}…${shown.slice(-39)}`
+    : shown
 }
 
 const placeText = ({ from, isKnown }: MergedServer): string =>

@@ -6,6 +6,7 @@ import type { Environment } from '../config/machine.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
+import { lastWords } from '../upstream/error-reasons.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
 import type { FindingCode } from './findings.ts'
@@ -65,7 +66,10 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
   const status = app.upstreams.status().find((one) => one.id === id)
   if (fault !== undefined) {
     // The words of the server stay as they are.
-    const reason = status?.detail ?? status?.reason ?? fault
+    const told = status?.detail ?? status?.reason ?? fault
+    // A server that waits for another one says so only on stderr.
+    const words = /^no answer within [\d.]+ s$/.test(told) ? lastWords(app.upstreams.tail(id), false) : undefined
+    const reason = words === undefined ? told : `${told}; it printed: ${words}`
     const { target } = settings
     const code = serverFault({
       reason,

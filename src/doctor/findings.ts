@@ -141,9 +141,21 @@ export const findingCatalogue = {
   },
   'server-path-missing': {
     exit: 12,
-    title: 'A folder or file of a server does not exist',
-    why: '"cwd", "envFile" or a file that the server opens is missing.',
-    fix: 'Create it, or correct the path in the entry.',
+    title: 'A folder, file or module of a server does not exist',
+    why: '"cwd", "envFile", or a file or module that the server opens is missing.',
+    fix: 'Create or install it, or correct the path in the entry.',
+  },
+  'server-not-executable': {
+    exit: 12,
+    title: 'The program of a server cannot be executed',
+    why: 'The file is not executable, or is no program for this machine.',
+    fix: 'Make it executable with chmod +x, or write its interpreter as "command", such as "node", and the file into "args".',
+  },
+  'server-node-too-old': {
+    exit: 12,
+    title: 'A server needs a newer Node.js',
+    why: 'It uses functions that the Node.js which starts it does not have.',
+    fix: 'Install a newer Node.js, or write the full path of one as "command".',
   },
   'server-unsafe-file': {
     exit: 12,
@@ -208,7 +220,7 @@ export const findingCatalogue = {
   'server-wrong-path': {
     exit: 12,
     title: 'There is no MCP server at the address',
-    why: 'The host answers, but not at this path.',
+    why: 'The host answers, but with a web page, a redirect or an error.',
     fix: 'Correct the path of "url". It is usually /mcp, or /sse for older servers.',
   },
   'server-forbidden': {
@@ -216,6 +228,12 @@ export const findingCatalogue = {
     title: 'A server rejects the credentials',
     why: 'The token in "headers" is wrong, has expired, or has too few rights.',
     fix: 'Put a valid token into the variable or header.',
+  },
+  'server-rejects': {
+    exit: 12,
+    title: 'A server rejects the request',
+    why: 'It answered with an HTTP status of 400 or above. Often a header or a part of the address is missing.',
+    fix: 'Read the documentation of the server, and correct "url" and "headers".',
   },
   'server-login': {
     exit: 11,

@@ -15,7 +15,8 @@ type Rule = readonly [pattern: RegExp, code: FindingCode]
 const OURS: readonly Rule[] = [
   [/^its sandbox is not available/, 'server-sandbox'],
   [/^command not found/, 'server-command-missing'],
-  [/^its (?:cwd|envFile) (?:does not exist|cannot)/, 'server-path-missing'],
+  [/ cannot start \(E/, 'server-not-executable'],
+  [/^its (?:cwd|envFile) (?:does not exist|cannot)|^command ".*" is relative/, 'server-path-missing'],
   [/is not safe to (?:run|use)/, 'server-unsafe-file'],
   [/requires a login/, 'server-login'],
   [/certificate/, 'server-certificate'],
@@ -30,11 +31,16 @@ const OURS: readonly Rule[] = [
     'server-needs-network',
   ],
   [/HTTP (?:429|5\d\d)/, 'server-busy'],
-  [/HTTP (?:404|405|410)/, 'server-wrong-path'],
+  [/HTTP (?:3\d\d|404|405|410)/, 'server-wrong-path'],
+  [/HTTP 4\d\d/, 'server-rejects'],
 ]
 
 /** What servers print before they exit. */
 const THEIRS: readonly Rule[] = [
+  [
+    /ERR_UNKNOWN_BUILTIN_MODULE|EBADENGINE|(?:requires?|needs?|use) node(?:\.?js)? ?(?:v|version|>|\d)/i,
+    'server-node-too-old',
+  ],
   [
     /playwright install|executable doesn'?t exist|could not find (?:chrome|chromium|firefox|(?:a |expected )?browser)|(?:chrome|chromium|firefox|browser) (?:is |was )?not (?:found|installed)|no usable (?:browser|sandbox)/i,
     'server-needs-browser',
@@ -45,9 +51,10 @@ const THEIRS: readonly Rule[] = [
     'server-needs-cluster',
   ],
   [
-    /is not in this registry|No matching version|E404|404 Not Found|could not find a version|not found in the package registry/i,
+    /is not in this registry|No matching version|E404|404 Not Found|npm (?:error|ERR!) 404|could not find a version|not found in the package registry/i,
     'server-package-missing',
   ],
+  [/cannot find module|ModuleNotFoundError|no module named/i, 'server-path-missing'],
   [
     /ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT|ECONNREFUSED|ECONNRESET|getaddrinfo|network is unreachable|failed to fetch|dns error/i,
     'server-needs-network',
@@ -56,10 +63,7 @@ const THEIRS: readonly Rule[] = [
     /(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|environment variable|api[ _-]?key|access token).*(?:not set|unset|missing|required|must be|undefined|not provided|empty)|(?:set|provide|missing|required|need|requires?|no) .*(?:\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|environment variable|api[ _-]?key|access token)/i,
     'variable-missing',
   ],
-  [
-    /cannot find module|ModuleNotFoundError|no module named|can'?t open file|ENOENT|no such file/i,
-    'server-path-missing',
-  ],
+  [/can'?t open file|ENOENT|no such file/i, 'server-path-missing'],
 ]
 
 /** The cause of a server's failure. */
@@ -70,7 +74,10 @@ export function serverFault({ reason, isRemote, hasHeaders }: ServerFailure): Fi
   if (exited) return find(THEIRS, reason.slice(exited[0].length)) ?? 'server-exited'
   if (/HTTP 40[13]|requires authorization/.test(reason)) return hasHeaders ? 'server-forbidden' : 'server-login'
   // The rest of a reason may be the server's.
+  const printed = /^no answer within [\d.]+ s; it printed: /.exec(reason)
+  if (printed) return find(THEIRS, reason.slice(printed[0].length)) ?? 'server-silent'
   const ours = find(OURS, reason)
+  if (isRemote && ours === 'server-not-mcp') return 'server-wrong-path'
   if (ours !== undefined && (isRemote || ours !== 'server-needs-network')) return ours
   return ours ?? find(THEIRS, reason) ?? 'server-failed'
 }

@@ -54,7 +54,7 @@ export const notMcp = (line: string): string =>
   `its output is not MCP: ${line}; it may not be an MCP server, or it logs to stdout`
 
 const NOISE =
-  /^(at |node:\S|Node\.js v|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
+  /^(at |node:\S|Node\.js v|Emitted 'error' event|\d+: 0x|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
 const TROUBLE =
   /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
 /** npm prints the cause first and explanations after it. */

@@ -218,7 +218,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           ? wrongEntry(reason, cause)
           : new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
       }
-      if (isRelative(target.command, platform)) {
+      if (isRelative(target.command, platform) && !isLine(target)) {
         const reason = `command "${target.command}" is relative; give its full path, such as "\${workspaceFolder}/server"`
         lost(reason)
         throw wrongEntry(reason)

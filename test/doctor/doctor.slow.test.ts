@@ -118,6 +118,7 @@ it('names each of many faults by its cause, prints it with its fix, and exits wi
           wrongpath: { url: `http://127.0.0.1:${elsewhere}/mpc` },
           notls: { url: `https://127.0.0.1:${elsewhere}/mcp` },
           quiet: script('setInterval(() => {}, 1000)'),
+          waits: script('console.error("Error: connect ECONNREFUSED 127.0.0.1:6379"); setInterval(() => {}, 1000)'),
         },
       },
       'tools.json': {
@@ -165,6 +166,7 @@ it('names each of many faults by its cause, prints it with its fix, and exits wi
     'server typo: server-command-missing',
     'server unknown: server-host-unknown',
     'server unset: variable-missing',
+    'server waits: server-needs-network',
     'server wrongpath: server-wrong-path',
   ])
   expect([code, exit, ok]).toEqual([12, 12, false])

@@ -10,9 +10,15 @@ it('names the cause of a local failure', () => {
   expect(local('its cwd does not exist: /work (mcpServers.a.cwd)')).toBe('server-path-missing')
   expect(local('server.js is not safe to run: every user of this machine can write it')).toBe('server-unsafe-file')
   expect(local('no answer within 30 s; it may still be downloading')).toBe('server-silent')
+  expect(local('no answer within 30 s; it printed: connect ECONNREFUSED 127.0.0.1:6379')).toBe('server-needs-network')
+  expect(local('no answer within 30 s; it printed: starting')).toBe('server-silent')
   expect(local('no answer within 30 s; its output is not MCP: "hello"')).toBe('server-not-mcp')
   expect(local('its output is not MCP: "hello"; it may not be an MCP server, or it logs to stdout')).toBe(
     'server-not-mcp',
+  )
+  expect(local('server.sh cannot start (EACCES)')).toBe('server-not-executable')
+  expect(local('command "./server" is relative; give its full path, such as "${workspaceFolder}/server"')).toBe(
+    'server-path-missing',
   )
   expect(local('it leads back to this Pegboard')).toBe('server-loop')
   expect(local('something else')).toBe('server-failed')
@@ -32,12 +38,19 @@ it('names the cause by the last words of a server that exited', () => {
   expect(exited('npm error code ENOTFOUND')).toBe('server-needs-network')
   expect(exited("npm error 404  'no-such-server@*' is not in this registry.")).toBe('server-package-missing')
   expect(exited("Error: Cannot find module '/srv/server.js'")).toBe('server-path-missing')
+  expect(exited('/usr/bin/python3: No module named mcp_server_git')).toBe('server-path-missing')
+  expect(exited('Error [ERR_UNKNOWN_BUILTIN_MODULE]: No such built-in module: node:sqlite')).toBe('server-node-too-old')
+  expect(exited('This server requires Node.js >= 22')).toBe('server-node-too-old')
+  expect(exited("npm error 404  The requested resource 'x@1.0.0' could not be found")).toBe('server-package-missing')
   expect(exited('Usage: server [options]')).toBe('server-exited')
   expect(local('it was killed by SIGKILL')).toBe('server-exited')
 })
 
 it('names the cause of a remote failure', () => {
   expect(remote('ECONNREFUSED')).toBe('server-refused')
+  expect(remote('its response is not MCP (Unexpected content type: text/html)')).toBe('server-wrong-path')
+  expect(remote('it redirects to another address (HTTP 302), which is not followed')).toBe('server-wrong-path')
+  expect(remote('HTTP 400')).toBe('server-rejects')
   expect(remote('ENOTFOUND')).toBe('server-host-unknown')
   expect(remote('EAI_AGAIN')).toBe('server-needs-network')
   expect(remote('its certificate has expired')).toBe('server-certificate')

@@ -35,6 +35,31 @@ Error: Cannot find module '/srv/index.js'
 Node.js v22.1.0`,
       "Error: Cannot find module '/srv/index.js'",
     ],
+    [
+      'a port is in use',
+      `node:events:497
+      throw er; // Unhandled 'error' event
+      ^
+
+Error: listen EADDRINUSE: address already in use 127.0.0.1:8080
+    at Server.setupListenHandle [as _listen2] (node:net:1908:16)
+Emitted 'error' event on Server instance at:
+    at emitErrorNT (node:net:1887:8) {
+  code: 'EADDRINUSE'
+}
+
+Node.js v20.20.2`,
+      'Error: listen EADDRINUSE: address already in use 127.0.0.1:8080',
+    ],
+    [
+      'Node has no memory left',
+      `FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory
+----- Native stack trace -----
+
+ 1: 0xb9bea4 node::OOMErrorHandler(char const*, v8::OOMDetails const&) [node]
+ 7: 0x10ea385 v8::internal::HeapAllocator::AllocateRawWithRetryOrFailSlowPath(int) [node]`,
+      'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory',
+    ],
     ['Node knows no such option', 'node: bad option: --no-such-flag\n', 'node: bad option: --no-such-flag'],
   ])('%s', (_what, stderr, words) => {
     expect(lastWords(stderr, false)).toBe(words)
