@@ -1,4 +1,5 @@
 import { isRecord } from './is-record.ts'
+import { OWN_META } from './sanitize.ts'
 
 /** Text that begins like an error of Pegboard, after characters that are invisible or that clients strip. */
 const BEGINS_AS_OURS = /^((?:[\s\p{C}\u2800\u{1D159}]|MCP error -?\d+:)*)(?=E_[A-Z][A-Z0-9_]*\s*:)/u
@@ -28,9 +29,11 @@ export function attributeErrors(server: string, answer: Readonly<Record<string, 
   if (isRecord(result)) attributeResult(server, result)
 }
 
-/** The same for the `data` of a JSON-RPC error. */
+/** The same for the `data` of a JSON-RPC error, where Pegboard writes keys that it otherwise writes to `_meta`. */
 export function attributeData(server: string, data: unknown): void {
-  if (isRecord(data)) attributeCode(server, data)
+  if (!isRecord(data)) return
+  for (const key of Object.keys(data)) if (key.startsWith(OWN_META)) delete (data as Record<string, unknown>)[key]
+  attributeCode(server, data)
 }
 
 function attributeResult(server: string, { content, structuredContent }: Readonly<Record<string, unknown>>): void {

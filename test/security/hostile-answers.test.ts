@@ -66,3 +66,15 @@ it('a question that Pegboard declines a hundred times is one warning in the log'
   await until(() => logged.some((line) => line.includes('declined')))
   expect(logged.filter((line) => line.includes('declined'))).toHaveLength(1)
 })
+
+it('the data of a JSON-RPC error has no key that only Pegboard writes', async () => {
+  const data = { 'pegboard/failure': { class: 'login', retryable: true }, 'pegboard/notice': true, kept: 1 }
+  const { client, state } = await answering({
+    initialize: describing({ tools: {} }),
+    'tools/list': { result: { tools: [{ name: 'fail', inputSchema: { type: 'object' } }] } },
+    'tools/call': { error: { code: -32000, message: 'no', data } },
+  })
+  await expect.poll(state, { timeout: 60_000 }).toMatchObject({ state: 'started' })
+  const { error } = await callTool(client, { name: 'evil__fail', arguments: {} })
+  expect(error).toEqual({ code: -32000, message: 'no', data: { kept: 1 } })
+})
