@@ -128,7 +128,7 @@ function lookUp(view: View, name: string): ViewTool {
       hint: 'Use one of these full names.',
     })
   if (found.down && found.suggestions.length + found.sameModule.length === 0) throw absentBy(found.down, name)
-  const near = found.suggestions[0] ?? found.sameModule[0]
+  const near = found.suggestions[0]
   const unread = unreadServers(view)
   if (unread.length > 0 && found.sameModule.length === 0)
     throw new PegboardError(

@@ -1,4 +1,3 @@
-import type { Owner } from '../catalog/owner.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { isRecord } from '../core/is-record.ts'
 import { riskOf } from '../core/tool.ts'

@@ -2,6 +2,7 @@ import type { Snapshot } from '../catalog/catalog.ts'
 import type { Clash } from '../catalog/name-clashes.ts'
 import type { Owner, OwnerInfo } from '../catalog/owner.ts'
 import { once } from '../core/once.ts'
+import type { Tool } from '../core/tool.ts'
 import { editDistance, findNearest } from '../core/tool-names.ts'
 import type { ViewTool } from './view.ts'
 import type { Hidden } from './visibility.ts'
@@ -309,24 +310,38 @@ function suggest(
       dotted,
       tools.map((entry) => entry.tool.id),
     ),
-  ].filter((id, at, all) => all.indexOf(id) === at && nearInAction(dotted, id))
+  ].filter((id, at, all) => all.indexOf(id) === at)
   if (suggestions.length === 0 && !dotted.includes('.')) {
     const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
     suggestions.push(...findNearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
   }
-  const sameModule = owned.slice(0, 5).map((entry) => entry.tool.id)
+  const near = suggestions.filter((id) => {
+    const found = tools.find(({ tool }) => tool.id === id)
+    return found && isNear(dotted, found.tool)
+  })
+  const others = owned.filter(({ tool }) => tool.effect !== 'destructive')
+  const sameModule = others.slice(0, 5).map((entry) => entry.tool.id)
   const down = downOf(owner)?.down
-  return { suggestions, sameModule, ...(down === undefined ? {} : { down }) }
+  return { suggestions: near, sameModule, ...(down === undefined ? {} : { down }) }
 }
 
-/** At most half of the letters may differ: three are few in a long name, and all of `rm`. */
-function nearInAction(dotted: string, id: string): boolean {
+/**
+ * At most a third of the letters may differ, beside the owner: two are half of `help` and `hdel`. In the name of a
+ * destructive tool at most one, because a model may call what is suggested.
+ */
+function isNear(dotted: string, { id, effect }: Tool): boolean {
   const [wanted, action] = [dotted, id].map((name) => name.slice(name.indexOf('.') + 1).toLowerCase()) as [
     string,
     string,
   ]
-  const max = Math.floor(Math.max(wanted.length, action.length) / 2)
-  return !dotted.includes('.') || editDistance(wanted, action, max) <= max
+  return [action, ...(dotted.includes('.') ? [] : [id.toLowerCase()])].some((name) => {
+    const longest = Math.max(wanted.length, name.length)
+    const max =
+      effect === 'destructive'
+        ? Math.min(1, longest >> 2)
+        : Math.min(longest >> 1, Math.max(1, Math.floor(longest / 3)))
+    return editDistance(wanted, name, max) <= max
+  })
 }
 
 /** The owner that the first part of a name means. */

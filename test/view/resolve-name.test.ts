@@ -96,6 +96,18 @@ describe('a name written by a model', () => {
     expect(files.resolve('filesystem.sl')).toMatchObject({ suggestions: ['filesystem.ls'] })
   })
 
+  it('gets no suggestion that is far in spelling, and a destructive tool only for one wrong letter', () => {
+    const stores = viewOf({
+      mcp_redis: ['hdel', 'delete_all_keys'].map((name) => makeTool(`mcp_redis.${name}`, { effect: 'destructive' })),
+      mcp_notes: [makeTool('mcp_notes.export_all_keys')],
+    })
+    for (const name of ['help', 'redis.help', 'remote_all_keys', 'redis.remove_all_keys'])
+      expect(stores.resolve(name), name).toMatchObject({ suggestions: [], sameModule: [] })
+    for (const name of ['hdell', 'redis.hdle'])
+      expect(stores.resolve(name)).toMatchObject({ suggestions: ['mcp_redis.hdel'] })
+    expect(stores.resolve('exprot_all_kyes')).toMatchObject({ suggestions: ['mcp_notes.export_all_keys'] })
+  })
+
   it("with an existing category gets that category's nearest tools first", () => {
     for (const name of ['github__list_isues', 'mcp_github.list_issue', 'github.lst_issues'])
       expect(view.resolve(name)).toMatchObject({ kind: 'unknown', suggestions: ['mcp_github.list_issues'] })
