@@ -2,7 +2,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import type { Effect, Example } from '../core/tool.ts'
 
 const DESTRUCTIVE = new Set(
-  'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge remove reset revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(
+  'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge reboot remove reset restart revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(
     ' ',
   ),
 )
@@ -12,13 +12,16 @@ const READS = new Set(
     ' ',
   ),
 )
-// One of these anywhere in the name decides: `mark_as_read`, `read_write_all`. A wrong match such as `get_commit` is
-// harmless.
+// One of these anywhere in the name decides: `mark_as_read`, `read_write_all`.
 const WRITES = new Set(
-  'add alter append apply approve archive assign attach book cancel chmod chown close commit copy cp create deploy detach disable edit enable exec execute fill grant insert install invite invoke mark merge migrate mkdir modify move mv open patch post publish push put reboot register reject rename reopen replace reply restart restore rotate run save send set start stop submit suspend sync toggle transfer trigger unlock update upload upsert write'.split(
+  'add alter append apply approve archive assign attach book cancel chmod chown close commit copy cp create deploy detach disable edit enable exec execute fill grant insert install invite invoke mark merge migrate mkdir modify move mv open patch post publish push put register reject rename reopen replace reply restore rotate run save send set start stop submit suspend sync toggle transfer trigger unlock update upload upsert write'.split(
     ' ',
   ),
 )
+
+/** Writing verbs that name a thing after `get` or `list`: `get_merge_request`, `list_workflow_run_jobs`. */
+const NOUNS = new Set(['book', 'commit', 'invite', 'merge', 'patch', 'post', 'run'])
+const JOINS = new Set(['and', 'or', 'then'])
 
 /** The words of a tool's name in lower case: `getFile_contents` → get, file, contents. */
 export const wordsOf = (name: string): string[] =>
@@ -70,7 +73,9 @@ export function effectByName(name: string): Effect {
     : name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
   const words = wordsOf(cut.replaceAll(/\d+/g, ' '))
   if (words.some((word) => DESTRUCTIVE.has(word))) return 'destructive'
-  return words.some((word) => READS.has(word)) && !words.some((word) => WRITES.has(word)) ? 'read' : 'write'
+  const hasNouns = (words[0] === 'get' || words[0] === 'list') && !words.some((word) => JOINS.has(word))
+  const writes = words.some((word) => WRITES.has(word) && !(hasNouns && NOUNS.has(word)))
+  return words.some((word) => READS.has(word)) && !writes ? 'read' : 'write'
 }
 
 // First the English words that models use instead of the verb, then French ones.

@@ -176,6 +176,13 @@ describe("the effect of a server's tool", () => {
     ['describe_table', { readOnlyHint: true }, 'read'],
     ['fetch_and_delete', { readOnlyHint: true }, 'destructive'],
     ['check_out', { readOnlyHint: false }, 'write'],
+    ['get_merge_request_diffs', { readOnlyHint: true }, 'read'],
+    ['list_simulation_run_events', { readOnlyHint: true }, 'read'],
+    ['get_merge_request_diffs', undefined, 'write'],
+    ['get_or_run', { readOnlyHint: true }, 'write'],
+    ['compare_commit_merge', { readOnlyHint: true }, 'write'],
+    ['restart_ha', undefined, 'destructive'],
+    ['RebootInstances', { readOnlyHint: true }, 'destructive'],
     // The defaults that one library writes for every tool count as absent, and nothing else does.
     ['excel_read_sheet', DEFAULTS, 'write'],
     ['excel_write_sheet', DEFAULTS, 'destructive'],
