@@ -24,6 +24,9 @@ import { includedAtlas } from './package-info.ts'
 import { createSearchExpansion } from './search-expansion.ts'
 import { createIndexing } from './search-indexing.ts'
 
+/** Relevance from which the best tool is likely enough to name tools that are used with it. */
+const LEAST_SURE = 0.5
+
 /** Search over the catalogue. Each caller finds only what it sees. */
 export interface CatalogSearch {
   readonly find: Host['search']
@@ -168,7 +171,8 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         },
       })
       const [best] = found.hits
-      const tool = best && best.query === undefined && !found.unanswered ? byId.get(best.id)?.tool : undefined
+      const isSure = best && best.query === undefined && !found.unanswered && best.score >= LEAST_SURE
+      const tool = isSure ? byId.get(best.id)?.tool : undefined
       const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
       const together = tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
       const answer = together ? { ...found, usedWith: together } : found

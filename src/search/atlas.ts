@@ -128,9 +128,14 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
       const place = placeOf(source)
       if (!place) return undefined
       const { name, next } = place.entry
-      const before = place.server.tools.filter((tool) => tool.next.includes(name) && !next.includes(tool.name))
-      before.sort((a, b) => a.next.indexOf(name) - b.next.indexOf(name))
-      return { before: before.map((tool) => tool.name), after: next }
+      const leading = place.server.tools.filter((tool) => tool.next.includes(name))
+      leading.sort((a, b) => a.next.indexOf(name) - b.next.indexOf(name))
+      const before = leading.map((tool) => tool.name)
+      // Two tools that follow each other have no order.
+      return {
+        before: before.filter((other) => !next.includes(other)),
+        after: next.filter((other) => !before.includes(other)),
+      }
     },
     needOf(source) {
       const place = placeOf(source)

@@ -164,7 +164,7 @@ it('names the tools that are often used before and after the best one', async ()
     answerOf(await client.callTool({ name: 'search_tools', arguments: { query, max_results: 1 } }))
   expect(await search('git_commit')).toMatchObject({
     tools: [{ name: 'mcp_git.git_commit' }],
-    used_with: 'before: mcp_git.git_add; after: mcp_git.git_push, mcp_git.git_status',
+    used_with: 'before: mcp_git.git_add; after: mcp_git.git_push',
   })
   expect(await search('git_commit\ngit_tag')).not.toHaveProperty('used_with')
 })

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import type { Tool } from '../../src/core/tool.ts'
 import type { Atlas } from '../../src/search/atlas.ts'
 import { usedWith } from '../../src/search/used-with.ts'
 import { makeTool } from '../tools.ts'
@@ -23,6 +24,20 @@ it('names the tool that changes something before it, and two that follow', () =>
   expect(usedWith(commit, tools, atlas)).toEqual({
     before: ['mcp_git.git_add'],
     after: ['mcp_git.git_push', 'mcp_git.git_log'],
+  })
+})
+
+it('leaves out alternatives, and tools before it that prepare nothing', () => {
+  const [bar, pie, upload, view] = ['generate_bar_chart', 'generate_pie_chart', 'upload_data', 'view_data'].map(
+    (name) => makeTool(`mcp_chart.${name}`, { effect: 'write' }),
+  ) as [Tool, Tool, Tool, Tool]
+  const charts: Atlas = {
+    ...atlas,
+    neighboursOf: () => ({ before: ['view_data', 'upload_data'], after: ['generate_pie_chart', 'view_data'] }),
+  }
+  expect(usedWith(bar, [pie, upload, view], charts)).toEqual({
+    before: ['mcp_chart.upload_data'],
+    after: ['mcp_chart.view_data'],
   })
 })
 
