@@ -8,14 +8,24 @@ const LEAD = /^(?:<[\w-]+>|[^\p{L}\p{N}"'`$“]|\d+[.)]\s+|\p{L}[\w .-]{0,23} \|
 const SAYS_LITTLE =
   /^[^ ]+(?: [^ ]+){0,2}:$|^[^ ]+$|^(?:caution|important|mandatory|note|required|warning)\b[\]:!]|^(?:always|never|do not|don't|only) |^[\p{L} ]{0,40}\bwarning:|\bthis is (?:the|an?)\b.*\bAPI\b/iu
 
-/** The first sentence that says what something does, cut at a word after `max` characters. */
+/** Share of `max` that a cut at the end of a clause leaves. */
+const LEAST_SHARE = 0.6
+/** Where a sentence can end early: after punctuation, or before a word that begins another phrase. */
+const CLAUSE =
+  /[,;:](?= )| [-–—(]| (?=(?:and|as|by|for|from|in|including|or|so|that|to|using|via|when|which|while|with)\b)/g
+
+/**
+ * The first sentence that says what something does. If it is longer than `max` characters, it is cut where a clause ends,
+ * or after a word.
+ */
 export function firstSentence(text: string, max: number): string {
   const sentences = text.slice(0, MOST_READ).split(BREAK).flatMap(sentencesOf)
   const sentence = sentences.find((one) => !SAYS_LITTLE.test(one)) ?? sentences[0] ?? ''
   if (sentence.length <= max) return sentence
   const cut = sentence.slice(0, max - 1)
-  const space = cut.lastIndexOf(' ')
-  return `${space > max / 2 ? cut.slice(0, space) : cut}…`
+  const clause = [...sentence.slice(0, max).matchAll(CLAUSE)].at(-1)?.index ?? 0
+  const end = clause > max * LEAST_SHARE ? clause : cut.lastIndexOf(' ')
+  return `${end > max / 2 ? cut.slice(0, end) : cut}…`
 }
 
 function sentencesOf(part: string): string[] {

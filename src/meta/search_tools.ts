@@ -19,7 +19,7 @@ import { shownMeta, type Unlisted } from './unlisted-tools.ts'
  * Maximum size of one answer row, so that five rows stay under 300 tokens. A long name leaves less room for the rest.
  */
 const ROW_CHARS = 140
-const DESCRIPTION_CHARS = { min: 40, max: 80 }
+const DESCRIPTION_CHARS = { min: 50, max: 80, best: 140 }
 const SUMMARY_CHARS = 60
 /** Shares of a row that `starts_in_ms` or `state`, and `needs` without its value, take. */
 const STATE_CHARS = { wait: 28, needs: 12 }
@@ -82,17 +82,17 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
         return isPlain ? [{ query: line, ids: answers.map(({ id }) => id) }] : []
       }),
     )
-    const row = (entry: ViewTool, score: number, need?: string) => {
+    const row = (entry: ViewTool, score: number, need?: string, isBest = false) => {
       const owner = owners.get(entry.tool.module)
-      return formatRow(entry, score, full, callState(entry, owner, host), need)
+      return formatRow(entry, score, full, callState(entry, owner, host), need, isBest)
     }
-    const found = hits.flatMap(({ id, score, query: line }) => {
+    const found = hits.flatMap(({ id, score, query: line }, at) => {
       const entry = view.byId.get(id)
       const meta = own.get(id)
       const need = lines[line ?? 0] ?? query
       const isWeak = unanswered.includes(need)
       const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
-      if (entry) return [{ ...row(entry, score, need), ...label }]
+      if (entry) return [{ ...row(entry, score, need, at === 0), ...label }]
       return meta ? [{ ...metaRow(shownMeta(meta, host, request.caller), score, full), ...label }] : []
     })
     // An empty answer would look as if there were no tool at all.
@@ -183,7 +183,7 @@ const stemsOf = (text: string): string[] =>
     .filter((word) => !isStopWord(word))
     .map(stemOf)
 
-function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '') {
+function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '', isBest = false) {
   const { tool } = entry
   const { needs, ...wait } = state
   const said =
@@ -194,7 +194,7 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, state: Cal
     name: tool.id,
     description: firstSentence(
       entry.description,
-      Math.min(DESCRIPTION_CHARS.max, Math.max(DESCRIPTION_CHARS.min, room)),
+      isBest ? DESCRIPTION_CHARS.best : Math.min(DESCRIPTION_CHARS.max, Math.max(DESCRIPTION_CHARS.min, room)),
     ),
     risk_level: riskOf(tool.effect),
     params_summary: summary,
