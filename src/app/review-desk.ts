@@ -5,7 +5,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { quoteWord } from '../core/quote-word.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import { isKept, type KeptList, listKey } from '../openapi/api.ts'
 import { seenIn } from '../openapi/api-approval.ts'
@@ -130,9 +130,8 @@ export function serversOf(desk: ReviewDesk, wanted: string | undefined): Reviewe
   const found =
     named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
   if (found) return [serverOf(desk, ...found)]
-  const [near] = findNearest(wanted, ids)
   const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
-  throw new ReviewError(`there is no server "${wanted}"${near ? `; did you mean "${near}"?` : there}`)
+  throw new ReviewError(`there is no server "${wanted}"${didYouMean(wanted, ids, there)}`)
 }
 
 function serverOf(desk: ReviewDesk, id: string, { settings, tools }: Entry): ReviewedServer {
@@ -269,9 +268,10 @@ export async function decide(
   for (const { id, seen, waiting, gone } of servers) {
     if (!seen) continue
     const offered = desk.entries.get(id)?.tools ?? []
-    for (const name of names)
-      if (!offered.some((tool) => tool.name === name))
-        throw new ReviewError(`${id} has no tool ${JSON.stringify(name)}${didYouMean(name, offered)}`)
+    const known = offered.map(({ name }) => name)
+    const unknown = names.find((name) => !known.includes(name))
+    if (unknown !== undefined)
+      throw new ReviewError(`${id} has no tool ${JSON.stringify(unknown)}${didYouMean(unknown, known)}`)
     const chosen = offered.filter(({ name }) =>
       names.length > 0 ? names.includes(name) : waiting.some((one) => one.name === name),
     )
@@ -296,12 +296,4 @@ export async function decide(
   if (desk.lock.unsaved !== undefined) return []
   for (const { server, tools } of done) forgetShown(desk, server, tools)
   return done
-}
-
-function didYouMean(name: string, tools: readonly ListedDefinition[]): string {
-  const [near] = findNearest(
-    name,
-    tools.map((tool) => tool.name),
-  )
-  return near ? `; did you mean "${near}"?` : ''
 }

@@ -23,15 +23,14 @@ import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
 import { escapedLine } from '../trust/hidden-text.ts'
 import { kindOf, plansOf, planText } from './add-plan.ts'
 import { type Args, oneOf, readInteger, readOption } from './args.ts'
-import { askLine, askYes, canAsk } from './ask.ts'
 import { userConfigFile } from './find-config.ts'
-import { toTypedCommands } from './invocation.ts'
+import { asTyped } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { machineOf, setupDir } from './machine-of.ts'
-import { openApp, openConfig } from './open-app.ts'
+import { offline, openApp, openConfig } from './open-app.ts'
+import { askLine, askYes, canAsk } from './questions.ts'
 import { openRegistry } from './registry.ts'
 
-const NEVER_MS = 0x7fff_ffff
 const MAX_SECRET = 16_384
 
 /** What is added, and where it was found. */
@@ -51,8 +50,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const file = config.file ?? userConfigFile(machineOf(io))
   const { server, plan } = await findPlan(args, io, yes)
   const id = readOption(args, 'name') ?? plan.id
-  const tell = (text: string): void =>
-    json ? undefined : io.stdout(toTypedCommands(text, readOption(args, 'config'), io))
+  const tell = (text: string): void => (json ? undefined : io.stdout(asTyped(text, args, io)))
   tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
   for (const warning of [...plan.warnings, ...absent(plan, io)]) io.stderr(`pegboard: warning: ${warning}\n`)
   if (server?.deprecated !== undefined)
@@ -330,9 +328,7 @@ async function connect(args: Args, io: Io, id: string): Promise<Seen> {
   if (skipped)
     return { findings: [{ code: 'server-entry-invalid', message: `${skipped.reason}.` }], tools: [], waiting: [] }
   const findings: Finding[] = []
-  const app = await openApp(onlyServer(config, id), silentLog, io, {
-    connectDelayMs: { cold: NEVER_MS, known: NEVER_MS },
-  })
+  const app = await openApp(onlyServer(config, id), silentLog, io, offline)
   try {
     await app.start()
     if (args.values['json'] !== true) io.stderr(`Starting ${id} …\n`)

@@ -1,4 +1,4 @@
-import { UsageError } from './io.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
 
 /** The words after the command, parsed. */
 export interface Args {
@@ -34,4 +34,10 @@ export function oneOf<const Word extends string>(
   const word = words.find((one) => one === raw)
   if (word === undefined) throw new UsageError(`--${name} takes ${words.join(', ')}, not "${raw}"`)
   return word
+}
+
+/** Writes the answer of a command: the value with --json, else the text. */
+export function writeAnswer(args: Args, io: Io, value: unknown, text: string): void {
+  if (args.values['json'] === true) writeJson(io, value)
+  else io.stdout(text)
 }

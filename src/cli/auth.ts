@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline/promises'
 import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { namedScopes } from '../upstream/oauth/auth-challenge.ts'
 import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/grant-store.ts'
 import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
-import { type Args, readInteger, readOption } from './args.ts'
+import { type Args, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
@@ -42,8 +42,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     },
   })
   const state = stateOf(grant, systemClock.now())
-  if (args.values['json'] === true) writeJson(io, { server: id, ...(principal ? { principal } : {}), ...state })
-  else io.stdout(`Logged in to ${id}${describeExpiry(state)}. The tokens are in ${store.place}.\n`)
+  const text = `Logged in to ${id}${describeExpiry(state)}. The tokens are in ${store.place}.\n`
+  writeAnswer(args, io, { server: id, ...(principal ? { principal } : {}), ...state }, text)
   return 0
 }
 
@@ -61,9 +61,8 @@ async function readPastedAddress(io: Io): Promise<string> {
 async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Promise<number> {
   const had = await store.read(key).catch(() => undefined)
   await store.exclusively(key, () => store.delete(key))
-  if (args.values['json'] === true)
-    writeJson(io, { server: key.server, state: 'logged out', was: had?.tokens !== undefined })
-  else io.stdout(had?.tokens ? `Logged out of ${key.server}.\n` : `There was no login at ${key.server}.\n`)
+  const text = had?.tokens ? `Logged out of ${key.server}.\n` : `There was no login at ${key.server}.\n`
+  writeAnswer(args, io, { server: key.server, state: 'logged out', was: had?.tokens !== undefined }, text)
   return 0
 }
 
@@ -141,10 +140,9 @@ function serverOf(
 ): { readonly settings: ServerSettings; readonly target: HttpTarget } {
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {
-    const [near] = findNearest(id, Object.keys(servers), 3)
     const remote = Object.keys(servers).filter((one) => servers[one]?.target.kind !== 'stdio')
     const there = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
-    throw new UsageError(`there is no server "${id}"${near ? `; did you mean "${near}"?` : there}`)
+    throw new UsageError(`there is no server "${id}"${didYouMean(id, Object.keys(servers), there)}`)
   }
   if (settings.target.kind === 'stdio')
     throw new UsageError(

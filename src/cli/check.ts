@@ -6,17 +6,17 @@ import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import { hasAlternatives } from '../view/portable-schema.ts'
-import { type Args, readOption } from './args.ts'
+import { type Args, readOption, writeAnswer } from './args.ts'
 import { asClient, clientLines, clientReport } from './client-report.ts'
 
-import { toTypedCommands } from './invocation.ts'
+import { asTyped } from './invocation.ts'
 import { formatCount, formatTable, type Io, writeJson } from './io.ts'
 import { missingPaths } from './missing-paths.ts'
 import { describeStarting, type Session, unpinnedWarning, withApp } from './open-app.ts'
@@ -40,8 +40,7 @@ export async function run(args: Args, io: Io): Promise<number> {
           missingPaths(session.config, io.env, process.platform),
           frozen,
         )
-        if (json) writeJson(io, report)
-        else io.stdout(toTypedCommands(reportText(report), readOption(args, 'config'), io))
+        writeAnswer(args, io, report, asTyped(reportText(report), args, io))
         return report.ok ? 0 : 1
       },
       { early: (session) => json || io.stdout(knownText(session)) },
@@ -174,7 +173,7 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
       const servers = [config.servers[id] && moduleIds(config.servers).get(id), `mcp_${id}`, `api_${id}`]
       return !(constraints ?? tripwire) || !servers.some((owner) => owner !== undefined && owners.has(owner))
     })
-    .map(([id]) => `modules.${id} names no loaded module${suggestion(id, owners.keys())}`)
+    .map(([id]) => `modules.${id} names no loaded module${didYouMean(id, owners.keys(), '.')}`)
   const ids = tools.map((tool) => tool.id)
   const known = new Set(
     tools.flatMap(({ id, name, module }) => {
@@ -184,11 +183,11 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
   )
   const switches = Object.keys(config.tools)
     .filter((name) => !(name.includes('*') ? [...known].some(compilePatterns([name])) : known.has(name)))
-    .map((name) => `tools.${name} names no tool${suggestion(name, ids)}`)
+    .map((name) => `tools.${name} names no tool${didYouMean(name, ids, '.')}`)
   const view = app.view(caller)
   const pinned = config.exposure.pinned
     .filter((name) => view.resolve(name).kind !== 'found')
-    .map((name) => `exposure.pinned names "${name}", which is no visible tool${suggestion(name, ids)}`)
+    .map((name) => `exposure.pinned names "${name}", which is no visible tool${didYouMean(name, ids, '.')}`)
   // The tools of a server that was left out are unknown, so a rule about them may be right.
   const denied = app
     .unmatchedRules('off')
@@ -224,7 +223,7 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
       .filter((intent) => !intents.includes(intent))
       .map(
         (intent) =>
-          `profiles.${id}.deliberate.triggers names "${intent}", which is no tool's intent${suggestion(intent, intents)}`,
+          `profiles.${id}.deliberate.triggers names "${intent}", which is no tool's intent${didYouMean(intent, intents, '.')}`,
       ),
   )
   const folder =
@@ -243,11 +242,6 @@ function namesNothing(app: Session['app'], config: Config, caller: Caller): stri
     ...refused,
     ...folder,
   ]
-}
-
-function suggestion(name: string, known: Iterable<string>): string {
-  const [near] = findNearest(name, known)
-  return near ? `; did you mean "${near}"?` : '.'
 }
 
 function reportText(report: Report): string {

@@ -1,117 +1,85 @@
 export interface Option {
-  readonly type: 'string' | 'boolean'
+  /** Name of the value in help, in capitals; absent for a switch. */
+  readonly value?: string
   readonly short?: string
   readonly multiple?: boolean
-  /** Name of the value in help, in capitals. */
-  readonly value?: string
   readonly about: string
 }
 
 export interface Command {
   readonly name: string
   readonly summary: string
-  /** Positional arguments as shown in help. */
-  readonly operands: string
-  readonly maxOperands: number
-  readonly options: Readonly<Record<string, Option>>
+  /** Positional arguments as shown in help; default none. */
+  readonly operands?: string
+  readonly maxOperands?: number
+  readonly options?: Readonly<Record<string, Option>>
 }
 
 /** Options of every command. */
 export const commonOptions: Readonly<Record<string, Option>> = {
   config: {
-    type: 'string',
     short: 'c',
     value: 'FILE',
     about:
       'Configuration file (default: PEGBOARD_CONFIG, then the nearest mcp.config.json that you confirmed, then the one in ~/.config/pegboard).',
   },
   'insecure-permissions': {
-    type: 'boolean',
     about: 'Accept configuration, module and secret files that other users of this machine can write.',
   },
-  json: { type: 'boolean', about: 'Print JSON.' },
-  verbose: { type: 'boolean', short: 'v', about: 'Log more to stderr.' },
-  help: { type: 'boolean', short: 'h', about: 'Show help.' },
+  json: { about: 'Print JSON.' },
+  verbose: { short: 'v', about: 'Log more to stderr.' },
+  help: { short: 'h', about: 'Show help.' },
 }
 
-const frozen: Option = {
-  type: 'boolean',
-  about: 'Use only tools that are in pegboard.lock.json, and do not change that file.',
-}
-const profile: Option = {
-  type: 'string',
-  value: 'NAME',
-  about: 'Use this profile (default "default").',
-}
+const frozen: Option = { about: 'Use only tools that are in pegboard.lock.json, and do not change that file.' }
+const profile: Option = { value: 'NAME', about: 'Use this profile (default "default").' }
 const wait: Option = {
-  type: 'string',
   value: 'SECONDS',
   about: 'Seconds to wait for servers (default 10; 60 for a server that may be downloading).',
 }
 const replay: Option = {
-  type: 'string',
   value: 'DIR',
   about: 'Answer from the recordings in this folder instead of starting servers (see pegboard record).',
 }
 
-const registryOption: Option = {
-  type: 'string',
-  value: 'URL',
-  about: 'Base URL of the registry, instead of registry.url.',
-}
+const registryOption: Option = { value: 'URL', about: 'Base URL of the registry, instead of registry.url.' }
 
 export const commands: readonly Command[] = [
   {
     name: 'init',
     summary: 'Import servers from other MCP clients, and register Pegboard in them.',
-    operands: '',
-    maxOperands: 0,
     options: {
       from: {
-        type: 'string',
         multiple: true,
         value: 'CLIENT',
         about: 'Import servers of this client only, such as claude-desktop (default: all clients). Repeat for more.',
       },
       into: {
-        type: 'string',
         multiple: true,
         value: 'CLIENT',
         about:
           'Register Pegboard in this client (default: the clients that servers come from), or "none". Repeat for more.',
       },
-      only: { type: 'string', multiple: true, value: 'NAME', about: 'Import only this server. Repeat for more.' },
+      only: { multiple: true, value: 'NAME', about: 'Import only this server. Repeat for more.' },
       project: {
-        type: 'boolean',
         about: 'Import servers of the files of this project too: .mcp.json, .cursor/mcp.json and .vscode/mcp.json.',
       },
-      folder: { type: 'string', value: 'DIR', about: 'Folder that the file tools may read and write.' },
-      keep: { type: 'boolean', about: 'Leave imported servers in the clients too, which then have their tools twice.' },
-      'plain-secrets': { type: 'boolean', about: 'Leave secrets in the configuration instead of storing them.' },
-      yes: {
-        type: 'boolean',
-        short: 'y',
-        about: 'Ask nothing. Without a terminal and --yes, init only shows the changes.',
-      },
+      folder: { value: 'DIR', about: 'Folder that the file tools may read and write.' },
+      keep: { about: 'Leave imported servers in the clients too, which then have their tools twice.' },
+      'plain-secrets': { about: 'Leave secrets in the configuration instead of storing them.' },
+      yes: { short: 'y', about: 'Ask nothing. Without a terminal and --yes, init only shows the changes.' },
     },
   },
   {
     name: 'serve',
     summary: 'Serve all tools to MCP clients: over stdio when a client starts it, over HTTP from a terminal.',
-    operands: '',
-    maxOperands: 0,
     options: {
       profile: { ...profile, about: 'Profile for clients that choose none (default "default").' },
-      stdio: { type: 'boolean', about: 'Serve MCP over stdin and stdout.' },
-      http: { type: 'boolean', about: 'Serve Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
-      sse: { type: 'boolean', about: 'The same as --http.' },
-      port: {
-        type: 'string',
-        short: 'p',
-        value: 'N',
-        about: 'Port to listen on, instead of server.http.port (0: any free port).',
-      },
-      host: { type: 'string', value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
+      stdio: { about: 'Serve MCP over stdin and stdout.' },
+      http: { about: 'Serve Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
+      sse: { about: 'The same as --http.' },
+      port: { short: 'p', value: 'N', about: 'Port to listen on, instead of server.http.port (0: any free port).' },
+      host: { value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
       frozen,
       replay,
     },
@@ -119,18 +87,14 @@ export const commands: readonly Command[] = [
   {
     name: 'ui',
     summary: 'Open the page of the running server in the browser.',
-    operands: '',
-    maxOperands: 0,
     options: {
-      print: { type: 'boolean', about: 'Print the address and open no browser. It works once, for two minutes.' },
+      print: { about: 'Print the address and open no browser. It works once, for two minutes.' },
     },
   },
   {
     name: 'top',
     summary: 'Show servers, clients and calls of the running server as they change.',
-    operands: '',
-    maxOperands: 0,
-    options: { once: { type: 'boolean', about: 'Print the current state and exit (default without a terminal).' } },
+    options: { once: { about: 'Print the current state and exit (default without a terminal).' } },
   },
   {
     name: 'list',
@@ -138,9 +102,8 @@ export const commands: readonly Command[] = [
     operands: '[tools|modules|servers]',
     maxOperands: 1,
     options: {
-      hidden: { type: 'boolean', about: 'Include tools that clients cannot see, with the reason.' },
+      hidden: { about: 'Include tools that clients cannot see, with the reason.' },
       format: {
-        type: 'string',
         value: 'NAME',
         about: 'Print the tool definitions that clients see as JSON for openai, anthropic, gemini or ollama.',
       },
@@ -155,16 +118,9 @@ export const commands: readonly Command[] = [
     operands: '<query>',
     maxOperands: 64,
     options: {
-      limit: { type: 'string', value: 'N', about: 'Maximum number of results (1–100, default 5).' },
-      lanes: {
-        type: 'string',
-        value: 'NAME',
-        about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only).',
-      },
-      explain: {
-        type: 'boolean',
-        about: 'Show how each result was scored: by keywords, by embedding and by past use.',
-      },
+      limit: { value: 'N', about: 'Maximum number of results (1–100, default 5).' },
+      lanes: { value: 'NAME', about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only).' },
+      explain: { about: 'Show how each result was scored: by keywords, by embedding and by past use.' },
       profile,
       replay,
       wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
@@ -176,12 +132,8 @@ export const commands: readonly Command[] = [
     operands: '<tool> | "<query>"',
     maxOperands: 64,
     options: {
-      message: {
-        type: 'string',
-        value: 'TEXT',
-        about: 'A user message, for tools that are listed only when a message asks for them.',
-      },
-      limit: { type: 'string', value: 'N', about: 'Maximum number of results for a query (1–100, default 5).' },
+      message: { value: 'TEXT', about: 'A user message, for tools that are listed only when a message asks for them.' },
+      limit: { value: 'N', about: 'Maximum number of results for a query (1–100, default 5).' },
       profile,
       replay,
       wait,
@@ -193,7 +145,7 @@ export const commands: readonly Command[] = [
     operands: "<tool> ['{json}' | key=value …]",
     maxOperands: 64,
     options: {
-      params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
+      params: { multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
       profile,
       replay,
       wait,
@@ -205,26 +157,20 @@ export const commands: readonly Command[] = [
     operands: "<folder> [tool ['{json}' | key=value …]]",
     maxOperands: 65,
     options: {
-      params: { type: 'string', multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
+      params: { multiple: true, value: 'KEY=VALUE', about: 'Set one argument. Repeat for more.' },
       profile,
       wait,
-      stdio: { type: 'boolean', about: 'Serve MCP over stdin and stdout.' },
-      http: { type: 'boolean', about: 'Serve Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
-      port: { type: 'string', short: 'p', value: 'N', about: 'Port to listen on, instead of server.http.port.' },
-      host: { type: 'string', value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
+      stdio: { about: 'Serve MCP over stdin and stdout.' },
+      http: { about: 'Serve Streamable HTTP (/mcp) and HTTP+SSE (/sse).' },
+      port: { short: 'p', value: 'N', about: 'Port to listen on, instead of server.http.port.' },
+      host: { value: 'ADDRESS', about: 'Address to listen on, instead of server.http.host.' },
     },
   },
   {
     name: 'check',
     summary: 'Check the configuration and modules. Show the exposure mode and its token cost.',
-    operands: '',
-    maxOperands: 0,
     options: {
-      client: {
-        type: 'string',
-        value: 'NAME',
-        about: 'Show what this client sees, such as "cursor", and what is changed for it.',
-      },
+      client: { value: 'NAME', about: 'Show what this client sees, such as "cursor", and what is changed for it.' },
       profile,
       replay,
       wait,
@@ -237,7 +183,7 @@ export const commands: readonly Command[] = [
     operands: '[server …]',
     maxOperands: 500,
     options: {
-      timeout: { type: 'string', value: 'SECONDS', about: 'Maximum time for one server (default 30).' },
+      timeout: { value: 'SECONDS', about: 'Maximum time for one server (default 30).' },
     },
   },
   {
@@ -246,12 +192,9 @@ export const commands: readonly Command[] = [
     operands: '[server] [tool …]',
     maxOperands: 500,
     options: {
-      accept: {
-        type: 'boolean',
-        about: 'Approve the waiting tools of all servers, of one server, or the named tools.',
-      },
-      reject: { type: 'boolean', about: 'Reject the named tools until they change.' },
-      frozen: { type: 'boolean', about: 'Change nothing. Exit with 1 if a tool differs from pegboard.lock.json.' },
+      accept: { about: 'Approve the waiting tools of all servers, of one server, or the named tools.' },
+      reject: { about: 'Reject the named tools until they change.' },
+      frozen: { about: 'Change nothing. Exit with 1 if a tool differs from pegboard.lock.json.' },
     },
   },
   {
@@ -260,7 +203,7 @@ export const commands: readonly Command[] = [
     operands: 'search <words> | show <name>',
     maxOperands: 20,
     options: {
-      limit: { type: 'string', value: 'N', about: 'Maximum number of results (1–100, default 10).' },
+      limit: { value: 'N', about: 'Maximum number of results (1–100, default 10).' },
       registry: registryOption,
     },
   },
@@ -271,23 +214,21 @@ export const commands: readonly Command[] = [
     operands: '<name | URL | npm:package | command …>',
     maxOperands: 200,
     options: {
-      name: { type: 'string', value: 'NAME', about: 'Name of the entry (default: from the name of the server).' },
+      name: { value: 'NAME', about: 'Name of the entry (default: from the name of the server).' },
       env: {
-        type: 'string',
         multiple: true,
         value: 'NAME=VALUE',
         about:
           'Set a variable, argument or header that the server wants. NAME alone passes the variable of that name. Repeat for more.',
       },
       sandbox: {
-        type: 'string',
         value: 'KIND',
         about: 'Limit what a local server may touch: none (default), auto, bubblewrap or docker.',
       },
-      yes: { type: 'boolean', short: 'y', about: 'Do not ask.' },
-      'dry-run': { type: 'boolean', about: 'Show what would be added, and change nothing.' },
+      yes: { short: 'y', about: 'Do not ask.' },
+      'dry-run': { about: 'Show what would be added, and change nothing.' },
       registry: registryOption,
-      timeout: { type: 'string', value: 'SECONDS', about: 'Maximum time for the first start (default 120).' },
+      timeout: { value: 'SECONDS', about: 'Maximum time for the first start (default 120).' },
     },
   },
   {
@@ -295,21 +236,18 @@ export const commands: readonly Command[] = [
     summary: 'Enable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
-    options: {},
   },
   {
     name: 'disable',
     summary: 'Disable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
-    options: {},
   },
   {
     name: 'remove',
     summary: 'Remove servers or APIs from the configuration. A removed tool no longer exists for any client.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
-    options: {},
   },
   {
     name: 'schema',
@@ -324,18 +262,13 @@ export const commands: readonly Command[] = [
     operands: '[user prompt]',
     maxOperands: 500,
     options: {
-      mode: {
-        type: 'string',
-        value: 'NAME',
-        about: 'native for models with tool calling, text for models without it.',
-      },
+      mode: { value: 'NAME', about: 'native for models with tool calling, text for models without it.' },
       provider: {
-        type: 'string',
         value: 'NAME',
         about: 'Choose the mode by model provider instead of --mode (default: the provider of the profile).',
       },
-      agent: { type: 'string', value: 'NAME', about: 'Name of the agent (default "assistant").' },
-      role: { type: 'string', value: 'TEXT', about: 'Purpose of the agent (default "assistant").' },
+      agent: { value: 'NAME', about: 'Name of the agent (default "assistant").' },
+      role: { value: 'TEXT', about: 'Purpose of the agent (default "assistant").' },
       profile,
       wait,
     },
@@ -343,64 +276,42 @@ export const commands: readonly Command[] = [
   {
     name: 'parse',
     summary: 'Find tool calls in model output, read from stdin.',
-    operands: '',
-    maxOperands: 0,
-    options: {},
   },
   {
     name: 'eval',
     summary: 'Measure search on labelled queries.',
-    operands: '',
-    maxOperands: 0,
     options: {
       tools: {
-        type: 'string',
         multiple: true,
         value: 'FILE',
         about:
           'Tools, one JSON object per line: {"id", "server", "name", "description", "inputSchema", "serverDescription"}.',
       },
       queries: {
-        type: 'string',
         multiple: true,
         value: 'FILE',
         about:
           'Queries, one JSON object per line: {"id", "query", "relevant": [ids], "lang"}. Leave "relevant" empty if no tool fits.',
       },
       dir: {
-        type: 'string',
         multiple: true,
         value: 'DIR',
         about:
           'Folder with tools.jsonl and queries.jsonl, or a folder of such folders, instead of --tools and --queries.',
       },
-      pool: {
-        type: 'string',
-        value: 'PATH',
-        about: 'More tools to search among: a file or folder in the same format.',
-      },
-      'pool-size': { type: 'string', value: 'N', about: 'Maximum number of tools to take from --pool (default all).' },
-      ranker: {
-        type: 'string',
-        value: 'NAME',
-        about: 'Ranker to measure: hybrid, lexical or vector (default hybrid).',
-      },
-      embedder: { type: 'string', value: 'NAME', about: 'Embedding model, instead of search.embedder.' },
-      'per-query': {
-        type: 'string',
-        value: 'FILE',
-        about: 'Write the results of each query to this file, one JSON object per line.',
-      },
+      pool: { value: 'PATH', about: 'More tools to search among: a file or folder in the same format.' },
+      'pool-size': { value: 'N', about: 'Maximum number of tools to take from --pool (default all).' },
+      ranker: { value: 'NAME', about: 'Ranker to measure: hybrid, lexical or vector (default hybrid).' },
+      embedder: { value: 'NAME', about: 'Embedding model, instead of search.embedder.' },
+      'per-query': { value: 'FILE', about: 'Write the results of each query to this file, one JSON object per line.' },
     },
   },
   {
     name: 'suggest',
     summary: 'Propose aliases for tools that search found badly, measured on the recorded queries.',
-    operands: '',
-    maxOperands: 0,
     options: {
-      apply: { type: 'boolean', about: 'Write the aliases to the configuration file. A backup is kept.' },
-      clear: { type: 'boolean', about: 'Delete the recorded queries instead.' },
+      apply: { about: 'Write the aliases to the configuration file. A backup is kept.' },
+      clear: { about: 'Delete the recorded queries instead.' },
       profile,
       wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
     },
@@ -412,16 +323,12 @@ export const commands: readonly Command[] = [
     maxOperands: 1,
     options: {
       principal: {
-        type: 'string',
         value: 'NAME',
         about: 'Principal to log in, for servers with one login per principal (default "local").',
       },
-      logout: { type: 'boolean', about: 'Delete the login.' },
-      'no-browser': {
-        type: 'boolean',
-        about: 'Do not open a browser. Paste the final address of the login here instead.',
-      },
-      timeout: { type: 'string', value: 'SECONDS', about: 'Seconds allowed for the login (default 300).' },
+      logout: { about: 'Delete the login.' },
+      'no-browser': { about: 'Do not open a browser. Paste the final address of the login here instead.' },
+      timeout: { value: 'SECONDS', about: 'Seconds allowed for the login (default 300).' },
     },
   },
   {
@@ -431,29 +338,22 @@ export const commands: readonly Command[] = [
     maxOperands: 2,
     options: {
       principal: {
-        type: 'string',
         value: 'NAME',
         about: 'Owner of the token (default: the name of the token). Tools, logins and tasks belong to this name.',
       },
       profile: { ...profile, about: 'Limit the token to this profile (default: the profile in the address).' },
-      role: { type: 'string', multiple: true, value: 'NAME', about: 'Give the token a role. Repeat for more.' },
+      role: { multiple: true, value: 'NAME', about: 'Give the token a role. Repeat for more.' },
       tools: {
-        type: 'string',
         multiple: true,
         value: 'PATTERN',
         about:
           'Limit the token to tools that match, such as "github.*" (default: all tools of the profile). Repeat for more.',
       },
       effect: {
-        type: 'string',
         value: 'EFFECT',
         about: 'Maximum effect of the tools to allow: read, write or destructive (default destructive).',
       },
-      expires: {
-        type: 'string',
-        value: 'TIME',
-        about: 'Lifetime of the token, such as 12h or 30d (default: until revoked).',
-      },
+      expires: { value: 'TIME', about: 'Lifetime of the token, such as 12h or 30d (default: until revoked).' },
     },
   },
   {
@@ -462,8 +362,8 @@ export const commands: readonly Command[] = [
     operands: '[id]',
     maxOperands: 1,
     options: {
-      list: { type: 'boolean', about: 'List the changes that can be undone, the newest first.' },
-      force: { type: 'boolean', about: 'Undo even if a file changed since. Those later changes are lost.' },
+      list: { about: 'List the changes that can be undone, the newest first.' },
+      force: { about: 'Undo even if a file changed since. Those later changes are lost.' },
     },
   },
   {
@@ -471,14 +371,12 @@ export const commands: readonly Command[] = [
     summary: 'Show which configuration file is used, and why.',
     operands: '[path]',
     maxOperands: 1,
-    options: {},
   },
   {
     name: 'secret',
     summary: 'Store, list or remove secrets that the configuration names as ${keyring:NAME}.',
     operands: '[set <name> | list | rm <name>]',
     maxOperands: 64,
-    options: {},
   },
   {
     name: 'audit',
@@ -486,22 +384,16 @@ export const commands: readonly Command[] = [
     operands: 'verify [file …]',
     maxOperands: 1_001,
     options: {
-      key: {
-        type: 'string',
-        value: 'FILE',
-        about: 'Key that signed the log (default: audit.key in dirs.state).',
-      },
+      key: { value: 'FILE', about: 'Key that signed the log (default: audit.key in dirs.state).' },
     },
   },
   {
     name: 'usage',
     summary: 'Show what tools cost models in tokens, and what they would have cost without Pegboard.',
-    operands: '',
-    maxOperands: 0,
     options: {
-      by: { type: 'string', value: 'NAME', about: 'Row: day, tool, client or principal (default day).' },
-      days: { type: 'string', value: 'N', about: 'Number of days to show, today included (1–90, default 30).' },
-      principal: { type: 'string', value: 'NAME', about: 'Count only this principal (default: all).' },
+      by: { value: 'NAME', about: 'Row: day, tool, client or principal (default day).' },
+      days: { value: 'N', about: 'Number of days to show, today included (1–90, default 30).' },
+      principal: { value: 'NAME', about: 'Count only this principal (default: all).' },
     },
   },
   {
@@ -509,7 +401,6 @@ export const commands: readonly Command[] = [
     summary: 'List the background tasks, watchers and schedules of the running server, or stop one.',
     operands: '[list | stop <id>]',
     maxOperands: 2,
-    options: {},
   },
   {
     name: 'completion',
@@ -521,8 +412,6 @@ export const commands: readonly Command[] = [
   {
     name: 'docs',
     summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
-    operands: '',
-    maxOperands: 0,
-    options: { check: { type: 'boolean', about: 'Change nothing. Exit with 1 if a page is stale.' } },
+    options: { check: { about: 'Change nothing. Exit with 1 if a page is stale.' } },
   },
 ]

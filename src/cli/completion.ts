@@ -1,9 +1,9 @@
+import type { App } from '../app/app.ts'
 import { localCaller } from '../core/caller.ts'
-import { createLog } from '../core/log.ts'
 import type { Args } from './args.ts'
 import { type Command, commands, commonOptions, type Option } from './commands.ts'
 import { type Io, UsageError } from './io.ts'
-import { openApp, openConfig, profileFor } from './open-app.ts'
+import { openConfig, profileFor, withOfflineApp } from './open-app.ts'
 
 const SHELLS = { bash, zsh, fish } as const
 
@@ -19,9 +19,6 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-/** Longer than any completion. */
-const NEVER_MS = 2 ** 30
-
 /** Names from the configuration and from the lists of earlier runs. No server is started. */
 async function listNames(what: 'servers' | 'tools', args: Args, io: Io): Promise<readonly string[]> {
   // Nobody reads warnings, and nobody can answer a question.
@@ -31,21 +28,9 @@ async function listNames(what: 'servers' | 'tools', args: Args, io: Io): Promise
     Object.entries(config.servers).map(([id, one]) => [id, { ...one, start: 'lazy' as const }]),
   )
   if (what === 'servers') return [...Object.keys(servers), ...Object.keys(config.openapi)]
-  const app = await openApp(
-    { ...config, servers },
-    createLog(() => undefined),
-    quiet,
-    {
-      connectDelayMs: { cold: NEVER_MS, known: NEVER_MS },
-      frozen: true,
-    },
-  )
-  try {
-    await app.start()
-    return app.view({ ...localCaller, profile: profileFor(args, config) }).tools.map(({ tool }) => tool.id)
-  } finally {
-    await app.stop()
-  }
+  const caller = { ...localCaller, profile: profileFor(args, config) }
+  const idsIn = (app: App) => app.view(caller).tools.map(({ tool }) => tool.id)
+  return await withOfflineApp({ ...config, servers }, quiet, idsIn, { frozen: true })
 }
 
 const optionsOf = (command: Command | undefined): Readonly<Record<string, Option>> => ({
@@ -54,7 +39,7 @@ const optionsOf = (command: Command | undefined): Readonly<Record<string, Option
 })
 
 /** What the first operands of a command are: fixed words, servers, tools, commands or files. */
-function operandsOf({ name, operands }: Command): {
+function operandsOf({ name, operands = '' }: Command): {
   readonly words: readonly string[]
   readonly names?: 'servers' | 'tools'
 } {
@@ -204,7 +189,7 @@ function fish(): string {
     const found = names === undefined ? words.join(' ') : `(${ASK} ${names} 2>/dev/null)`
     return [
       `complete -c pegboard -n '__fish_use_subcommand' -a ${command.name} -d ${fishQuote(command.summary)}`,
-      ...Object.entries(command.options).map(([name, option]) => optionLine(condition, name, option)),
+      ...Object.entries(command.options ?? {}).map(([name, option]) => optionLine(condition, name, option)),
       ...(found === '' ? [] : [`complete -c pegboard${condition} -a ${fishQuote(found)}`]),
     ]
   })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { configJsonSchema } from '../config/config-schema.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import type { Args } from './args.ts'
+import { type Args, writeAnswer } from './args.ts'
 import {
   clientsTable,
   commandsTable,
@@ -14,7 +14,7 @@ import {
   settingsTable,
   toolsTable,
 } from './generate.ts'
-import { type Io, writeJson } from './io.ts'
+import type { Io } from './io.ts'
 import { openApp, openLog } from './open-app.ts'
 
 /** Pages with generated sections, besides the README. */
@@ -52,9 +52,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     stale.push(file.slice(io.cwd.length + 1))
     if (!check) await writeFile(file, text)
   }
-  if (args.values['json'] === true) writeJson(io, { stale, written: !check })
-  else if (stale.length === 0) io.stdout('Everything is up to date.\n')
-  else io.stdout(`${check ? 'Stale' : 'Written'}: ${stale.join(', ')}\n`)
+  const text = stale.length === 0 ? 'Everything is up to date.' : `${check ? 'Stale' : 'Written'}: ${stale.join(', ')}`
+  writeAnswer(args, io, { stale, written: !check }, `${text}\n`)
   return check && stale.length > 0 ? 1 : 0
 }
 

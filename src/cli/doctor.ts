@@ -3,17 +3,15 @@ import type { Config } from '../config/load-config.ts'
 import { localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
 import { silentLog } from '../core/log.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { diagnose } from '../doctor/diagnose.ts'
 import { exitOf, type Finding, type FindingExit, fixOf, type Passed, pageOf, worstExit } from '../doctor/findings.ts'
 import { clientFacts } from '../view/client-table.ts'
-import { type Args, readInteger, readOption } from './args.ts'
+import { type Args, readInteger } from './args.ts'
 import { asClient, clientReport } from './client-report.ts'
-import { toTypedCommands } from './invocation.ts'
+import { asTyped } from './invocation.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
-import { openApp, openConfig, openLog } from './open-app.ts'
-
-const NEVER_MS = 0x7fff_ffff
+import { offline, openApp, openConfig, openLog } from './open-app.ts'
 
 /** `pegboard doctor [server …]`. Exit code 0: good; 10: retry later; 11: a person must act; 12: wrong set-up. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -21,9 +19,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const timeoutMs = readInteger(args, 'timeout', 1, 600, 30) * 1_000
   const findings: Finding[] = []
   const passed: Passed[] = []
-  const config = readOption(args, 'config')
   const print = (text: string): void => {
-    if (!json) io.stdout(toTypedCommands(text, config, io))
+    if (!json) io.stdout(asTyped(text, args, io))
   }
   await diagnose({
     load: async () => {
@@ -37,7 +34,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     },
     open: (config) =>
       openApp(config, args.values['verbose'] === true ? openLog(args, io, 'error') : silentLog, io, {
-        connectDelayMs: { cold: 0, known: NEVER_MS },
+        connectDelayMs: { ...offline.connectDelayMs, cold: 0 },
       }),
     clientLimits,
     only: args.positionals,
@@ -77,11 +74,8 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 function assertServers(names: readonly string[], { servers, skipped }: Config): void {
   const known = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
-  for (const name of names) {
-    if (known.includes(name)) continue
-    const [near] = findNearest(name, known)
-    throw new UsageError(`there is no server "${name}"${near === undefined ? '' : `; did you mean "${near}"?`}`)
-  }
+  const unknown = names.find((name) => !known.includes(name))
+  if (unknown !== undefined) throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, known)}`)
 }
 
 const LEVELS: Readonly<Record<FindingExit, string>> = { 0: 'note', 10: 'retry', 11: 'person', 12: 'wrong' }

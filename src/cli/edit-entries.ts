@@ -2,18 +2,15 @@ import { moduleNames } from '../app/module-names.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { silentLog } from '../core/log.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import type { NamedEntry } from '../setup/server-entries.ts'
 import { type EditedEntry, entryNamed, removeEntries, rootOf, switchEntries } from '../setup/switch-entries.ts'
 import type { Args } from './args.ts'
-import { readOption } from './args.ts'
-import { toTypedCommands } from './invocation.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
 import { setupDir } from './machine-of.ts'
-import { openApp, openConfig } from './open-app.ts'
+import { openConfig, withOfflineApp } from './open-app.ts'
 
 type Verb = 'enable' | 'disable' | 'remove'
 
@@ -24,8 +21,9 @@ const ALREADY: Readonly<Record<Verb, string>> = {
   remove: 'is removed already',
 }
 
-/** Edits the entries of servers, APIs, modules and tools in the configuration file. */
-export async function editEntries(verb: Verb, args: Args, io: Io): Promise<number> {
+/** `pegboard enable|disable|remove <name> …`: edits servers, APIs, modules and tools in the configuration file. */
+export async function run(args: Args, io: Io, command: string): Promise<number> {
+  const verb = command as Verb
   const names = args.positionals
   if (names.length === 0) throw new UsageError(`${verb} takes the name of a server, or of a tool as server.tool`)
   const { config, text } = await openConfig(args, io)
@@ -45,19 +43,12 @@ export async function editEntries(verb: Verb, args: Args, io: Io): Promise<numbe
   }
   for (const entry of result.entries) io.stdout(lineFor(verb, entry, tools))
   if (result.undo !== undefined)
-    io.stderr(
-      toTypedCommands(
-        `A running Pegboard applies it within a second. To undo: pegboard undo ${result.undo}\n`,
-        readOption(args, 'config'),
-        io,
-      ),
-    )
+    io.stderr(`A running Pegboard applies it within a second. To undo: pegboard undo ${result.undo}\n`)
   return 0
 }
 
 type ToolsByName = ReadonlyMap<string, readonly string[]>
 
-const NEVER_MS = 0x7fff_ffff
 const SHOWN = 10
 
 /**
@@ -67,9 +58,7 @@ const SHOWN = 10
 async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io): Promise<ToolsByName> {
   const wanted = entries.filter((entry) => entry.kind === 'tool')
   if (wanted.length === 0) return new Map()
-  const app = await openApp(config, silentLog, io, { connectDelayMs: { cold: NEVER_MS, known: NEVER_MS } })
-  try {
-    await app.start()
+  return await withOfflineApp(config, io, (app) => {
     const { owners } = app.catalog.snapshot()
     const ids = [...owners.values()].flatMap(({ tools, withheld }) => [
       ...tools.map(({ id }) => id),
@@ -86,9 +75,7 @@ async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io
         return [name, found] as const
       }),
     )
-  } finally {
-    await app.stop()
-  }
+  })
 }
 
 const isDenied = ({ servers, openapi, modules }: Config, owner = '', action: string): boolean =>

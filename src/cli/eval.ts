@@ -5,7 +5,7 @@ import { includedEncoderFiles } from '../app/package-info.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { distractorsFor, type EvalReport, type EvalScores, evaluate, macroAverage } from '../search/evaluate.ts'
 import { type SearchSettings, searchOptions } from '../search/search-options.ts'
-import { type Args, oneOf, readInteger, readOption } from './args.ts'
+import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
 import {
   type Corpus,
   type CorpusFiles,
@@ -15,7 +15,7 @@ import {
   readTools,
   toolFilesIn,
 } from './corpora.ts'
-import { ERASE, formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { ERASE, formatTable, type Io, UsageError } from './io.ts'
 
 import { modelProgress } from './progress.ts'
 import { LANES } from './search.ts'
@@ -75,8 +75,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     }
   }
   if (perQuery !== undefined) await write(perQuery, perQueryLines(measured), io.cwd)
-  if (args.values['json'] === true) writeJson(io, figuresOf(ranker, measured))
-  else io.stdout(report(measured))
+  writeAnswer(args, io, figuresOf(ranker, measured), report(measured))
   return 0
 }
 

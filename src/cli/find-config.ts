@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { createInterface } from 'node:readline/promises'
 import { defaultDirs, homeOf, type Machine } from '../config/machine.ts'
 import { replacedByOthers } from '../core/written-by-others.ts'
 import type { Io } from './io.ts'
+import { askYes } from './questions.ts'
 
 const NAME = 'mcp.config.json'
 
@@ -63,8 +63,7 @@ async function isConfirmed(file: string, machine: Machine, io: Io): Promise<bool
   const record = join(defaultDirs(machine, machine.cwd).state, 'confirmed-configs.json')
   const known = readConfirmed(record)
   if (known.includes(file)) return true
-  if (io.input.isTTY !== true || io.terminal?.err !== true) return false
-  if (!(await askOnce(`Use ${file}? It decides which programs run here as you. [y/N] `, io))) return false
+  if (!(await askYes(`Use ${file}? It decides which programs run here as you.`, io))) return false
   mkdirSync(dirname(record), { recursive: true, mode: 0o700 })
   writeFileSync(record, `${JSON.stringify([...known, file], null, 2)}\n`, { mode: 0o600 })
   return true
@@ -78,21 +77,5 @@ function readConfirmed(record: string): readonly string[] {
   } catch {
     // The person is asked again.
     return []
-  }
-}
-
-async function askOnce(question: string, io: Io): Promise<boolean> {
-  const lines = createInterface({ input: io.input, terminal: false })
-  const gone = new AbortController()
-  lines.once('close', () => gone.abort())
-  try {
-    io.stderr(question)
-    const answer = await lines.question('', { signal: AbortSignal.any([gone.signal, io.stop]) })
-    return /^y(?:es)?$/i.test(answer.trim())
-  } catch {
-    // Nobody answered.
-    return false
-  } finally {
-    lines.close()
   }
 }

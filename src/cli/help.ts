@@ -18,8 +18,9 @@ export function commandHelp(command: Command): string {
 
 /** `pegboard search <query> [--limit N] …`, without the common options. */
 export function usageOf(command: Command): string {
-  const options = Object.entries(command.options).map(([name, { value }]) => `[--${name}${value ? ` ${value}` : ''}]`)
-  return ['pegboard', command.name, command.operands, ...options].filter((word) => word !== '').join(' ')
+  const { name, operands, options = {} } = command
+  const flags = Object.entries(options).map(([flag, { value }]) => `[--${flag}${value ? ` ${value}` : ''}]`)
+  return ['pegboard', name, operands, ...flags].filter(Boolean).join(' ')
 }
 
 const optionLines = (options: Readonly<Record<string, Option>>): string =>

@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { redact } from '../core/redact.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { type ClientId, clients, type Start } from '../setup/clients.ts'
 import { diffOf } from '../setup/edit-diff.ts'
 import { parseForEdit } from '../setup/edit-json.ts'
@@ -21,7 +21,7 @@ import { userConfigFile } from './find-config.ts'
 import { toTypedCommands } from './invocation.ts'
 import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { machineOf, setupDir } from './machine-of.ts'
-import { openQuestions, parseChoice, type Questions } from './questions.ts'
+import { isYes, openQuestions, parseChoice, type Questions } from './questions.ts'
 
 /** `pegboard init`: imports servers from other clients, and registers Pegboard in them. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -66,22 +66,15 @@ interface Named {
 }
 
 function namedChoices(args: Args, found: readonly FoundClient[]): Named {
+  const known = clients.map(({ id }) => id)
   const read = (option: 'from' | 'into'): readonly ClientId[] | undefined => {
     const names = args.values[option] as readonly string[] | undefined
     if (!names) return undefined
     const ids = names.flatMap((name) => name.split(',')).filter((name) => name !== '' && name !== 'none')
     return ids.map((id) => {
       const one = found.find(({ client }) => client.id === id)
-      if (!one) {
-        const [near] = findNearest(
-          id,
-          clients.map((client) => client.id),
-          2,
-        )
-        throw new UsageError(
-          `there is no client "${id}"${near ? `; did you mean "${near}"?` : `; known are ${clients.map((client) => client.id).join(', ')}`}`,
-        )
-      }
+      if (!one)
+        throw new UsageError(`there is no client "${id}"${didYouMean(id, known, `; known are ${known.join(', ')}`, 2)}`)
       if (one.problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', `${one.file}: ${one.problem}`)
       return one.client.id
     })
@@ -258,7 +251,7 @@ async function pick(
 
 async function isConfirmed({ edits }: InitPlan, questions: Questions | undefined): Promise<boolean> {
   const answer = await questions?.ask(`\nWrite ${formatCount(edits.length, 'file')}? [y/N] `)
-  return /^y(?:es)?$/i.test(answer ?? '')
+  return isYes(answer)
 }
 
 /** @returns the id for `undo` */

@@ -1,6 +1,7 @@
 import { basename, isAbsolute, relative, resolve, sep } from 'node:path'
 import type { Environment } from '../config/machine.ts'
 import { quoteWord } from '../core/quote-word.ts'
+import { type Args, readOption } from './args.ts'
 import { commands } from './commands.ts'
 import type { Io } from './io.ts'
 
@@ -27,6 +28,10 @@ export function toTypedCommands(text: string, config: string | undefined, { self
   const asked = text.replaceAll(HELP, () => `${self.called} help`)
   return asked.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
 }
+
+/** A text of Pegboard itself, with commands as the reader has to type them. */
+export const asTyped = (text: string, args: Args, io: Io): string =>
+  toTypedCommands(text, readOption(args, 'config'), io)
 
 /** The value of --config, at any position. */
 export function configIn(argv: readonly string[]): string | undefined {

@@ -1,7 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { LaterRow } from '../ui/api-types.ts'
-import type { Args } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { type Args, writeAnswer } from './args.ts'
+import { formatTable, type Io, UsageError } from './io.ts'
 import { openConfig } from './open-app.ts'
 import { listLater, stopLater } from './page-client.ts'
 import { readPageAddress } from './served-page.ts'
@@ -14,10 +14,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const address = await readPageAddress(config)
   const rows = await listLater(address)
-  const json = args.values['json'] === true
   if (id === undefined) {
-    if (json) writeJson(io, rows.map(toJson))
-    else io.stdout(describe(rows))
+    writeAnswer(args, io, rows.map(toJson), describe(rows))
     return 0
   }
   const row = rows.find((one) => one.id === id)
@@ -28,8 +26,8 @@ export async function run(args: Args, io: Io): Promise<number> {
       { hint: 'pegboard later shows what runs or is planned.' },
     )
   await stopLater(address, row)
-  if (json) writeJson(io, { stopped: { kind: row.kind, id } })
-  else io.stdout(`Stopped: the ${row.kind} "${row.what}" of ${row.owner}.\n`)
+  const text = `Stopped: the ${row.kind} "${row.what}" of ${row.owner}.\n`
+  writeAnswer(args, io, { stopped: { kind: row.kind, id } }, text)
   return 0
 }
 

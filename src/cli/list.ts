@@ -7,7 +7,7 @@ import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
 import { type Args, oneOf, readOption } from './args.ts'
-import { toTypedCommands } from './invocation.ts'
+import { asTyped } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { describeStarting, type Session, withApp } from './open-app.ts'
 
@@ -23,11 +23,10 @@ export async function run(args: Args, io: Io): Promise<number> {
   const json = args.values['json'] === true
   const hidden = args.values['hidden'] === true
   const shown = new Set<unknown>()
-  const config = readOption(args, 'config')
   /** Prints the rows that were not printed before. */
   const print = (rows: readonly Row[]): void => {
     const fresh = rows.filter((row) => !shown.has(keyOf(row)))
-    if (fresh.length > 0) io.stdout(toTypedCommands(tableOf(listing, fresh, io, shown.size === 0), config, io))
+    if (fresh.length > 0) io.stdout(asTyped(tableOf(listing, fresh, io, shown.size === 0), args, io))
     for (const row of fresh) shown.add(keyOf(row))
   }
   const early = (session: Session): void => {
@@ -52,8 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is ignored.\n`)
     else print(rows)
-    if (what === 'servers' && !json && io.terminal?.out)
-      io.stderr(toTypedCommands(openServersNote(session.config), config, io))
+    if (what === 'servers' && !json && io.terminal?.out) io.stderr(openServersNote(session.config))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   return withApp(args, io, finish, { early })

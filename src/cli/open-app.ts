@@ -6,7 +6,7 @@ import type { Config, Loaded } from '../config/load-config.ts'
 import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { createLog, type Log, type LogLevel } from '../core/log.ts'
+import { createLog, type Log, type LogLevel, silentLog } from '../core/log.ts'
 import { toPrintable } from '../core/printable.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { allowInsecurePermissions, replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
@@ -157,6 +157,27 @@ export function sentenceOf(line: string): string {
 export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {
   const { createApp } = await import('../app/app.ts')
   return createApp(config, { log, env: io.env, ...worldOf(io), ...options })
+}
+
+/** Timers allow no more, about 25 days. */
+const NEVER_MS = 0x7fff_ffff
+/** Connects to no server, so that an app has the tools that are known from disk. */
+export const offline = { connectDelayMs: { cold: NEVER_MS, known: NEVER_MS } } as const
+
+/** Runs `use` with an app that starts no server. */
+export async function withOfflineApp<T>(
+  config: Config,
+  io: Io,
+  use: (app: App) => T,
+  options: AppOptions = {},
+): Promise<T> {
+  const app = await openApp(config, silentLog, io, { ...offline, ...options })
+  try {
+    await app.start()
+    return use(app)
+  } finally {
+    await app.stop()
+  }
 }
 
 const worldOf = ({ unwritten, know, beforeDropIns }: Io): Pick<AppOptions, 'unwritten' | 'know' | 'beforeDropIns'> => ({

@@ -1,14 +1,13 @@
 import { toolUseMode } from '../agent/tool-use-mode.ts'
 import { systemPrompt } from '../agent/tools-prompt.ts'
 import { instructionsWithFacts } from '../server/instructions.ts'
-import { type Args, oneOf, readOption } from './args.ts'
-import { type Io, writeJson } from './io.ts'
+import { type Args, oneOf, readOption, writeAnswer } from './args.ts'
+import type { Io } from './io.ts'
 import { withApp } from './open-app.ts'
 
 /** `pegboard prompt [user prompt]`: the system prompt that describes the tools. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const agentId = readOption(args, 'agent')
-  const role = readOption(args, 'role')
+  const [agentId, role] = [readOption(args, 'agent'), readOption(args, 'role')]
   const userPrompt = args.positionals.join(' ')
   return withApp(args, io, async ({ app, caller }) => {
     const byProvider = toolUseMode(
@@ -23,8 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       ...(role === undefined ? {} : { role }),
       userPrompt,
     })
-    if (args.values['json'] === true) writeJson(io, { mode, prompt })
-    else io.stdout(`${prompt}\n`)
+    writeAnswer(args, io, { mode, prompt }, `${prompt}\n`)
     return 0
   })
 }

@@ -1,6 +1,8 @@
-import { createInterface } from 'node:readline/promises'
-import { canAsk } from './ask.ts'
+import { createInterface } from 'node:readline'
 import type { Io } from './io.ts'
+
+/** True if a person can answer. */
+export const canAsk = (io: Io): boolean => io.input.isTTY === true && io.terminal?.err === true
 
 /** Questions to a person at the terminal, one after the other. */
 export interface Questions {
@@ -9,40 +11,36 @@ export interface Questions {
   close(): void
 }
 
-/** Undefined without a terminal. */
-export function openQuestions(io: Io): Questions | undefined {
+/** Undefined without a terminal. @param signal ends the questions, as `io.stop` does */
+export function openQuestions(io: Io, signal: AbortSignal = io.stop): Questions | undefined {
   if (!canAsk(io)) return undefined
-  const lines = createInterface({ input: io.input, terminal: false })
-  const gone = new AbortController()
-  lines.once('close', () => gone.abort())
-  const signal = AbortSignal.any([gone.signal, io.stop])
-  // Lines that arrive between two questions would be lost.
-  const waiting: string[] = []
-  let take: ((line: string) => void) | undefined
-  lines.on('line', (line) => {
-    if (take) take(line)
-    else waiting.push(line)
-  })
+  const lines = createInterface({ input: io.input, terminal: false, signal: AbortSignal.any([signal, io.stop]) })
+  // It keeps lines that arrive between two questions.
+  const typed = lines[Symbol.asyncIterator]()
   return {
     async ask(question) {
       io.stderr(question)
-      const early = waiting.shift()
-      if (early !== undefined) return early.trim()
-      if (signal.aborted) return undefined
-      return new Promise((resolve) => {
-        const give = (line: string | undefined): void => {
-          take = undefined
-          signal.removeEventListener('abort', leave)
-          resolve(line?.trim())
-        }
-        const leave = (): void => give(undefined)
-        take = give
-        signal.addEventListener('abort', leave)
-      })
+      const { value, done } = await typed.next()
+      return done ? undefined : value.trim()
     },
     close: () => lines.close(),
   }
 }
+
+/** One line of the person at the terminal; undefined if nobody answers. */
+export async function askLine(question: string, io: Io): Promise<string | undefined> {
+  const questions = openQuestions(io)
+  try {
+    return await questions?.ask(question)
+  } finally {
+    questions?.close()
+  }
+}
+
+export const isYes = (answer: string | undefined): boolean => /^y(?:es)?$/i.test(answer ?? '')
+
+export const askYes = async (question: string, io: Io): Promise<boolean> =>
+  isYes(await askLine(`${question} [y/N] `, io))
 
 /**
  * The positions that an answer such as `1,3-5`, `all` or `none` names, from 0; undefined if it names others.

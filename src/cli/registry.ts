@@ -1,6 +1,5 @@
 import { createRegistry, type Registry } from '../setup/registry-client.ts'
 import { type Args, readInteger, readOption } from './args.ts'
-import { toTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
@@ -39,11 +38,7 @@ async function search(args: Args, io: Io, words: readonly string[]): Promise<num
         ),
       )
       io.stderr(
-        toTypedCommands(
-          'Anybody can publish there; nobody has checked these servers. To see what one would run: pegboard registry show NAME. To add it: pegboard add NAME\n',
-          readOption(args, 'config'),
-          io,
-        ),
+        'Anybody can publish there; nobody has checked these servers. To see what one would run: pegboard registry show NAME. To add it: pegboard add NAME\n',
       )
     }
     return 0

@@ -15,8 +15,8 @@ import { quoteWord } from '../core/quote-word.ts'
 import type { Change } from '../trust/definition-diff.ts'
 import { escapedLine as line } from '../trust/hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
-import { type Args, readOption } from './args.ts'
-import { toTypedCommands } from './invocation.ts'
+import { type Args, writeAnswer } from './args.ts'
+import { asTyped } from './invocation.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
@@ -42,9 +42,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
   // A server that was left out cannot be compared.
   const differs = waits || (frozen === true && out.length > 0)
-  if (args.values['json'] === true)
-    writeJson(io, { ok: !differs, servers: shown, ...(out.length === 0 ? {} : { left_out: out }) })
-  else io.stdout(toTypedCommands(reportText(shown, out), readOption(args, 'config'), io))
+  const answer = { ok: !differs, servers: shown, ...(out.length === 0 ? {} : { left_out: out }) }
+  writeAnswer(args, io, answer, asTyped(reportText(shown, out), args, io))
   for (const { id, waiting } of shown) rememberShown(desk, id, waiting, names.length > 0)
   return frozen === true && differs ? 1 : 0
 }

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { isPegboardError, joinSentences, messageOf, type PegboardError } from '../core/errors.ts'
 import { removeInvisible } from '../core/invisible-characters.ts'
 import { toPrintable } from '../core/printable.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean, findNearest } from '../core/tool-names.ts'
 import type { Args } from './args.ts'
 import { type Command, commands, commonOptions } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
@@ -10,40 +10,41 @@ import { configIn, toTypedCommands } from './invocation.ts'
 import { type Io, makePrintable, UsageError } from './io.ts'
 
 /** The code of each command is loaded when the command runs, because clients wait for `serve --stdio` to start. */
-const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io): Promise<number> }>>> = {
-  init: () => import('./init.ts'),
-  serve: () => import('./serve.ts'),
-  ui: () => import('./ui.ts'),
-  top: () => import('./top.ts'),
-  list: () => import('./list.ts'),
-  search: () => import('./search.ts'),
-  why: () => import('./why.ts'),
-  call: () => import('./call.ts'),
-  record: () => import('./record.ts'),
-  check: () => import('./check.ts'),
-  doctor: () => import('./doctor.ts'),
-  review: () => import('./review.ts'),
-  registry: () => import('./registry.ts'),
-  add: () => import('./add.ts'),
-  enable: () => import('./enable.ts'),
-  disable: () => import('./disable.ts'),
-  remove: () => import('./remove.ts'),
-  schema: () => import('./schema.ts'),
-  prompt: () => import('./prompt-command.ts'),
-  parse: () => import('./parse.ts'),
-  eval: () => import('./eval.ts'),
-  suggest: () => import('./suggest.ts'),
-  auth: () => import('./auth.ts'),
-  token: () => import('./token.ts'),
-  undo: () => import('./undo.ts'),
-  config: () => import('./config.ts'),
-  secret: () => import('./secret.ts'),
-  audit: () => import('./audit.ts'),
-  usage: () => import('./usage.ts'),
-  later: () => import('./later.ts'),
-  completion: () => import('./completion.ts'),
-  docs: () => import('./docs.ts'),
-}
+const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io, command: string): Promise<number> }>>> =
+  {
+    init: () => import('./init.ts'),
+    serve: () => import('./serve.ts'),
+    ui: () => import('./ui.ts'),
+    top: () => import('./top.ts'),
+    list: () => import('./list.ts'),
+    search: () => import('./search.ts'),
+    why: () => import('./why.ts'),
+    call: () => import('./call.ts'),
+    record: () => import('./record.ts'),
+    check: () => import('./check.ts'),
+    doctor: () => import('./doctor.ts'),
+    review: () => import('./review.ts'),
+    registry: () => import('./registry.ts'),
+    add: () => import('./add.ts'),
+    enable: () => import('./edit-entries.ts'),
+    disable: () => import('./edit-entries.ts'),
+    remove: () => import('./edit-entries.ts'),
+    schema: () => import('./schema.ts'),
+    prompt: () => import('./prompt-command.ts'),
+    parse: () => import('./parse.ts'),
+    eval: () => import('./eval.ts'),
+    suggest: () => import('./suggest.ts'),
+    auth: () => import('./auth.ts'),
+    token: () => import('./token.ts'),
+    undo: () => import('./undo.ts'),
+    config: () => import('./config.ts'),
+    secret: () => import('./secret.ts'),
+    audit: () => import('./audit.ts'),
+    usage: () => import('./usage.ts'),
+    later: () => import('./later.ts'),
+    completion: () => import('./completion.ts'),
+    docs: () => import('./docs.ts'),
+  }
 
 /**
  * Runs one command line. Never throws: errors go to stderr as `pegboard: CODE: message. hint`, or as JSON with --json.
@@ -81,7 +82,7 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   const args = read(command, rest)
   if (args.values['help'] === true) return help(name, io)
   const { run: perform } = await programs[command.name]!()
-  return perform(args, io)
+  return perform(args, io, command.name)
 }
 
 /** The first word that is neither an option nor the value of --config. */
@@ -111,16 +112,16 @@ function help(name: string | undefined, io: Io): number {
 function find(name: string): Command {
   const command = commands.find((one) => one.name === name)
   if (command) return command
-  const [near] = findNearest(name, [...commands.map((one) => one.name), 'help'], 2)
-  throw new UsageError(`unknown command "${name}"${near ? `; did you mean "${near}"?` : ''}`)
+  const names = [...commands.map((one) => one.name), 'help']
+  throw new UsageError(`unknown command "${name}"${didYouMean(name, names, '', 2)}`)
 }
 
 function read(command: Command, words: readonly string[]): Args {
   const known = { ...commonOptions, ...command.options }
   const options = Object.fromEntries(
-    Object.entries(known).map(([name, { type, short, multiple }]) => [
+    Object.entries(known).map(([name, { value, about: _about, ...rest }]) => [
       name,
-      { type, ...(short ? { short } : {}), ...(multiple ? { multiple } : {}) },
+      { type: value === undefined ? ('boolean' as const) : ('string' as const), ...rest },
     ]),
   )
   let args: Args
@@ -132,7 +133,7 @@ function read(command: Command, words: readonly string[]): Args {
     const [near] = findNearest(unknown, Object.keys(known))
     throw new UsageError(`unknown option --${unknown} for ${command.name}${near ? `; did you mean --${near}?` : ''}`)
   }
-  const extra = args.positionals[command.maxOperands]
+  const extra = args.positionals[command.maxOperands ?? 0]
   if (extra !== undefined) throw new UsageError(`${command.name} does not take "${extra}"`)
   return args
 }

@@ -4,9 +4,9 @@ import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
-import type { Args } from './args.ts'
+import { type Args, writeAnswer } from './args.ts'
 import { defaultOf, typeOf } from './describe.ts'
-import { formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { formatCount, formatTable, type Io } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
 
 /**
@@ -14,7 +14,6 @@ import { type Session, withApp } from './open-app.ts'
  */
 export async function run(args: Args, io: Io): Promise<number> {
   const [wanted] = args.positionals
-  const json = args.values['json'] === true
   const show = ({ app, caller }: Session): number => {
     const owners = app.catalog.snapshot().owners
     const lineOf = (owner: Owner): string => app.categoryLine(owner, app.view(caller))
@@ -24,14 +23,14 @@ export async function run(args: Args, io: Io): Promise<number> {
         summary: lineOf(owner),
         actions: owner.tools.length,
       }))
-      if (json) writeJson(io, rows)
-      else io.stdout(formatTable(rows.map((row) => [row.id, formatCount(row.actions, 'tool'), row.summary])))
+      const table = rows.map((row) => [row.id, formatCount(row.actions, 'tool'), row.summary])
+      writeAnswer(args, io, rows, formatTable(table))
       return 0
     }
     const owner = owners.get(wanted) ?? owners.get(`mcp_${wanted}`)
     if (!owner) throw unknownModule(wanted, [...owners.keys()])
-    if (json) writeJson(io, { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(action) })
-    else io.stdout(moduleText(owner, lineOf(owner)))
+    const value = { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(action) }
+    writeAnswer(args, io, value, moduleText(owner, lineOf(owner)))
     return 0
   }
   return withApp(args, io, show, { everyModule: true })

@@ -1,7 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import { SECRET_NAME, type SecretPlace, type SecretStore } from '../state/secret-store.ts'
-import type { Args } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { type Args, writeAnswer } from './args.ts'
+import { formatTable, type Io, UsageError } from './io.ts'
 import { setupDir } from './machine-of.ts'
 import { readHidden } from './read-hidden.ts'
 
@@ -30,24 +30,23 @@ async function set(args: Args, io: Io, store: SecretStore, name: string): Promis
     throw new UsageError(`the value must be text of at most ${MAX_CHARS / 1024} KiB`)
   io.know?.([secret])
   const place = await store.set(name, secret)
-  if (args.values['json'] === true) writeJson(io, { name, place })
-  else io.stdout(`${name} is stored in ${describePlace(place)}. Use it as \${keyring:${name}}.\n`)
+  const text = `${name} is stored in ${describePlace(place)}. Use it as \${keyring:${name}}.\n`
+  writeAnswer(args, io, { name, place }, text)
   return 0
 }
 
 async function remove(args: Args, io: Io, store: SecretStore, name: string): Promise<number> {
   if (!(await store.delete(name)))
     throw new PegboardError('E_NOT_FOUND', `There is no secret ${name}.`, { hint: 'See pegboard secret list.' })
-  if (args.values['json'] === true) writeJson(io, { name, removed: true })
-  else io.stdout(`${name} is removed.\n`)
+  writeAnswer(args, io, { name, removed: true }, `${name} is removed.\n`)
   return 0
 }
 
 async function list(args: Args, io: Io, store: SecretStore): Promise<number> {
   const secrets = await store.list()
-  if (args.values['json'] === true) writeJson(io, { secrets })
-  else if (secrets.length === 0) io.stdout('No secrets. Store one with pegboard secret set <name>.\n')
-  else io.stdout(formatTable(secrets.map(({ name, place }) => [name, describePlace(place)])))
+  const rows = secrets.map(({ name, place }) => [name, describePlace(place)])
+  const text = rows.length === 0 ? 'No secrets. Store one with pegboard secret set <name>.\n' : formatTable(rows)
+  writeAnswer(args, io, { secrets }, text)
   return 0
 }
 

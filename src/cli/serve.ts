@@ -267,7 +267,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   const { bannerText, factsOf, shownText } = await import('./banner.ts')
   const { isWildcard } = await import('../server/origin-check.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
-  const { toTypedCommands } = await import('./invocation.ts')
+  const { asTyped } = await import('./invocation.ts')
   const { auth, oauth, tokens, host, publicUrl, allowedHosts } = config.server.http
   const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
   const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
@@ -276,14 +276,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, page: pageUrl, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
-  else
-    io.stdout(
-      toTypedCommands(
-        bannerText(facts, { ...createReach({ args, config, io }), http: shown }),
-        readOption(args, 'config'),
-        io,
-      ),
-    )
+  else io.stdout(asTyped(bannerText(facts, { ...createReach({ args, config, io }), http: shown }), args, io))
   const loaded = (): void => {
     if (!io.stop.aborted && args.values['json'] !== true)
       io.stdout(`\nAll modules are loaded: ${shownText(factsOf(app, caller))}\n`)

@@ -1,15 +1,15 @@
-import { createInterface } from 'node:readline/promises'
 import { isRecord } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Io } from './io.ts'
+import { canAsk, isYes, openQuestions } from './questions.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** Lets tools and the policy ask the person at the terminal; `undefined` without a terminal. */
 export function promptOnTerminal(io: Io): Relay | undefined {
-  if (io.input.isTTY !== true || io.terminal?.err !== true) return undefined
+  if (!canAsk(io)) return undefined
   return {
     meta: {},
     clientCapabilities: { elicitation: { form: {} } },
@@ -22,34 +22,32 @@ export function promptOnTerminal(io: Io): Relay | undefined {
 }
 
 async function fill(io: Io, { message, requestedSchema }: Json, signal: AbortSignal | undefined): Promise<Json> {
-  const lines = createInterface({ input: io.input, terminal: false })
-  const gone = new AbortController()
-  lines.once('close', () => gone.abort())
-  const stop = AbortSignal.any([gone.signal, io.stop, ...(signal ? [signal] : [])])
-  const line = async (prompt: string): Promise<string> => {
-    io.stderr(prompt)
-    return (await lines.question('', { signal: stop })).trim()
+  const questions = openQuestions(io, signal)
+  // Without an answer the call was cancelled, or the person left.
+  const cancelled = (): Json => {
+    signal?.throwIfAborted()
+    return { action: 'cancel' }
   }
   try {
     io.stderr(`${toPrintable(String(message))}\n`)
     const fields =
       isRecord(requestedSchema) && isRecord(requestedSchema['properties']) ? requestedSchema['properties'] : {}
     const entries = Object.entries(fields)
-    if (entries.length === 0)
-      return /^y(?:es)?$/i.test(await line('[y/N] ')) ? { action: 'accept', content: {} } : { action: 'decline' }
+    if (entries.length === 0) {
+      const answer = await questions?.ask('[y/N] ')
+      if (answer === undefined) return cancelled()
+      return isYes(answer) ? { action: 'accept', content: {} } : { action: 'decline' }
+    }
     const content: Record<string, unknown> = {}
     for (const [name, field] of entries) {
-      const value = typedAs(await line(`${toPrintable(name)}${hintOf(field)}: `), field)
+      const answer = await questions?.ask(`${toPrintable(name)}${hintOf(field)}: `)
+      if (answer === undefined) return cancelled()
+      const value = typedAs(answer, field)
       if (value !== undefined) content[name] = value
     }
     return { action: 'accept', content }
-  } catch (error) {
-    if (!stop.aborted) throw error
-    // The call was cancelled, so there is no answer.
-    if (signal?.aborted) throw signal.reason
-    return { action: 'cancel' }
   } finally {
-    lines.close()
+    questions?.close()
   }
 }
 

@@ -4,7 +4,7 @@ import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Effect } from '../core/tool.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import {
@@ -15,8 +15,8 @@ import {
   makeToken,
   type Tokens,
 } from '../server/token-store.ts'
-import { type Args, oneOf, readOption } from './args.ts'
-import { toTypedCommands } from './invocation.ts'
+import { type Args, oneOf, readOption, writeAnswer } from './args.ts'
+import { asTyped } from './invocation.ts'
 import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
 
@@ -113,10 +113,7 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
 async function doubtsOf(
   args: Args,
   io: Io,
-  {
-    tools: patterns = [],
-    effect,
-  }: { readonly tools: readonly string[] | undefined; readonly effect: Effect | undefined },
+  { tools: patterns = [], effect }: { readonly tools: string[] | undefined; readonly effect: Effect | undefined },
 ): Promise<readonly string[]> {
   if (patterns.length === 0 && (effect === undefined || effect === 'destructive')) return []
   const found: string[] = []
@@ -126,27 +123,22 @@ async function doubtsOf(
     { ...io, stderr: () => undefined },
     ({ app, caller }) => {
       const { owners, tools } = app.catalog.snapshot()
+      const granted = { tools: patterns.length > 0 ? patterns : undefined }
+      const named = app.view({ ...caller, ...grantsOf(granted) })
       if (effect === 'read') {
-        const grants = grantsOf({ tools: patterns.length > 0 ? patterns : undefined })
-        const unverifiedRead = app
-          .view({ ...caller, ...grants })
-          .tools.filter(({ tool }) => tool.unverifiedRead === true)
+        const unverifiedRead = named.tools.filter(({ tool }) => tool.unverifiedRead === true)
         for (const { id, module } of app.upstreams.status()) {
           const count = unverifiedRead.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
           if (count > 0) found.push(formatUntrusted(app.upstreams.where(id), module, count))
         }
       }
-      const named = app.view({ ...caller, ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined }) }).size
-      const usable = app.view({
-        ...caller,
-        ...grantsOf({ tools: patterns.length > 0 ? patterns : undefined, effect }),
-      }).size
-      if (effect !== undefined && named > 0 && usable === 0 && found.length === 0)
-        found.push(formatUnusable(effect, named))
+      const usable = app.view({ ...caller, ...grantsOf({ ...granted, effect }) }).size
+      if (effect !== undefined && named.size > 0 && usable === 0 && found.length === 0)
+        found.push(formatUnusable(effect, named.size))
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
       for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
-        const [near] = findNearest(pattern.replace(/[._]*\*$/, ''), names)
-        found.push(`--tools "${pattern}" matches no tool${near ? `; did you mean "${near}"?` : '.'}`)
+        const bare = pattern.replace(/[._]*\*$/, '')
+        found.push(`--tools "${pattern}" matches no tool${didYouMean(bare, names, '.')}`)
       }
       return 0
     },
@@ -165,20 +157,16 @@ async function list({ args, io, tokens, name }: Task): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes no arguments')
   const now = systemClock.now()
   const all = [...(await tokens.list())].sort((one, other) => one.createdAt - other.createdAt)
-  if (args.values['json'] === true)
-    writeJson(
-      io,
-      all.map((one) => toJson(one, now)),
-    )
-  else if (all.length === 0)
-    io.stdout(
-      toTypedCommands(
-        'No tokens exist. To create one, run pegboard token create <name>.\n',
-        readOption(args, 'config'),
-        io,
-      ),
-    )
-  else io.stdout(formatTable(all.map((one) => [one.id, one.name, `${state(one, now)}${describeLimits(one)}`])))
+  const text =
+    all.length === 0
+      ? asTyped('No tokens exist. To create one, run pegboard token create <name>.\n', args, io)
+      : formatTable(all.map((one) => [one.id, one.name, `${state(one, now)}${describeLimits(one)}`]))
+  writeAnswer(
+    args,
+    io,
+    all.map((one) => toJson(one, now)),
+    text,
+  )
   return 0
 }
 
@@ -188,8 +176,8 @@ async function revoke({ args, io, tokens, name }: Task): Promise<number> {
   if (found.length === 0)
     throw new PegboardError('E_NOT_FOUND', `There is no token "${name}".`, { hint: 'pegboard token list shows them.' })
   for (const { id } of found) await tokens.remove(id)
-  if (args.values['json'] === true) writeJson(io, { revoked: found.map(({ id }) => id) })
-  else io.stdout(`Revoked ${name}. A running server closes its connections within a second.\n`)
+  const text = `Revoked ${name}. A running server closes its connections within a second.\n`
+  writeAnswer(args, io, { revoked: found.map(({ id }) => id) }, text)
   return 0
 }
 

@@ -11,8 +11,8 @@ import {
 } from '../receipts/daily-counts.ts'
 import { GROUPS, reportUsage, type UsageReport, type UsageSums } from '../receipts/usage-report.ts'
 import { createLocalShared, createRedisShared, type Shared } from '../state/shared-state.ts'
-import { type Args, oneOf, readInteger, readOption } from './args.ts'
-import { formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
+import { formatCount, formatTable, type Io } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard usage`: tokens by day, tool, client or principal. A running server stores its counts every 30 seconds. */
@@ -22,8 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const rows = await readRows(config, openLog(args, io, 'warn', config.log.format), readOption(args, 'principal'))
   const report = reportUsage(rows, systemClock.now(), { by, days })
-  if (args.values['json'] === true) writeJson(io, { by, ...report })
-  else io.stdout(describeUsage(by, report))
+  writeAnswer(args, io, { by, ...report }, describeUsage(by, report))
   return 0
 }
 

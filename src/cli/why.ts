@@ -1,8 +1,8 @@
 import { type Verdict, verdictOf, verdictRows } from '../app/explain-tool.ts'
-import { type Args, readOption } from './args.ts'
+import { type Args, readOption, writeAnswer } from './args.ts'
 import { mayHave } from './call.ts'
-import { toTypedCommands } from './invocation.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { asTyped } from './invocation.ts'
+import { formatTable, type Io, UsageError } from './io.ts'
 import { withApp } from './open-app.ts'
 
 /** `pegboard why <tool>` and `pegboard why "<query>"`. Exit code 1 if the tool is unknown. */
@@ -20,8 +20,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     (session) => {
       const caller = message === undefined ? session.caller : { ...session.caller, turn: { message } }
       const verdict = verdictOf({ ...session, caller }, name)
-      if (args.values['json'] === true) writeJson(io, verdict)
-      else io.stdout(toTypedCommands(verdictText(verdict), readOption(args, 'config'), io))
+      writeAnswer(args, io, verdict, asTyped(verdictText(verdict), args, io))
       return verdict.stage === 'unknown' ? 1 : 0
     },
     { awaited: ({ id, module, tools }, { config }) => tools === 0 && mayHave(name, id, module, config) },

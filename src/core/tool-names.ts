@@ -47,6 +47,12 @@ export function editDistance(a: string, b: string, max: number): number {
   return previous[b.length] ?? max + 1
 }
 
+/** `; did you mean "x"?`, or `otherwise` if no candidate is near. */
+export function didYouMean(name: string, candidates: Iterable<string>, otherwise = '', most?: number): string {
+  const [near] = findNearest(name, candidates, most)
+  return near === undefined ? otherwise : `; did you mean "${near}"?`
+}
+
 /**
  * Up to `limit` candidates within `most` edits of `name`, nearest first. For a short name at most half of the
  * characters may differ.

@@ -1,6 +1,0 @@
-import type { Args } from './args.ts'
-import { editEntries } from './edit-entries.ts'
-import type { Io } from './io.ts'
-
-/** `pegboard disable <name> …`. */
-export const run = (args: Args, io: Io): Promise<number> => editEntries('disable', args, io)
