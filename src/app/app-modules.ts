@@ -1,16 +1,12 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Config } from '../config/load-config.ts'
 import type { Caller, ServicesFor } from '../core/caller.ts'
 import { localCaller } from '../core/caller.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Log } from '../core/log.ts'
 import type { Calls } from '../exec/tool-calls.ts'
 import { createLoader, type Loader } from '../loader/module-loader.ts'
 import { createFileStore } from '../state/file-store.ts'
+import type { AppBase } from './app-base.ts'
 import { serverNamed } from './claimed-names.ts'
-import type { Package } from './package-info.ts'
 
 /** The modules of this configuration, and how far they are loaded. */
 export interface AppModules {
@@ -23,14 +19,7 @@ export interface AppModules {
   load(known: Promise<unknown>): Promise<void>
 }
 
-export interface AppModulesOptions {
-  readonly config: Config
-  current(): Config
-  readonly catalog: Catalog
-  readonly clock: Clock
-  readonly log: Log
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly own: Package
+export interface AppModulesOptions extends AppBase {
   readonly servicesFor: ServicesFor
   readonly calls: Pick<Calls, 'call'>
   readonly beforeDropIns: (() => void) | undefined
@@ -42,7 +31,8 @@ export interface AppModulesOptions {
 const LOADING_WAIT_MS = 5_000
 
 export function createAppModules(options: AppModulesOptions): AppModules {
-  const { config, catalog, clock, log, own } = options
+  const { config, settings, catalog, log, own } = options
+  const { clock } = options.state
   const { dirs, modulesDir, file } = config
   const loadedFiles = createFileStore<string>(join(dirs.cache, 'modules'))
   const loader = createLoader({
@@ -53,9 +43,9 @@ export function createAppModules(options: AppModulesOptions): AppModules {
     ...(modulesDir === undefined ? {} : { modulesDir }),
     isOn: (id) =>
       options.everyModule ||
-      Object.hasOwn(options.current().modules, id) ||
-      Object.values(options.current().profiles).some(({ modules }) => Object.hasOwn(modules, id)),
-    isTaken: (id) => serverNamed(options.current(), id) !== undefined,
+      Object.hasOwn(settings.config.modules, id) ||
+      Object.values(settings.config.profiles).some(({ modules }) => Object.hasOwn(modules, id)),
+    isTaken: (id) => serverNamed(settings.config, id) !== undefined,
     autoload: config.autoload,
     servicesFor: options.servicesFor,
     settings: config.modules,

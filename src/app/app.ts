@@ -37,13 +37,15 @@ import { decideExposure, type Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { createViews, MERGE_FAILED } from '../view/views.ts'
 import { createAppAudit } from './app-audit.ts'
+import type { AppBase } from './app-base.ts'
 import { isSeenFile } from './app-modules.ts'
 import { createAppState, removeAppLeftovers } from './app-state.ts'
 import { nameHolderStore } from './claim-stores.ts'
 import { claimedNames } from './claimed-names.ts'
 import { createClientTools } from './client-tools.ts'
-import { warnOfSettings } from './config-problems.ts'
 import { createServerHost } from './create-server-host.ts'
+import { createUiHost } from './create-ui-host.ts'
+import { warnOfSettings } from './ineffective-settings.ts'
 import { createLiveSettings } from './live-settings.ts'
 import { embeddedTable, includedEncoderFiles, ownPackage } from './package-info.ts'
 import { createOwnFiles, foldersOf } from './protected-files.ts'
@@ -53,7 +55,7 @@ import { createSecretGuard } from './secret-guard.ts'
 import { createTelemetry } from './telemetry.ts'
 import { createToolRuntime } from './tool-runtime.ts'
 import type { UnmatchedRule } from './unmatched-rules.ts'
-import { waitUntilSettled } from './wait-until-settled.ts'
+import { waitUntilSettled } from './wait-for-servers.ts'
 
 export interface AppOptions extends RecordingOptions {
   /** Default logs nothing. */
@@ -210,20 +212,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
           counter: counting === 'o200k' ? createTokenCounter(own.tokenThread) : undefined,
         })
 
+  const base: AppBase = { config, settings, state, catalog, views, view, log, env, own, table, secrets, observer }
   const recording = createAppRecording(options, { clock, log, hide: secrets.hide })
   const remote = createRemoteSources({
+    ...base,
     recording,
-    config,
-    current,
-    catalog,
-    clock,
-    log,
-    env,
-    version: own.version,
-    shared,
-    isShared: state.isShared,
-    observer,
-    secrets,
     frozen: options.frozen,
     connectDelayMs: options.connectDelayMs,
   })
@@ -231,19 +224,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const recent = options.page ? createRecentCalls(clock) : undefined
   // Tools may start tasks that call tools as clients do, so this part gets the last one as a function.
   const runtime = createToolRuntime({
-    config,
-    settings,
-    state,
-    catalog,
-    views,
-    log,
-    env,
-    own,
-    secrets,
+    ...base,
     audit,
-    observer,
     remote,
-    table,
     callAsClient: (request) => surface.call(request),
     beforeDropIns: options.beforeDropIns,
     everyModule: options.everyModule === true,
@@ -262,36 +245,21 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
 
   const clientTools = createClientTools({
-    codeThread: own.codeThread,
-    config,
-    settings,
-    state,
-    catalog,
-    views,
-    log,
-    observer,
+    ...base,
     remote,
     runtime,
-    table,
     encoder,
     receipts,
     onModelProgress: options.onModelProgress,
-    hide: secrets.hide,
   })
   const { host, surface, search } = clientTools
   const failed = () => loader.status().failed
   const loop = createLoopWatch(clock, log, () => calls.load().running)
   const server = createServerHost({
-    config,
-    version: own.version,
-    catalog,
+    ...base,
     surface,
     host,
-    log,
-    state,
-    hasProfile: settings.hasProfile,
     runtime,
-    secrets,
     remote,
     telemetry,
     receipts,
@@ -428,7 +396,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         upstreams.stop().then(recording.close),
         apis.stop(),
         loader.stop(),
-        runtime.programs.stop(),
+        runtime.programs.made?.stop(),
         clientTools.stop(),
         remote.trust.flush(),
         provider.close(),

@@ -1,8 +1,6 @@
-import { join } from 'node:path'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Clock } from '../core/clock.ts'
+import { dirname, join } from 'node:path'
+import type { Caller } from '../core/caller.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Tool } from '../core/tool.ts'
@@ -12,14 +10,12 @@ import { categoryLine } from '../search/category-line.ts'
 import { laneFor } from '../search/deferred-embedder.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
-import type { EmbeddingTable } from '../search/embedding-table.ts'
 import { safeSiblingsOf } from '../search/safe-siblings.ts'
-import type { SearchSettings } from '../search/search-options.ts'
-import { createToolSearch, type SearchSource, type SearchStatus, type ToolSearch } from '../search/tool-search.ts'
+import { createToolSearch, type SearchSource, type SearchStatus } from '../search/tool-search.ts'
 import { type UsedWith, usedWith } from '../search/used-with.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
-import type { View } from '../view/view.ts'
+import type { AppBase } from './app-base.ts'
 import { includedAtlas } from './package-info.ts'
 import { createSearchExpansion } from './search-expansion.ts'
 import { createIndexing } from './search-indexing.ts'
@@ -46,29 +42,19 @@ export interface CatalogSearch {
   stop(): Promise<void>
 }
 
-export interface CatalogSearchOptions {
-  readonly catalog: Catalog
-  readonly settings: SearchSettings
-  readonly dirs: { readonly state: string; readonly cache: string }
-  /** Base of relative paths to an optional model. */
-  readonly baseDir: string
-  /** Returns the embedded model. */
-  table(): EmbeddingTable
+export interface CatalogSearchOptions extends AppBase {
   readonly encoder: EncoderFiles | undefined
-  readonly clock: Clock
-  readonly log: Log
-  view(caller: Parameters<Host['search']>[1]): View
   /** Tools that are not in the catalogue. */
   readonly beside: {
     sources(): readonly SearchSource[]
-    of(caller: Parameters<Host['search']>[1]): ReadonlyMap<string, unknown>
+    of(caller: Caller): ReadonlyMap<string, unknown>
   }
   /** Returns how often a tool ran for this principal. */
   usage(principal: string): (tool: string) => number
   /** Ids of tools that this principal often calls before and after one. */
   around(principal: string, tool: string): UsedWith
   /** Ids of tools that come first. */
-  first(caller: Parameters<Host['search']>[1]): readonly string[]
+  first(caller: Caller): readonly string[]
   /** True while servers connect for the first time. */
   arriving(): boolean
   /** The model of `services.llm`. */
@@ -81,14 +67,16 @@ export interface CatalogSearchOptions {
 }
 
 export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
-  const { catalog, settings, dirs, clock, log } = options
+  const { config, catalog, log } = options
+  const { clock } = options.state
+  const { dirs, search: settings } = config
   const store = createBytesStore(join(dirs.state, 'search'), (error) =>
     log.warn('cannot store or read the search index', { error: messageOf(error) }),
   )
   let told = false
   const places = {
     cacheDir: dirs.cache,
-    baseDir: options.baseDir,
+    baseDir: config.file === undefined ? dirs.workspace : dirname(config.file),
     ...(options.encoder && { encoder: options.encoder }),
   }
   const semantic = laneFor(settings, places, {
@@ -104,18 +92,16 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     },
   })
   // Created for the first query, or ahead of it: a first list needs none of its code.
-  let made: ToolSearch | undefined
-  const search = (): ToolSearch => {
-    made ??= createToolSearch({
+  const search = once(() =>
+    createToolSearch({
       log,
       store,
       fusion: settings.fusion,
       ...(settings.embedder !== 'none' && { table: options.table }),
       atlas: includedAtlas,
       ...(semantic && { semantic }),
-    })
-    return made
-  }
+    }),
+  )
   const atlas = once((): Atlas | undefined => {
     try {
       return includedAtlas()
@@ -198,7 +184,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     async stop() {
       expansion?.stop()
       index.stop()
-      await made?.close()
+      await search.made?.close()
     },
   }
 }

@@ -1,10 +1,5 @@
-import { dirname } from 'node:path'
 import { parseToolCalls } from '../agent/parse-tool-calls.ts'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
-import type { Log } from '../core/log.ts'
-import type { Observer } from '../core/observer-types.ts'
 import type { Tool } from '../core/tool.ts'
 import { createCallLog } from '../exec/call-log.ts'
 import { createCallOrder } from '../exec/call-order.ts'
@@ -16,14 +11,10 @@ import { createSurface, type Surface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
-import type { EmbeddingTable } from '../search/embedding-table.ts'
 import { noteScriptCall } from '../server/note-usage.ts'
 import { createRememberedExposures, type RememberedExposures } from '../view/remembered-exposures.ts'
-import type { View } from '../view/view.ts'
-import type { Views } from '../view/views.ts'
-import type { AppState } from './app-state.ts'
+import type { AppBase } from './app-base.ts'
 import { type CatalogSearch, createCatalogSearch } from './catalog-search.ts'
-import type { LiveSettings } from './live-settings.ts'
 import type { RemoteSources } from './remote-sources.ts'
 import { createSearchMisses } from './search-misses.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
@@ -40,25 +31,12 @@ export interface ClientTools {
   stop(): Promise<void>
 }
 
-export interface ClientToolsOptions {
-  /** As Pegboard started. */
-  readonly config: Config
-  readonly settings: LiveSettings
-  readonly state: AppState
-  readonly catalog: Catalog
-  readonly views: Views
-  readonly log: Log
-  readonly observer: Observer | undefined
+export interface ClientToolsOptions extends AppBase {
   readonly remote: RemoteSources
   readonly runtime: ToolRuntime
-  readonly table: () => EmbeddingTable
   readonly encoder: EncoderFiles | undefined
-  /** The compiled thread that runs scripts. */
-  readonly codeThread: string
   readonly receipts: Receipts | undefined
   readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
-  /** Removes known secrets from a text. */
-  hide(text: string): string
 }
 
 /** The settings of a tool by its id, or by its name without its module. */
@@ -71,11 +49,10 @@ function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undef
 const LOST_TOLD_MS = 7 * 24 * 60 * 60_000
 
 export function createClientTools(options: ClientToolsOptions): ClientTools {
-  const { config, settings, state, catalog, views, log, observer, remote, runtime } = options
+  const { config, settings, state, catalog, views, view, log, observer, remote, runtime } = options
   const { clock, shared } = state
   const { calls, deferred, injected, modules, provider } = runtime
   const { dirs, execution } = config
-  const view = (caller: Caller): View => views.viewFor(caller)
 
   // The surface lists tools, so search and exposures get it as functions, which nothing calls before Pegboard starts.
   const exposures = createRememberedExposures(
@@ -85,15 +62,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
   )
   const order = createCallOrder(clock)
   const search = createCatalogSearch({
-    catalog,
-    settings: config.search,
-    dirs,
-    baseDir: config.file === undefined ? dirs.workspace : dirname(config.file),
-    table: options.table,
-    encoder: options.encoder,
-    clock,
-    log,
-    view,
+    ...options,
     usage: (principal) => calls.usage.of(principal),
     around: order.around,
     first: injected.of,
@@ -101,7 +70,6 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     arriving: () => remote.upstreams.arriving,
     done: views.warm,
     beside: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
-    onModelProgress: options.onModelProgress,
     onModelLost() {
       const data = 'The optional search model is unavailable. Search continues without it.'
       remote.emitLog({ level: 'warning', logger: 'pegboard/search', data })
@@ -118,12 +86,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     execution.repeatWarning > 0 ? createRepeatedCalls({ limit: execution.repeatWarning, clock, toolOf }) : undefined
   const warnedCall = repeatedCalls ? (request: CallRequest) => repeatedCalls.run(request, recordedCall) : recordedCall
   const misses = config.search.misses
-    ? createSearchMisses({
-        stateDir: dirs.state,
-        clock,
-        log,
-        hide: options.hide,
-      })
+    ? createSearchMisses({ stateDir: dirs.state, clock, log, hide: options.secrets.hide })
     : undefined
 
   type Flag = Parameters<Host['context']['setFlag']>
@@ -184,7 +147,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
   const surface = createSurface(host, {
     pinned: ({ profile }) => settings.rulesOf(profile).exposure.pinned,
     primitives: ({ profile }) => settings.rulesOf(profile).exposure.primitives,
-    sandbox: { thread: options.codeThread, clock },
+    sandbox: { thread: options.own.codeThread, clock },
     readCalls: (text, caller) => parseToolCalls(text, { tools: surface.list(caller, host.exposure(caller).mode) }),
     ...deferred.tools,
   })

@@ -1,8 +1,6 @@
-import type { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import type { Host } from '../meta/meta-host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
@@ -15,24 +13,15 @@ import type { ServerHost } from '../server/server-host.ts'
 import { createTaskBook } from '../server/task-book.ts'
 import { createSections } from '../view/prompt-sections.ts'
 import { createNotices } from '../view/result-notices.ts'
-import type { AppState } from './app-state.ts'
+import type { AppBase } from './app-base.ts'
 import type { RemoteSources } from './remote-sources.ts'
-import type { SecretGuard } from './secret-guard.ts'
 import type { AppTelemetry } from './telemetry.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
 
-export interface ServerHostParts {
-  readonly config: Config
-  /** Of Pegboard. */
-  readonly version: string
-  readonly catalog: Catalog
+export interface ServerHostParts extends AppBase {
   readonly surface: Surface
   readonly host: Host
-  readonly log: Log
-  readonly state: AppState
-  hasProfile(name: string): boolean
   readonly runtime: ToolRuntime
-  readonly secrets: SecretGuard
   readonly remote: RemoteSources
   readonly telemetry: AppTelemetry | undefined
   readonly receipts: Receipts | undefined
@@ -58,7 +47,7 @@ export function createServerHost(parts: ServerHostParts): { readonly host: Serve
   const noticesOf = createNotices(log, clock)
   const serverHost: ServerHost = {
     name: server.name,
-    version: parts.version,
+    version: parts.own.version,
     instructions: server.instructions,
     textTools: config.textTools,
     catalog: parts.catalog,
@@ -67,7 +56,7 @@ export function createServerHost(parts: ServerHostParts): { readonly host: Serve
     gateways: () => [remote.gatewayId(), ...remote.upstreams.gateways()],
     log,
     trustMeta: server.trustMeta,
-    hasProfile: parts.hasProfile,
+    hasProfile: parts.settings.hasProfile,
     tokens: state.tokens,
     view: host.view,
     exposure: host.exposure,

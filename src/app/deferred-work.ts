@@ -1,9 +1,6 @@
 import type { Endpoints } from '../catalog/owner.ts'
-import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Adapters, FactStore, TaskState } from '../core/service-types.ts'
@@ -22,10 +19,9 @@ import { createWatchers, type Watchers } from '../exec/watchers.ts'
 import { toFailure } from '../server/call-tool.ts'
 import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
 import type { FileOutlet } from '../server/server-host.ts'
-import type { Shared } from '../state/shared-state.ts'
 import type { Connection } from '../upstream/connection.ts'
 import { createTaskRelay } from '../upstream/task-relay.ts'
-import type { View } from '../view/view.ts'
+import type { AppBase } from './app-base.ts'
 
 /** Work that outlives the call that requested it: tasks, watchers, schedules, and remembered facts. */
 export interface DeferredWork {
@@ -53,21 +49,14 @@ export interface DeferredWork {
   leave(): Promise<void>
 }
 
-export interface DeferredWorkOptions {
-  readonly execution: Config['execution']
-  readonly shared: Shared
-  readonly clock: Clock
-  readonly log: Log
+export interface DeferredWorkOptions extends AppBase {
   /** The current rights of an absent caller. @throws PegboardError E_OWNER_GONE */
   readonly rightsNow: RightsNow
   readonly calls: Pick<Calls, 'call' | 'usage'>
   /** Calls as a client would, meta-tools included. */
   callAsClient(request: CallRequest): ReturnType<Calls['call']>
-  view(caller: Caller): View
   adapters(caller: Caller): Adapters | null
   readonly files: FileOutlet
-  /** Replaces secrets. */
-  hide(text: string): string
   /** True while servers connect for the first time. */
   arriving(): boolean
 }
@@ -81,7 +70,9 @@ const LOOK_MS = 250
 const PAST_MS = 10_000
 
 export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
-  const { execution, shared, clock, log, rightsNow, calls } = options
+  const { log, rightsNow, calls } = options
+  const { clock, shared } = options.state
+  const { execution } = options.config
   const instance = createProcessHeartbeat(shared, clock, log)
   const delivery = createDelivery({ adapters: options.adapters, channels: execution.outputChannels })
   const tasks = createTasks({
@@ -146,7 +137,7 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       alarms: shared.alarms('job'),
     }),
   )
-  const facts = once(() => createFacts({ store: shared.store, clock, hide: options.hide }))
+  const facts = once(() => createFacts({ store: shared.store, clock, hide: options.secrets.hide }))
   const schedules = execution.scheduler && execution.watchers
 
   const working = new Set<Watchers | Scheduler>()

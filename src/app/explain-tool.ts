@@ -266,26 +266,21 @@ function keptNames({ dirs }: Config, settings: Config['servers'][string]): reado
 /** A verdict as lines for people: a label, and what it says. */
 export function verdictRows(verdict: Verdict): readonly (readonly [label: string, text: string])[] {
   const { profile, stage, rule, passed, server, names, listed, listing } = verdict
-  return [
+  const written = verdict.searchText && [verdict.searchText.when, ...verdict.searchText.requests].filter(Boolean)
+  const rows: readonly (readonly [label: string, text: string | undefined])[] = [
     ['Profile', profile],
-    ...optional(stage === undefined ? undefined : [stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, rule ?? '']),
-    ...optional(passed && passed.length > 0 ? ['Passed', passed.join(', ')] : undefined),
-    ...optional(verdict.setting === undefined ? undefined : ['Setting', verdict.setting]),
-    ...optional(verdict.hint === undefined ? undefined : ['To do', verdict.hint]),
-    ...optional(verdict.refusal === undefined ? undefined : ['Clients get', verdict.refusal]),
-    ...optional(names === undefined ? undefined : ['Called as', names.join(', ')]),
-    ...optional(listed === undefined ? undefined : ['Listed', `${listed ? 'yes' : 'no'}: ${listing}`]),
-    ...optional(verdict.only === undefined ? undefined : ['Only', verdict.only]),
-    ...optional(verdict.calls === undefined ? undefined : ['Calls', verdict.calls.join('; ')]),
-    ...optional(
-      verdict.searchText && [
-        'Found by',
-        `${[verdict.searchText.when, ...verdict.searchText.requests].filter(Boolean).join(' · ')} (written by a model)`,
-      ],
-    ),
-    ...optional(server && ['Server', `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`]),
-    ...optional(verdict.nearest && verdict.nearest.length > 0 ? ['Perhaps', verdict.nearest.join(', ')] : undefined),
+    [stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, stage && (rule ?? '')],
+    ['Passed', passed?.join(', ') || undefined],
+    ['Setting', verdict.setting],
+    ['To do', verdict.hint],
+    ['Clients get', verdict.refusal],
+    ['Called as', names?.join(', ')],
+    ['Listed', listed === undefined ? undefined : `${listed ? 'yes' : 'no'}: ${listing}`],
+    ['Only', verdict.only],
+    ['Calls', verdict.calls?.join('; ')],
+    ['Found by', written && `${written.join(' · ')} (written by a model)`],
+    ['Server', server && `${server.id} is ${server.state}${server.reason ? `: ${server.reason}` : ''}`],
+    ['Perhaps', verdict.nearest?.join(', ') || undefined],
   ]
+  return rows.flatMap(([label, text]) => (text === undefined ? [] : [[label, text] as const]))
 }
-
-const optional = (row: [string, string] | undefined): [string, string][] => (row ? [row] : [])

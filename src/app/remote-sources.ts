@@ -1,13 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
-import type { Catalog } from '../catalog/catalog.ts'
 import { answersFor } from '../catalog/resource-owner.ts'
-import type { Config } from '../config/load-config.ts'
-import type { Clock } from '../core/clock.ts'
 import { createEmitter } from '../core/emitter.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
-import type { Observer } from '../core/observer-types.ts'
 import { once } from '../core/once.ts'
 import type { RequestOwner } from '../core/tool.ts'
 import { META_NAMES } from '../meta/surface.ts'
@@ -15,7 +10,6 @@ import type { KeptList } from '../openapi/api.ts'
 import { type Apis, createApis } from '../openapi/apis.ts'
 import type { UpstreamListener } from '../server/server-host.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
-import type { Shared } from '../state/shared-state.ts'
 import { type LockDigests, lockFile } from '../trust/lock-file.ts'
 import type { KeptPendingMentions } from '../trust/pending-mentions.ts'
 import { shareDecisions } from '../trust/shared-decisions.ts'
@@ -24,10 +18,10 @@ import type { TokenStore } from '../upstream/oauth/grant-store.ts'
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
+import type { AppBase } from './app-base.ts'
 import { claimStore } from './claim-stores.ts'
 import { lostRulesOf } from './lost-rules.ts'
 import type { AppRecording } from './record-and-replay.ts'
-import type { SecretGuard } from './secret-guard.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -48,20 +42,7 @@ export interface RemoteSources {
   listen(listener: UpstreamListener): () => void
 }
 
-export interface RemoteSourcesOptions {
-  /** As Pegboard started. Sections that change while it runs are read from `current`. */
-  readonly config: Config
-  current(): Config
-  readonly catalog: Catalog
-  readonly clock: Clock
-  readonly log: Log
-  readonly env: Readonly<Record<string, string | undefined>>
-  /** Of Pegboard. */
-  readonly version: string
-  readonly shared: Shared
-  readonly isShared: boolean
-  readonly observer: Observer | undefined
-  readonly secrets: SecretGuard
+export interface RemoteSourcesOptions extends AppBase {
   readonly frozen: boolean | undefined
   readonly recording: AppRecording
   readonly connectDelayMs: { readonly cold?: number; readonly known?: number } | undefined
@@ -73,7 +54,8 @@ const MIN_FRAME_BYTES = 16 * 1024 * 1024
 const ENCODED = 3
 
 export function createRemoteSources(options: RemoteSourcesOptions): RemoteSources {
-  const { config, catalog, clock, log, env, shared, observer, secrets, recording } = options
+  const { config, settings, state, catalog, log, env, observer, secrets, recording } = options
+  const { clock, shared } = state
   const { state: stateDir, workspace } = config.dirs
   const warn =
     (message: string) =>
@@ -93,7 +75,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     ),
     ...(options.frozen === undefined ? {} : { frozen: options.frozen }),
   })
-  const decisions = options.isShared ? shareDecisions(trust, shared, log.scoped('trust')) : undefined
+  const decisions = state.isShared ? shareDecisions(trust, shared, log.scoped('trust')) : undefined
 
   // Processes that share a state are one gateway, but several configurations may share a state folder.
   const gatewayId = once(() =>
@@ -110,7 +92,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
   }
   const { maxResultBytes } = config.execution
-  const lostRules = lostRulesOf(options.current)
+  const lostRules = lostRulesOf(() => settings.config)
   const upstreams = createUpstreams({
     catalog,
     log,
@@ -128,7 +110,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     observer,
     environment: env,
     tokens: logins,
-    clientInfo: { name: 'pegboard', version: options.version },
+    clientInfo: { name: 'pegboard', version: options.own.version },
     gateway: gatewayId,
     callTimeoutMs: config.execution.timeoutMs,
     maxFrameBytes: Math.max(MIN_FRAME_BYTES, ENCODED * maxResultBytes),

@@ -43,38 +43,20 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     const seen = [...owners().values()].filter(({ id }) => policy.sees(id, caller))
     return statuses()
       .filter(({ module }) => policy.sees(module, caller))
-      .map(
-        ({
-          id,
-          module,
-          tools,
-          notes,
-          transport,
-          era,
-          version,
-          reason,
-          nextAttemptAt,
-          instance,
-          instances,
-          ...status
-        }) => ({
+      .map((status) => {
+        const { id, module, tools, transport, instance, nextAttemptAt: at } = status
+        return {
           id,
           category: module,
-          state: shownState({ ...status, ...(reason === undefined ? {} : { reason }) }, tools),
+          state: shownState(status, tools),
           tools,
-          ...(notes === undefined ? {} : { notes }),
           transport,
-          ...(era === undefined ? {} : { era }),
-          ...(version === undefined ? {} : { version }),
-          ...(reason === undefined ? {} : { reason }),
+          ...pickGiven(status, ['notes', 'era', 'version', 'reason', 'instances']),
           ...findClashes(seen, module),
           ...(instance === 'shared' ? {} : { instance }),
-          ...(instances === undefined ? {} : { instances }),
-          ...(nextAttemptAt === undefined
-            ? {}
-            : { nextAttemptMs: Math.max(0, Math.round(nextAttemptAt - clock.now())) }),
-        }),
-      )
+          ...(at === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(at - clock.now())) }),
+        }
+      })
   }
   // `available` of many tools asks for the list one after the other.
   let kept: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
@@ -89,6 +71,12 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     return list
   }
 }
+
+/** Those of the members that are not undefined. */
+const pickGiven = <T extends object, K extends keyof T>(from: T, keys: readonly K[]) =>
+  Object.fromEntries(keys.filter((key) => from[key] !== undefined).map((key) => [key, from[key]])) as Partial<
+    Pick<T, K>
+  >
 
 function findClashes(owners: readonly Owner[], module: string): Pick<ServerStatus, 'clashes'> {
   const owner = owners.find(({ id }) => id === module)

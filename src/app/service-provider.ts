@@ -1,8 +1,5 @@
 import { join } from 'node:path'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Config } from '../config/load-config.ts'
 import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from '../core/caller.ts'
-import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Fetch } from '../core/fetch-types.ts'
 import type { Log } from '../core/log.ts'
@@ -36,10 +33,10 @@ import { createMemory } from '../services/memory-service.ts'
 import { createMessages, isMessages, type Likeness } from '../services/message-store.ts'
 import { createSentFiles } from '../services/sent-files.ts'
 import { createDocuments, type Documents, keyOf } from '../state/document-store.ts'
-import type { Store } from '../state/store.ts'
 import { createStoreDocuments } from '../state/store-documents.ts'
 import type { Injected } from '../view/injected-tools.ts'
-import type { View, ViewTool } from '../view/view.ts'
+import type { ViewTool } from '../view/view.ts'
+import type { AppBase } from './app-base.ts'
 
 /** Services that tools may use besides their arguments. */
 export interface ServiceProvider {
@@ -55,23 +52,15 @@ export interface ServiceProvider {
   llm(signal: AbortSignal): Llm | undefined
 }
 
-export interface ServiceProviderOptions {
-  readonly config: Config
-  readonly catalog: Catalog
-  readonly clock: Clock
-  readonly log: Log
+export interface ServiceProviderOptions extends AppBase {
   /** The servers that a caller may see. */
   servers(user: ServiceUser): Servers
   readonly injected: Injected
-  readonly table: (() => EmbeddingTable) | undefined
-  view(caller: Caller): View
   profileOf(caller: Caller): Profile
   reload(name?: string): Promise<Report>
   processes(): Processes
   /** The caller with its current rights; undefined if it has no access any more. */
   callerNow(caller: StoredCaller): Caller | undefined
-  /** Used only with `state.url`. */
-  store(): Store
   facts(caller: Caller): FactStore
   /** `null` if the owner has no such task. */
   task(owner: string, id: string): Promise<TaskState | null>
@@ -83,7 +72,8 @@ const MAX_CHANNELS = 2_000
 const CHANNEL_MS = 90 * 24 * 60 * 60_000
 
 export function createServiceProvider(options: ServiceProviderOptions): ServiceProvider {
-  const { config, clock, log, injected } = options
+  const { config, log, injected } = options
+  const { clock, shared } = options.state
   const settings = config.services
   const onBroken = (file: string, aside: string): void =>
     log.error('a file in the state folder is damaged; Pegboard moved it aside and started a new one', { file, aside })
@@ -96,7 +86,7 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
     config.state.url === undefined
       ? createDocuments({ dir: join(config.dirs.state, ...path), isValue, onBroken, ...(maxKeys && { maxKeys }) })
       : createStoreDocuments(
-          () => options.store().table<Value>(String(path[0])),
+          () => shared.store().table<Value>(String(path[0])),
           path.join('/'),
           () => (maxKeys === undefined ? undefined : clock.now() + CHANNEL_MS),
         )
@@ -112,7 +102,7 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
   const conversations = settings.conversations
     ? createConversations({ documents: byProfile('conversations', isConversation), clock })
     : null
-  const likeness = options.table && likenessBy(options.table, log)
+  const likeness = config.search.embedder === 'none' ? undefined : likenessBy(options.table, log)
   const sent = createSentFiles({ clock, ...settings.files })
   const keep = (caller: Caller, file: SentFile): string | undefined => {
     const uri = sent.keep(caller, file)

@@ -1,33 +1,24 @@
 import { join } from 'node:path'
-import type { Catalog } from '../catalog/catalog.ts'
-import type { Config } from '../config/load-config.ts'
 import { rootsOf } from '../config/path-roots.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
-import type { Observer } from '../core/observer-types.ts'
+import { type Once, once } from '../core/once.ts'
 import { createGate } from '../exec/approval-gate.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
 import { callerNow } from '../exec/stored-caller.ts'
 import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
 import type { Audit } from '../observe/audit-log.ts'
 import { checkFreeSpace } from '../policy/free-space.ts'
+import { createPrograms, type Programs } from '../programs/programs.ts'
 import { createResultStore, type ResultStore } from '../results/result-store.ts'
-import type { EmbeddingTable } from '../search/embedding-table.ts'
 import { rightsNow } from '../server/current-rights.ts'
 import { createInjected, type Injected } from '../view/injected-tools.ts'
-import type { View } from '../view/view.ts'
-import type { Views } from '../view/views.ts'
+import type { AppBase } from './app-base.ts'
 import { type AppModules, createAppModules } from './app-modules.ts'
-import type { AppState } from './app-state.ts'
-import { type ConfigProblems, createConfigProblems } from './config-problems.ts'
 import { createDeferredWork, type DeferredWork } from './deferred-work.ts'
-import { createLazyPrograms, type LazyPrograms } from './lazy-programs.ts'
-import type { LiveSettings } from './live-settings.ts'
+import { createIneffectiveSettings, type IneffectiveSettings } from './ineffective-settings.ts'
 import { type AwaitTool, createAwaitTool } from './missing-tools.ts'
-import type { Package } from './package-info.ts'
 import type { RemoteSources } from './remote-sources.ts'
-import type { SecretGuard } from './secret-guard.ts'
 import { createServerList, createServers } from './server-list.ts'
 import { createServiceProvider, type ServiceProvider } from './service-provider.ts'
 import { createWaitForServers } from './wait-for-servers.ts'
@@ -38,31 +29,20 @@ export interface ToolRuntime {
   servicesOf(caller: Caller): Services
   readonly injected: Injected
   readonly results: ResultStore
-  readonly programs: LazyPrograms
+  /** Starts programs for modules. */
+  readonly programs: Once<Programs>
   readonly calls: Calls
   readonly modules: AppModules
   readonly awaitTool: AwaitTool
   /** Waits a moment for servers that connect for the first time. */
   serversRead(caller: Caller): Promise<void>
   readonly deferred: DeferredWork
-  readonly problems: ConfigProblems
+  readonly problems: IneffectiveSettings
 }
 
-export interface ToolRuntimeOptions {
-  /** As Pegboard started. */
-  readonly config: Config
-  readonly settings: LiveSettings
-  readonly state: AppState
-  readonly catalog: Catalog
-  readonly views: Views
-  readonly log: Log
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly own: Package
-  readonly secrets: SecretGuard
+export interface ToolRuntimeOptions extends AppBase {
   readonly audit: Audit | undefined
-  readonly observer: Observer | undefined
   readonly remote: RemoteSources
-  readonly table: () => EmbeddingTable
   /** Calls a tool as a client would, meta-tools included. Not called before Pegboard has started. */
   callAsClient(request: CallRequest): ReturnType<Calls['call']>
   readonly beforeDropIns: (() => void) | undefined
@@ -77,14 +57,11 @@ export interface ToolRuntimeOptions {
  * part needs of a later one it receives as a function, which nothing calls before Pegboard starts.
  */
 export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
-  const { config, settings, state, catalog, views, log, env, own, secrets, observer, table } = options
+  const { config, settings, state, catalog, views, view, log, env, own, secrets, observer } = options
   const { upstreams, apis } = options.remote
   const { clock, shared } = state
   const { execution } = config
   const { inspections } = secrets
-  const current = (): Config => settings.config
-  const view = (caller: Caller): View => views.viewFor(caller)
-
   const serversRead = createWaitForServers({ catalog, clock, view, begin: upstreams.begin })
   const rights = rightsNow(config.server.http, settings.hasProfile, state.tokens, clock.now)
   const injected = createInjected(clock, shared)
@@ -96,7 +73,10 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     log,
     thread: own.resultThread,
   })
-  const programs = createLazyPrograms(env, log)
+  // Most configurations start no program.
+  const programs = once(() =>
+    createPrograms({ platform: process.platform, environment: env, warn: (message) => log.warn(message) }),
+  )
   const listServers = createServerList({
     statuses: upstreams.status,
     view,
@@ -105,7 +85,8 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     clock,
   })
   const provider = createServiceProvider({
-    processes: programs.get,
+    ...options,
+    processes: programs,
     callerNow(caller) {
       try {
         return callerNow(caller, rights)
@@ -114,10 +95,6 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
         throw error
       }
     },
-    config,
-    catalog,
-    clock,
-    log,
     injected,
     servers: (user) =>
       createServers(
@@ -131,11 +108,8 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
         },
         user,
       ),
-    table: config.search.embedder === 'none' ? undefined : table,
-    view,
     profileOf: (caller) => view(caller).profile,
     reload: (name) => modules.loader.reload(name),
-    store: shared.store,
     facts: (caller) => deferred.factsOf(caller),
     task: (owner, id) => deferred.taskState(owner, id),
   })
@@ -155,25 +129,13 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
     settings: execution,
-    roots: () => rootsOf(current()),
+    roots: () => rootsOf(settings.config),
     dropIns: () => modules.loader.dropIns,
     log,
     shared: () => modules.loader.shared,
     missing: (name, request) => awaitTool(name, request),
   })
-  const modules = createAppModules({
-    config,
-    current,
-    catalog,
-    clock,
-    log,
-    env,
-    own,
-    servicesFor: provider.servicesFor,
-    calls,
-    beforeDropIns: options.beforeDropIns,
-    everyModule: options.everyModule,
-  })
+  const modules = createAppModules({ ...options, servicesFor: provider.servicesFor, calls })
   const awaitTool = createAwaitTool({
     view,
     whileLoading: modules.whileLoading,
@@ -182,29 +144,14 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     upstreams,
   })
   const deferred = createDeferredWork({
-    execution,
-    shared,
-    clock,
-    log,
+    ...options,
     rightsNow: rights,
     calls,
-    callAsClient: options.callAsClient,
-    view,
     adapters: (caller) => servicesOf(caller).adapters,
     files: provider.files,
-    hide: secrets.hide,
     arriving: () => upstreams.arriving,
   })
-  const problems = createConfigProblems({
-    config,
-    settings,
-    catalog,
-    upstreams,
-    apis,
-    loader: modules.loader,
-    isLoaded: () => modules.isLoaded,
-    view,
-  })
+  const problems = createIneffectiveSettings({ ...options, upstreams, apis, modules })
   return {
     provider,
     servicesOf,

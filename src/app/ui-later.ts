@@ -1,5 +1,4 @@
 import { isRecord } from '../core/is-record.ts'
-import { toPrintable } from '../core/printable.ts'
 import type { Kept } from '../exec/background-task.ts'
 import { isKept } from '../exec/background-task.ts'
 import type { Job } from '../exec/scheduler.ts'
@@ -9,7 +8,7 @@ import type { LaterKind, LaterRow } from '../ui/api-types.ts'
 import type { UiParts } from './ui-parts.ts'
 
 /** Background work of all owners, what is next first. */
-export async function listLater({ shared, hide, clock }: UiParts): Promise<readonly LaterRow[]> {
+export async function listLater({ shared, shown: toShown, clock }: UiParts): Promise<readonly LaterRow[]> {
   if (!shared.hasPast) return []
   const store = shared.store()
   const [tasks, watchers, jobs] = await Promise.all([
@@ -17,7 +16,7 @@ export async function listLater({ shared, hide, clock }: UiParts): Promise<reado
     store.table<Watcher>('watcher', isRecord).list(),
     store.table<Job>('job', isRecord).list(),
   ])
-  const shown = (text: string): string => toPrintable(hide(text)).slice(0, 200)
+  const shown = (text: string): string => toShown(text).slice(0, 200)
   const rows: LaterRow[] = [
     ...tasks.map(
       ({ id, value }): LaterRow => ({

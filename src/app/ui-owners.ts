@@ -16,8 +16,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
   const { owners } = app.catalog.snapshot()
   const tokens = tokensByOwner(view)
   const costs = (id: string) => ({ tools: view.count(id), tokens: tokens.get(id) ?? 0 })
-  const summaryOf = (owner: Owner | undefined): string =>
-    owner ? toPrintable(parts.hide(app.categoryLine(owner, view))) : ''
+  const summaryOf = (owner: Owner | undefined): string => (owner ? parts.shown(app.categoryLine(owner, view)) : '')
 
   const servers = app.upstreams.status().map((status): OwnerRow => {
     const { id, module, transport, era, version, startMs, nextAttemptAt } = status
@@ -34,7 +33,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
       server: id,
       kind: 'server',
       state,
-      ...(reason === undefined || reason === 'disabled' ? {} : { reason: toPrintable(parts.hide(reason)) }),
+      ...(reason === undefined || reason === 'disabled' ? {} : { reason: parts.shown(reason) }),
       summary: summaryOf(owner),
       ...costs(module),
       transport,
@@ -53,7 +52,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
       server: id,
       kind: 'server',
       state: 'skipped',
-      reason: toPrintable(parts.hide(reason)),
+      reason: parts.shown(reason),
       summary: '',
       tools: 0,
       tokens: 0,
@@ -67,7 +66,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
       id: module,
       kind: 'api',
       state: state === 'ready' ? 'started' : state,
-      ...(why === undefined ? {} : { reason: toPrintable(parts.hide(why)) }),
+      ...(why === undefined ? {} : { reason: parts.shown(why) }),
       summary: summaryOf(owner),
       ...costs(module),
       actions: [],

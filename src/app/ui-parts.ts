@@ -26,6 +26,6 @@ export interface UiParts {
   readonly shared: Shared
   /** Opens the stored logins of servers. */
   logins(): Promise<TokenStore>
-  /** Replaces secrets in a text. */
-  hide(text: string): string
+  /** A text without secrets and terminal commands. */
+  shown(text: string): string
 }

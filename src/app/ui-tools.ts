@@ -37,8 +37,7 @@ export function listTools(parts: UiParts, profile: string): readonly ToolRow[] {
   }))
   for (const [id, why] of view.hidden) {
     const tool = all.get(id)
-    if (tool)
-      rows.push({ ...row(tool, tool.description), tokens: 0, hidden: toPrintable(parts.hide(hiddenReason(why))) })
+    if (tool) rows.push({ ...row(tool, tool.description), tokens: 0, hidden: parts.shown(hiddenReason(why)) })
   }
   known.set(view, rows)
   return rows
@@ -63,7 +62,7 @@ export function showTool(parts: UiParts, id: string, profile: string): ToolDetai
     ...row,
     description: toPrintable(entry ? fullDescriptionOf(entry) : tool.description),
     schema: JSON.parse(toPrintableJson(JSON.stringify((entry ?? tool).input.json))),
-    why: verdictRows(verdict).map(([label, text]) => [label, toPrintable(parts.hide(text))] as const),
+    why: verdictRows(verdict).map(([label, text]) => [label, parts.shown(text)] as const),
     visible: entry !== undefined,
   }
 }

@@ -6,18 +6,16 @@ import { sessionOwner } from '../exec/task-owner.ts'
 import { readCall } from './execute_tool.ts'
 import { fitPart, limitOf } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { ANY_ARGUMENTS, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { stateLossNote } from './state-loss-note.ts'
 
-const TASK_ID = { type: 'object', properties: { task_id: { type: 'string' } }, required: ['task_id'] } as const
-const READS = { readOnlyHint: true, openWorldHint: false }
+const TASK_ID = inputSchema({ task_id: TEXT }, 'task_id')
 const WAIT_S = { least: 1, most: 3_600, usual: 60 }
 
 /** The tools for background tasks: start, status, wait, result, list and cancel. */
 export function backgroundTools(host: Host, isMeta: (name: string) => boolean): readonly MetaTool[] {
   const { tasks, now } = host
   const own = async (input: Readonly<Record<string, unknown>>, tool: string, caller: Caller): Promise<Task> => {
-    onlyKeys(input, ['task_id', 'timeout'], tool)
     const id = readText(input, 'task_id', tool, 100)
     return (await tasks.get(sessionOwner(caller), id)) ?? throwMissing(id)
   }
@@ -28,12 +26,9 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       title: 'Run in background',
       description: () =>
         `Start a tool that takes long; returns a task_id for background_wait, kept ${Math.ceil(tasks.keptMs / 60_000)} min after the end.`,
-      inputSchema: {
-        type: 'object',
-        properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
-        required: ['name'],
-      },
-      hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+      inputSchema: inputSchema({ name: TEXT, params: ANY_ARGUMENTS }, 'name'),
+      otherKeys: 'any',
+      hints: RUNS,
       async run(input, request) {
         const { name, params } = readCall(input, 'background_run')
         if (isMeta(name))
@@ -61,6 +56,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       title: 'Background status',
       description: () => 'Status of a background task.',
       inputSchema: TASK_ID,
+      otherKeys: ['timeout'],
       hints: READS,
       run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
     },
@@ -69,6 +65,7 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       title: 'Background result',
       description: () => 'Result of a background task.',
       inputSchema: TASK_ID,
+      otherKeys: ['timeout'],
       hints: READS,
       run: async (input, { caller }) => resultOf(host, caller, await own(input, 'background_result', caller)),
     },
@@ -76,14 +73,10 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       name: 'background_wait',
       title: 'Wait for background',
       description: () => 'Wait for a background task, timeout in seconds; its result.',
-      inputSchema: {
-        type: 'object',
-        properties: {
-          task_id: { type: 'string' },
-          timeout: { type: 'integer', default: WAIT_S.usual, maximum: WAIT_S.most },
-        },
-        required: ['task_id'],
-      },
+      inputSchema: inputSchema(
+        { task_id: TEXT, timeout: { type: 'integer', default: WAIT_S.usual, maximum: WAIT_S.most } },
+        'task_id',
+      ),
       hints: READS,
       async run(input, { caller, signal, abort }) {
         const seconds = readInteger(input, 'timeout', 'background_wait', WAIT_S.least, WAIT_S.most, WAIT_S.usual)
@@ -97,13 +90,12 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       title: 'Cancel background',
       description: () => 'Cancel a background task.',
       inputSchema: TASK_ID,
-      hints: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
+      otherKeys: ['timeout'],
+      hints: CHANGES,
       async run(input, { caller }) {
         const before = await own(input, 'background_cancel', caller)
         if (before.status !== 'running')
-          throw new PegboardError('E_VALIDATION', `Task already ${before.status}.`, {
-            hint: 'It has already ended.',
-          })
+          throw new PegboardError('E_VALIDATION', `Task already ${before.status}.`, { hint: 'It has already ended.' })
         const task = await tasks.cancel(sessionOwner(caller), before.id)
         return valueResult(statusOf(task ?? throwMissing(before.id), now()))
       },
@@ -112,10 +104,9 @@ export function backgroundTools(host: Host, isMeta: (name: string) => boolean): 
       name: 'background_list',
       title: 'List background',
       description: () => 'List background tasks.',
-      inputSchema: { type: 'object', properties: {} },
+      inputSchema: inputSchema({}),
       hints: READS,
-      async run(input, { caller }) {
-        onlyKeys(input, [], 'background_list')
+      async run(_input, { caller }) {
         const all = await tasks.list(sessionOwner(caller))
         return valueResult({
           tasks: all.map((task) => statusOf(task, now())),

@@ -6,7 +6,7 @@ import { findNearest } from '../core/tool-names.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { onlyKeys, readInteger, readText } from './meta-input.ts'
+import { inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 import { ownerStatus } from './owner-status.ts'
 
 export const browseCategory = (host: Host): MetaTool => ({
@@ -14,18 +14,13 @@ export const browseCategory = (host: Host): MetaTool => ({
   title: 'Browse category',
   step: 'discover',
   description: () => 'List the tools of one category, in pages.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      category: { type: 'string' },
-      page: { type: 'integer' },
-      page_size: { type: 'integer', default: 20 },
-    },
-    required: ['category'],
-  },
-  hints: { readOnlyHint: true, openWorldHint: false },
+  inputSchema: inputSchema(
+    { category: TEXT, page: { type: 'integer' }, page_size: { type: 'integer', default: 20 } },
+    'category',
+  ),
+  otherKeys: ['max_tokens'],
+  hints: READS,
   run(input, request) {
-    onlyKeys(input, ['category', 'page', 'page_size', 'max_tokens'], 'browse_category')
     const tokens = readMaxTokens(input, 'browse_category')
     const wanted = readText(input, 'category', 'browse_category', 200)
     const page = readInteger(input, 'page', 'browse_category', 1, 1_000_000, 1)
@@ -38,9 +33,7 @@ export const browseCategory = (host: Host): MetaTool => ({
       throw new PegboardError(
         'E_NOT_FOUND',
         `Category '${wanted.slice(0, 80)}' not found. Available categories: ${ids.join(', ')}.`,
-        {
-          hint: near ? `Did you mean '${near}'?` : 'Use one of these.',
-        },
+        { hint: near ? `Did you mean '${near}'?` : 'Use one of these.' },
       )
     }
     const all = view.tools.filter((entry) => entry.tool.module === owner.id)

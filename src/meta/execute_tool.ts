@@ -6,10 +6,10 @@ import { signatureOf } from '../core/tool-signature.ts'
 import { failureOfResult } from '../exec/explain-failure.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
+import { awaitServerOf } from './await-server.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { ANY_ARGUMENTS, createInputError } from './meta-input.ts'
-import { startUnseenServer } from './start-unseen-server.ts'
+import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 import type { Unlisted } from './unlisted-tools.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
@@ -31,13 +31,9 @@ export const executeTool = (
   title: 'Execute tool',
   step: 'execute',
   description: () => 'Run a tool, e.g. name "category.tool", params {"path": "a.txt"}.',
-  inputSchema: {
-    type: 'object',
-    properties: { name: { type: 'string' }, params: ANY_ARGUMENTS, max_tokens: { type: 'integer' } },
-    required: ['name'],
-  },
-  // It can run any tool, so its hints are those of the most dangerous one.
-  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  inputSchema: inputSchema({ name: TEXT, params: ANY_ARGUMENTS, max_tokens: { type: 'integer' } }, 'name'),
+  otherKeys: 'any',
+  hints: RUNS,
   async run(raw, request) {
     const { name, params } = readCall(raw)
     const own = bareName(name)
@@ -49,7 +45,7 @@ export const executeTool = (
       )
     let found = host.view(request.caller).resolve(name)
     if (found.kind === 'unknown' && !isUnlisted) {
-      await startUnseenServer(host, name, request)
+      await awaitServerOf(host, name, request)
       found = host.view(request.caller).resolve(name)
     }
     const entry = found.kind === 'found' ? found.tool : undefined

@@ -2,9 +2,8 @@ import { PegboardError } from '../core/errors.ts'
 import { valueResult } from '../core/tool-result.ts'
 import type { Facts, ListedFact } from '../exec/remembered-facts.ts'
 import type { MetaTool } from './meta-host.ts'
-import { onlyKeys, readText } from './meta-input.ts'
+import { CHANGES, inputSchema, readText, TEXT } from './meta-input.ts'
 
-const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
 const MAX_CHARS = 500
 
 /** The tools for facts that later sessions should know. */
@@ -14,28 +13,22 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
       name: 'remember',
       title: 'Remember',
       description: () => 'Keep a fact for later sessions; without content: list them.',
-      inputSchema: { type: 'object', properties: { content: { type: 'string' } } },
+      inputSchema: inputSchema({ content: TEXT }),
       hints: CHANGES,
       async run(input, { caller }) {
-        onlyKeys(input, ['content'], 'remember')
-        const kept =
-          input['content'] === undefined
-            ? undefined
-            : await facts().add(caller, readText(input, 'content', 'remember', MAX_CHARS))
+        const text = input['content'] === undefined ? undefined : readText(input, 'content', 'remember', MAX_CHARS)
+        const kept = text === undefined ? undefined : await facts().add(caller, text)
         const all = await facts().of(caller)
-        return valueResult({
-          ...(kept ? { remembered: told(kept), total: all.length } : { facts: all.map(told), total: all.length }),
-        })
+        return valueResult({ ...(kept ? { remembered: told(kept) } : { facts: all.map(told) }), total: all.length })
       },
     },
     {
       name: 'forget',
       title: 'Forget',
       description: () => 'Forget a fact.',
-      inputSchema: { type: 'object', properties: { fact_id: { type: 'string' } }, required: ['fact_id'] },
+      inputSchema: inputSchema({ fact_id: TEXT }, 'fact_id'),
       hints: CHANGES,
       async run(input, { caller }) {
-        onlyKeys(input, ['fact_id'], 'forget')
         const id = readText(input, 'fact_id', 'forget', 100)
         if (!(await facts().forget(caller, id)))
           throw new PegboardError('E_NOT_FOUND', `Fact '${id}' not found.`, {

@@ -11,13 +11,13 @@ import { portableSchema } from '../view/portable-schema.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { absentBy, refusalOf } from '../view/visibility.ts'
+import { awaitServerOf } from './await-server.ts'
 import { callState } from './call-needs.ts'
 import { bareName } from './execute_tool.ts'
 import { firstFitting, readMaxTokens } from './fit-answer.ts'
 import { limitOf } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { onlyKeys, readFormat, readText } from './meta-input.ts'
-import { startUnseenServer } from './start-unseen-server.ts'
+import { inputSchema, READS, readFormat, readText, TEXT } from './meta-input.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
 export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
@@ -25,21 +25,17 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
   title: 'Get tool',
   step: 'schema',
   description: () => 'Full schema, examples and side effects of one tool.',
-  inputSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
-  hints: { readOnlyHint: true, openWorldHint: false },
+  inputSchema: inputSchema({ name: TEXT }, 'name'),
+  otherKeys: ['tool_name', 'format', 'hash', 'max_tokens'],
+  hints: READS,
   async run(input, request) {
-    onlyKeys(input, ['name', 'tool_name', 'format', 'hash', 'max_tokens'], 'get_tool')
     const format = readFormat(input, 'get_tool', host, request.caller)
     const tokens = readMaxTokens(input, 'get_tool')
-    const name = readText(
-      input,
-      input.name === undefined && input.tool_name !== undefined ? 'tool_name' : 'name',
-      'get_tool',
-      200,
-    )
+    const key = input.name === undefined && input.tool_name !== undefined ? 'tool_name' : 'name'
+    const name = readText(input, key, 'get_tool', 200)
     const meta = unlisted.of(request.caller).get(bareName(name))
     if (meta) return valueResult(shownMeta(meta, host, request.caller))
-    await startUnseenServer(host, name, request)
+    await awaitServerOf(host, name, request)
     const view = host.view(request.caller)
     const entry = lookUp(view, name)
     const { tool } = entry

@@ -1,6 +1,6 @@
 import { valueResult } from '../core/tool-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { onlyKeys } from './meta-input.ts'
+import { inputSchema, READS } from './meta-input.ts'
 import { ownerStatus } from './owner-status.ts'
 
 export const listCategories = (host: Host): MetaTool => ({
@@ -8,10 +8,9 @@ export const listCategories = (host: Host): MetaTool => ({
   title: 'List categories',
   step: 'discover',
   description: () => 'List all categories of tools with counts.',
-  inputSchema: { type: 'object', properties: {} },
-  hints: { readOnlyHint: true, openWorldHint: false },
-  run(input, request) {
-    onlyKeys(input, [], 'list_categories')
+  inputSchema: inputSchema({}),
+  hints: READS,
+  run(_input, request) {
     const view = host.view(request.caller)
     const categories = view.owners
       .filter((owner) => view.count(owner.id) > 0 || owner.origin === 'upstream')

@@ -15,6 +15,7 @@ import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { Injected } from '../view/injected-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
+import type { InputSchema } from './meta-input.ts'
 import type { SessionTurns } from './session-turns.ts'
 
 export type { SearchStatus } from '../search/tool-search.ts'
@@ -107,7 +108,9 @@ export interface MetaTool {
   readonly admin?: boolean
   /** The description depends on the caller's view, because it names the categories that the caller can reach. */
   description(view: View): string
-  readonly inputSchema: Readonly<Record<string, unknown>>
+  readonly inputSchema: InputSchema
+  /** Accepted parameters that the schema does not show; `any`: the tool reads whatever models send. */
+  readonly otherKeys?: readonly string[] | 'any'
   readonly hints: Readonly<Record<string, boolean>>
   run(input: Readonly<Record<string, unknown>>, request: CallRequest): ToolResult | Promise<ToolResult>
 }

@@ -1,12 +1,29 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { findNearest } from '../core/tool-names.ts'
-
-import type { Host } from './meta-host.ts'
+import type { Host, MetaTool } from './meta-host.ts'
 
 export { OPEN_SCHEMA as ANY_ARGUMENTS } from '../view/listed-tools.ts'
 
 type Input = Readonly<Record<string, unknown>>
+
+export interface InputSchema extends Input {
+  readonly properties: Input
+}
+
+/** The JSON Schema of the input of a tool. */
+export const inputSchema = (properties: Input, ...required: readonly string[]): InputSchema => ({
+  type: 'object',
+  properties,
+  ...(required.length > 0 ? { required } : {}),
+})
+
+export const TEXT = { type: 'string' } as const
+
+/** Hints about what a tool does. One that runs any tool has those of the most dangerous one. */
+export const READS = { readOnlyHint: true, openWorldHint: false }
+export const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+export const RUNS = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
 
 /** Reads a required string of at most `max` characters. @throws PegboardError E_VALIDATION */
 export function readText(input: Input, key: string, tool: string, max: number): string {
@@ -47,8 +64,10 @@ export function readFormat(input: Input, tool: string, host: Host, caller: Calle
   return format
 }
 
-/** Rejects keys that the tool does not have. @throws PegboardError E_VALIDATION */
-export function onlyKeys(input: Input, keys: readonly string[], tool: string): void {
+/** Rejects parameters that the tool does not have. @throws PegboardError E_VALIDATION */
+export function checkKeys(input: Input, { name: tool, inputSchema: { properties }, otherKeys = [] }: MetaTool): void {
+  if (otherKeys === 'any') return
+  const keys = [...Object.keys(properties), ...otherKeys]
   for (const key of Object.keys(input)) {
     if (keys.includes(key)) continue
     const [near] = findNearest(key, keys)

@@ -7,7 +7,7 @@ import { RESULT_SCHEME } from '../results/result-store.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
 import { describeBytes, limitOf } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { createInputError, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { createInputError, inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 
 const NAME = 'read_result'
 /** Its name in scripts. */
@@ -18,19 +18,6 @@ const PAGE_TOKENS = 3_500
 const NOTE_TOKENS = 150
 const MAX_LINES = 1_000_000_000
 const INTEGERS = ['page', 'context', 'head', 'tail', 'sample'] as const
-const KEYS = [
-  'handle',
-  ...INTEGERS,
-  'path',
-  'where',
-  'select',
-  'lines',
-  'grep',
-  'ignore_case',
-  'count',
-  'max_tokens',
-  'keep',
-]
 const MAX_SELECT = 100
 const MAX_PATTERN = 1_000
 
@@ -40,30 +27,28 @@ export const readResultTool = (host: Host): MetaTool => ({
   title: 'Read result',
   description: () =>
     'Read on in a long result kept under a handle: by page, lines "10-20", grep, head, tail, sample or count; JSON by path ("$.items[0:9].id"), its rows by where ({"price":{">":5}}) and select.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      handle: { type: 'string' },
+  inputSchema: inputSchema(
+    {
+      handle: TEXT,
       page: { type: 'integer' },
-      lines: { type: 'string' },
-      grep: { type: 'string' },
+      lines: TEXT,
+      grep: TEXT,
       context: { type: 'integer' },
       ignore_case: { type: 'boolean' },
       head: { type: 'integer' },
       tail: { type: 'integer' },
       sample: { type: 'integer' },
       count: { type: 'boolean' },
-      path: { type: 'string' },
+      path: TEXT,
       where: { type: 'object', properties: {}, additionalProperties: true },
-      select: { type: 'array', items: { type: 'string' } },
+      select: { type: 'array', items: TEXT },
       max_tokens: { type: 'integer' },
       keep: { type: 'boolean' },
     },
-    required: ['handle'],
-  },
-  hints: { readOnlyHint: true, openWorldHint: false },
+    'handle',
+  ),
+  hints: READS,
   async run(input, { caller, signal, abort }): Promise<ToolResult> {
-    onlyKeys(input, KEYS, NAME)
     const handle = readText(input, 'handle', NAME, 200).trim()
     const kept = host.results.get(caller, handle)
     if (!kept)

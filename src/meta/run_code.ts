@@ -11,7 +11,7 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import { fitPart } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { onlyKeys, readInteger, readText } from './meta-input.ts'
+import { inputSchema, RUNS, readInteger, readText } from './meta-input.ts'
 import { READ_RESULT } from './read_result.ts'
 
 const MAX_CHARACTERS = 100_000
@@ -42,18 +42,16 @@ export const runCode = (
   step: 'execute',
   description: () =>
     'Run JavaScript or TypeScript that calls tools: `const file = await tools.filesystem.read({path: "a.txt"}); return file.length`. Find tools first, or inside with `await search("words")`. Only what you return or console.log comes back. No files, network, timers or imports.',
-  inputSchema: {
-    type: 'object',
-    properties: {
+  inputSchema: inputSchema(
+    {
       code: { type: 'string', description: 'Body of an async function.' },
       timeout_ms: { type: 'integer', default: TIMEOUT_MS.usual, maximum: TIMEOUT_MS.most },
       max_tokens: { type: 'integer' },
     },
-    required: ['code'],
-  },
-  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+    'code',
+  ),
+  hints: RUNS,
   async run(input, request) {
-    onlyKeys(input, ['code', 'timeout_ms', 'max_tokens'], 'run_code')
     // The result is made to fit where all results are.
     readMaxTokens(input, 'run_code')
     const source = readText(input, 'code', 'run_code', MAX_CHARACTERS)

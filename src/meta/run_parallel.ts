@@ -8,7 +8,7 @@ import { type Action, runParallel } from '../exec/parallel.ts'
 import { readCall } from './execute_tool.ts'
 import { fitPart, fitParts, limitOf } from './fit-result.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { ANY_ARGUMENTS, createInputError, onlyKeys } from './meta-input.ts'
+import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 
 const MAX_ACTIONS = 50
 /** Characters of an error that is kept because it is long. */
@@ -18,24 +18,18 @@ export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): 
   name: 'run_parallel',
   title: 'Run in parallel',
   description: () => 'Run up to 50 tools at once; results in order, one failing stops no other.',
-  inputSchema: {
-    type: 'object',
-    properties: {
+  inputSchema: inputSchema(
+    {
       actions: {
         type: 'array',
         maxItems: MAX_ACTIONS,
-        items: {
-          type: 'object',
-          properties: { name: { type: 'string' }, params: ANY_ARGUMENTS },
-          required: ['name'],
-        },
+        items: inputSchema({ name: TEXT, params: ANY_ARGUMENTS }, 'name'),
       },
     },
-    required: ['actions'],
-  },
-  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+    'actions',
+  ),
+  hints: RUNS,
   async run(input, request) {
-    onlyKeys(input, ['actions'], 'run_parallel')
     const actions = readActions(input['actions'])
     const view = host.view(request.caller)
     const labelOf = (name: string): string => {

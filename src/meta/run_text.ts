@@ -6,7 +6,7 @@ import { runInOrder } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bareName, readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { createInputError, onlyKeys, readText } from './meta-input.ts'
+import { createInputError, inputSchema, RUNS, readText, TEXT } from './meta-input.ts'
 
 /** Finds the calls in a text that a model wrote, and returns the rest of the text. */
 export type ReadCalls = (
@@ -30,10 +30,9 @@ export const runText = (
   name: 'run_text',
   title: 'Run the calls in a text',
   description: () => 'Run the tool calls in a text that a model wrote, in order; returns results and the rest.',
-  inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
-  hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  inputSchema: inputSchema({ text: TEXT }, 'text'),
+  hints: RUNS,
   async run(input, request) {
-    onlyKeys(input, ['text'], 'run_text')
     const read = readCalls(readText(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
     const { calls } = read
     if (calls.length > MAX_CALLS)

@@ -3,14 +3,11 @@ import { valueResult } from '../core/tool-result.ts'
 import type { Listed, Scheduler } from '../exec/scheduler.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { ANY_ARGUMENTS, onlyKeys, readInteger, readText } from './meta-input.ts'
+import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { resolvePlannedCall } from './planned-call.ts'
 import { stateLossNote } from './state-loss-note.ts'
 
-const ONE = { type: 'object', properties: { job_id: { type: 'string' } }, required: ['job_id'] } as const
-const READS = { readOnlyHint: true, openWorldHint: false }
-const RUNS = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
-const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+const ONE = inputSchema({ job_id: TEXT }, 'job_id')
 const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']
 
 type Input = Readonly<Record<string, unknown>>
@@ -46,17 +43,12 @@ export function scheduleTools(host: Host, schedule: () => Scheduler): readonly M
       title: 'Schedule once',
       description: () =>
         'Run a tool later: when is "in 30s" (s, m, h, d) or an ISO 8601 time. The job_id ends with the run.',
-      inputSchema: {
-        type: 'object',
-        properties: {
-          when: { type: 'string' },
-          name: { type: 'string' },
-          params: ANY_ARGUMENTS,
-          label: { type: 'string' },
-          output_channel: { type: 'string' },
-        },
-        required: ['when', 'name'],
-      },
+      inputSchema: inputSchema(
+        { when: TEXT, name: TEXT, params: ANY_ARGUMENTS, label: TEXT, output_channel: TEXT },
+        'when',
+        'name',
+      ),
+      otherKeys: 'any',
       hints: RUNS,
       async run(input, request) {
         const when = readText(input, 'when', 'schedule_once', 100)
@@ -69,33 +61,29 @@ export function scheduleTools(host: Host, schedule: () => Scheduler): readonly M
       title: 'Schedule repeatedly',
       description: () =>
         'Run a tool by a cron of five fields, in UTC or timezone. The job_id lasts until max_runs or schedule_cancel.',
-      inputSchema: {
-        type: 'object',
-        properties: {
-          cron: { type: 'string' },
-          name: { type: 'string' },
+      inputSchema: inputSchema(
+        {
+          cron: TEXT,
+          name: TEXT,
           params: ANY_ARGUMENTS,
-          label: { type: 'string' },
-          timezone: { type: 'string' },
+          label: TEXT,
+          timezone: TEXT,
           max_runs: { type: 'integer', default: 0 },
         },
-        required: ['cron', 'name'],
-      },
+        'cron',
+        'name',
+      ),
+      otherKeys: 'any',
       hints: RUNS,
       async run(input, request) {
         const own = ['cron', 'timezone', 'max_runs']
-        const job = read(input, own, 'schedule_cron', request)
-        const timezone = input['timezone'] === undefined ? 'UTC' : readText(input, 'timezone', 'schedule_cron', 64)
-        return valueResult(
-          summarizeJob(
-            await schedule().add(request.caller, {
-              ...job,
-              cron: input['cron'] === '' ? '' : readText(input, 'cron', 'schedule_cron', 100),
-              timezone,
-              maxRuns: readInteger(input, 'max_runs', 'schedule_cron', 0, 1_000_000, 0),
-            }),
-          ),
-        )
+        const job = {
+          ...read(input, own, 'schedule_cron', request),
+          timezone: input['timezone'] === undefined ? 'UTC' : readText(input, 'timezone', 'schedule_cron', 64),
+          cron: input['cron'] === '' ? '' : readText(input, 'cron', 'schedule_cron', 100),
+          maxRuns: readInteger(input, 'max_runs', 'schedule_cron', 0, 1_000_000, 0),
+        }
+        return valueResult(summarizeJob(await schedule().add(request.caller, job)))
       },
     },
     {
@@ -105,22 +93,18 @@ export function scheduleTools(host: Host, schedule: () => Scheduler): readonly M
       inputSchema: ONE,
       hints: CHANGES,
       async run(input, { caller }) {
-        onlyKeys(input, ['job_id'], 'schedule_cancel')
         const id = readText(input, 'job_id', 'schedule_cancel', 100)
-        return valueResult({
-          ...summarizeJob((await schedule().cancel(caller, id)) ?? throwMissing(id)),
-          cancelled: true,
-        })
+        const job = (await schedule().cancel(caller, id)) ?? throwMissing(id)
+        return valueResult({ ...summarizeJob(job), cancelled: true })
       },
     },
     {
       name: 'schedule_list',
       title: 'List schedules',
       description: () => 'List scheduled jobs.',
-      inputSchema: { type: 'object', properties: {} },
+      inputSchema: inputSchema({}),
       hints: READS,
-      async run(input, { caller }) {
-        onlyKeys(input, [], 'schedule_list')
+      async run(_input, { caller }) {
         const all = await schedule().list(caller)
         return valueResult({ jobs: all.map(summarizeJob), total: all.length, ...stateLossNote(host) })
       },
@@ -132,7 +116,6 @@ export function scheduleTools(host: Host, schedule: () => Scheduler): readonly M
       inputSchema: ONE,
       hints: READS,
       async run(input, { caller }) {
-        onlyKeys(input, ['job_id'], 'schedule_status')
         const id = readText(input, 'job_id', 'schedule_status', 100)
         const job = (await schedule().get(caller, id)) ?? throwMissing(id)
         const { last, lastAt, params } = job
@@ -148,14 +131,9 @@ export function scheduleTools(host: Host, schedule: () => Scheduler): readonly M
       name: 'remind',
       title: 'Remind',
       description: () => 'Get a message later; when and job_id as schedule_once.',
-      inputSchema: {
-        type: 'object',
-        properties: { when: { type: 'string' }, message: { type: 'string' }, name: { type: 'string' } },
-        required: ['when', 'message'],
-      },
+      inputSchema: inputSchema({ when: TEXT, message: TEXT, name: TEXT }, 'when', 'message'),
       hints: CHANGES,
       async run(input, { caller }) {
-        onlyKeys(input, ['when', 'message', 'name'], 'remind')
         const job = await schedule().add(caller, {
           when: readText(input, 'when', 'remind', 100),
           message: readText(input, 'message', 'remind', 2_000),

@@ -12,7 +12,7 @@ import type { View, ViewTool } from '../view/view.ts'
 import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { createInputError, onlyKeys, readFormat, readInteger, readText } from './meta-input.ts'
+import { createInputError, inputSchema, READS, readFormat, readInteger, readText, TEXT } from './meta-input.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
 /**
@@ -41,18 +41,13 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
   step: 'discover',
   description: (view) =>
     `Find tools by what they do, in any words; several needs one a line. ${describeCategories(view)} Then execute_tool.`,
-  inputSchema: {
-    type: 'object',
-    properties: {
-      query: { type: 'string' },
-      max_results: { type: 'integer', default: 5, maximum: 20 },
-      detail: { enum: ['full'] },
-    },
-    required: ['query'],
-  },
-  hints: { readOnlyHint: true, openWorldHint: false },
+  inputSchema: inputSchema(
+    { query: TEXT, max_results: { type: 'integer', default: 5, maximum: 20 }, detail: { enum: ['full'] } },
+    'query',
+  ),
+  otherKeys: ['limit', 'format', 'max_tokens'],
+  hints: READS,
   async run(input, request) {
-    onlyKeys(input, ['query', 'max_results', 'limit', 'detail', 'format', 'max_tokens'], 'search_tools')
     const format = readFormat(input, 'search_tools', host, request.caller)
     const tokens = readMaxTokens(input, 'search_tools')
     const query = readQuery(input)

@@ -13,29 +13,20 @@ import { executionOf, isCut, type ListedTool, listCompact, listTool } from '../v
 import type { View, ViewTool } from '../view/view.ts'
 import { backgroundTools } from './background-tools.ts'
 import { browseCategory } from './browse_category.ts'
-import { checkTask } from './check_task.ts'
-import { clearInjectedTools } from './clear_injected_tools.ts'
+import { contextTools, requestToolInjection } from './context-tools.ts'
 import { bareName, executeTool } from './execute_tool.ts'
-import { extendToolLoop } from './extend_tool_loop.ts'
 import { factTools } from './fact-tools.ts'
 import { fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
-import { listActiveServers } from './list_active_servers.ts'
-import { listAllTools } from './list_all_tools.ts'
 import { listCategories } from './list_categories.ts'
 import type { Host, MetaTool, Step } from './meta-host.ts'
+import { checkKeys } from './meta-input.ts'
 import { READ_RESULT, readResultTool } from './read_result.ts'
-import { redirectTask } from './redirect_task.ts'
-import { reloadTools } from './reload_tools.ts'
-import { requestToolInjection } from './request_tool_injection.ts'
-import { retrieveToolCallLog } from './retrieve_tool_call_log.ts'
 import { runCode } from './run_code.ts'
 import { runParallelTool } from './run_parallel.ts'
 import { type ReadCalls, runText } from './run_text.ts'
 import { scheduleTools } from './schedule-tools.ts'
 import { searchTools } from './search_tools.ts'
-import { setFlag } from './set_flag.ts'
-import { setTurn } from './set_turn.ts'
 import { createUnlisted, type Unlisted } from './unlisted-tools.ts'
 import { watchTools } from './watch-tools.ts'
 
@@ -218,18 +209,9 @@ export function createSurface(
     [
       reading,
       injection,
-      clearInjectedTools(host),
-      listAllTools(host),
-      reloadTools(host),
-      checkTask(host),
+      ...contextTools(host),
       ...primitives.flatMap((tool) => (tool.name === 'background_wait' ? [{ ...tool, name: 'await_result' }] : [])),
-      redirectTask(host),
-      listActiveServers(host),
-      extendToolLoop(host),
-      retrieveToolCallLog(host),
       runText(host, (name) => META_NAMES.includes(bareName(name)), options.readCalls, runNamed),
-      setTurn(host),
-      setFlag(host),
     ].map((tool) => [tool.name, tool]),
   )
 
@@ -251,6 +233,7 @@ export function createSurface(
     if (typeof input !== 'object' || Array.isArray(input))
       throw new PegboardError('E_VALIDATION', `Invalid params for ${meta.name}: an object is required.`)
     checkArguments(input)
+    checkKeys(input as Record<string, unknown>, meta)
     return meta.run(input as Record<string, unknown>, request)
   }
 

@@ -6,13 +6,21 @@ import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
 import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
 import { readCall } from './execute_tool.ts'
 import type { Host, MetaTool } from './meta-host.ts'
-import { ANY_ARGUMENTS, createInputError, onlyKeys, readInteger, readText } from './meta-input.ts'
+import {
+  ANY_ARGUMENTS,
+  CHANGES,
+  createInputError,
+  inputSchema,
+  READS,
+  RUNS,
+  readInteger,
+  readText,
+  TEXT,
+} from './meta-input.ts'
 import { resolvePlannedCall } from './planned-call.ts'
 import { stateLossNote } from './state-loss-note.ts'
 
-const ONE = { type: 'object', properties: { watcher_id: { type: 'string' } }, required: ['watcher_id'] } as const
-const READS = { readOnlyHint: true, openWorldHint: false }
-const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+const ONE = inputSchema({ watcher_id: TEXT }, 'watcher_id')
 
 /** The tools that call another tool repeatedly and report changes. */
 export function watchTools(host: Host, watchers: () => Watchers): readonly MetaTool[] {
@@ -29,7 +37,6 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
     inputSchema: ONE,
     hints,
     async run(input, { caller }) {
-      onlyKeys(input, ['watcher_id'], name)
       const id = readText(input, 'watcher_id', name, 100)
       return valueResult(statusOf((await work(caller, id)) ?? throwMissing(id)))
     },
@@ -40,9 +47,7 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       throw new PegboardError(
         'E_VALIDATION',
         `Watcher '${id}' is ${now.status}; only a ${wanted} one can be ${verb}.`,
-        {
-          hint: 'watch_status shows its state.',
-        },
+        { hint: 'watch_status shows its state.' },
       )
   }
 
@@ -52,23 +57,20 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       title: 'Start watcher',
       description: () =>
         'Call a tool every interval seconds and notify as notify_when says. on_threshold: expression "result.value > 1". The watcher_id lasts until watch_stop.',
-      inputSchema: {
-        type: 'object',
-        properties: {
-          name: { type: 'string' },
+      inputSchema: inputSchema(
+        {
+          name: TEXT,
           params: ANY_ARGUMENTS,
           interval: { type: 'integer', default: 30, minimum: 5 },
-          label: { type: 'string' },
+          label: TEXT,
           max_checks: { type: 'integer', default: 0 },
           notify_when: { enum: STRATEGIES },
-          notify_config: {
-            type: 'object',
-            properties: { expression: { type: 'string' }, batch_size: { type: 'integer' } },
-          },
+          notify_config: inputSchema({ expression: TEXT, batch_size: { type: 'integer' } }),
         },
-        required: ['name'],
-      },
-      hints: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+        'name',
+      ),
+      otherKeys: 'any',
+      hints: RUNS,
       async run(input, request) {
         const { interval, label, max_checks, notify_when, notify_config, ...call } = input
         const { name, params } = readCall(call, 'watch_start')
@@ -115,10 +117,9 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       name: 'watch_list',
       title: 'List watchers',
       description: () => 'List watchers.',
-      inputSchema: { type: 'object', properties: {} },
+      inputSchema: inputSchema({}),
       hints: READS,
-      async run(input, { caller }) {
-        onlyKeys(input, [], 'watch_list')
+      async run(_input, { caller }) {
         const all = await watchers().list(caller)
         return valueResult({ watchers: all.map(statusOf), total: all.length, ...stateLossNote(host) })
       },
@@ -127,14 +128,12 @@ export function watchTools(host: Host, watchers: () => Watchers): readonly MetaT
       name: 'watch_history',
       title: 'Watcher history',
       description: () => 'Latest checks.',
-      inputSchema: {
-        type: 'object',
-        properties: { watcher_id: { type: 'string' }, last_n: { type: 'integer', default: 10, maximum: 100 } },
-        required: ['watcher_id'],
-      },
+      inputSchema: inputSchema(
+        { watcher_id: TEXT, last_n: { type: 'integer', default: 10, maximum: 100 } },
+        'watcher_id',
+      ),
       hints: READS,
       async run(input, { caller }) {
-        onlyKeys(input, ['watcher_id', 'last_n'], 'watch_history')
         const id = readText(input, 'watcher_id', 'watch_history', 100)
         const { history } = (await watchers().get(caller, id)) ?? throwMissing(id)
         const last = readInteger(input, 'last_n', 'watch_history', 1, 100, 10)
@@ -152,21 +151,8 @@ function throwMissing(id: string): never {
 }
 
 function statusOf(watcher: ListedWatcher) {
-  const {
-    id,
-    tool,
-    label,
-    status,
-    strategy,
-    intervalMs,
-    maxChecks,
-    checks,
-    errors = 0,
-    notices,
-    nextAt,
-    last,
-  } = watcher
-  const { history, notifiedAt } = watcher
+  const { id, tool, label, status, strategy, intervalMs, maxChecks, checks, errors = 0, notices } = watcher
+  const { nextAt, last, history, notifiedAt } = watcher
   return {
     watcher_id: id,
     status,

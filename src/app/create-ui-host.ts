@@ -27,7 +27,9 @@ const MAX_STDERR_LINES = 50
 /** Bytes of a token of text, for results whose text is gone. */
 const BYTES_PER_TOKEN = 4
 
-export type UiHostOptions = Omit<UiParts, 'caller'> & {
+export type UiHostOptions = Omit<UiParts, 'caller' | 'shown'> & {
+  /** Replaces secrets in a text. */
+  hide(text: string): string
   readonly version: string
   /** Folder of what `pegboard undo` needs. */
   readonly setupDir: string
@@ -37,8 +39,10 @@ export type UiHostOptions = Omit<UiParts, 'caller'> & {
 export function createUiHost(options: UiHostOptions): UiHost {
   const { app, clock, recent, log } = options
   const callers = new Map<string, Caller>()
+  const shown = (text: string): string => toPrintable(options.hide(text))
   const parts: UiParts = {
     ...options,
+    shown,
     // The same object for each request, because views are remembered by caller.
     caller(profile) {
       const made = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
@@ -50,7 +54,6 @@ export function createUiHost(options: UiHostOptions): UiHost {
   app.catalog.onChange(() => changed.emit())
   recent.onCall((call) => changed.emit(rowOf(call)))
 
-  const shown = (text: string): string => toPrintable(options.hide(text))
   const rowOf = (call: RecentCall): CallRow => ({
     id: call.id,
     at: call.at,
@@ -195,12 +198,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
         throw new PegboardError('E_NOT_FOUND', 'The arguments of this call are no longer in memory.', {
           hint: 'Pegboard keeps them for 15 minutes and never writes them to disk. Run the tool from the list of tools.',
         })
-      return await tryTool(parts, {
-        name: call.tool,
-        input: kept.input,
-        caller: parts.caller(call.caller.profile),
-        signal,
-      })
+      const caller = parts.caller(call.caller.profile)
+      return await tryTool(parts, { name: call.tool, input: kept.input, caller, signal })
     },
     clients: () => listClients(parts),
     async tokens() {
@@ -272,13 +271,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
       changed.emit()
     },
     async switch(names, enabled) {
-      const { setupDir: stateDir } = options
-      const { undo } = await switchEntries(names, enabled, {
-        file: fileOf(),
-        stateDir,
-        modules: moduleNames(options.config()),
-        clock,
-      })
+      const target = { file: fileOf(), stateDir: options.setupDir, modules: moduleNames(options.config()), clock }
+      const { undo } = await switchEntries(names, enabled, target)
       return undo === undefined ? {} : { undo }
     },
     async misses() {

@@ -1,16 +1,14 @@
-import type { Catalog } from '../catalog/catalog.ts'
 import { clashSentence } from '../catalog/name-clashes.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { OWN } from '../loader/bundled-prefix.ts'
-import type { Loader } from '../loader/module-loader.ts'
 import type { Apis } from '../openapi/apis.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
-import type { View } from '../view/view.ts'
+import type { AppBase } from './app-base.ts'
+import type { AppModules } from './app-modules.ts'
 import { sameRulesSentence, sharedNameSentence } from './claimed-names.ts'
-import type { LiveSettings } from './live-settings.ts'
 import {
   ambiguousRules,
   certainlyUnmatched,
@@ -21,7 +19,7 @@ import {
 } from './unmatched-rules.ts'
 
 /** Settings without effect, for the operator. */
-export interface ConfigProblems {
+export interface IneffectiveSettings {
   /** Modules that have the name of a server or API, as sentences. */
   sharedNames(): readonly string[]
   /** All clashes of names, and settings of servers' tools without effect, as sentences. */
@@ -38,20 +36,14 @@ export interface ConfigProblems {
   idleModules(caller: Caller): readonly string[]
 }
 
-export interface ConfigProblemsOptions {
-  /** As Pegboard started. */
-  readonly config: Config
-  readonly settings: LiveSettings
-  readonly catalog: Catalog
+export interface IneffectiveSettingsOptions extends AppBase {
   readonly upstreams: Upstreams
   readonly apis: Apis
-  readonly loader: Pick<Loader, 'status'>
-  isLoaded(): boolean
-  view(caller: Caller): View
+  readonly modules: AppModules
 }
 
-export function createConfigProblems(options: ConfigProblemsOptions): ConfigProblems {
-  const { settings, catalog, upstreams, apis, loader, view } = options
+export function createIneffectiveSettings(options: IneffectiveSettingsOptions): IneffectiveSettings {
+  const { settings, catalog, upstreams, apis, modules, view } = options
 
   /** Owners whose tools are not known yet. */
   const stillToCome = (): readonly string[] => [
@@ -70,7 +62,7 @@ export function createConfigProblems(options: ConfigProblemsOptions): ConfigProb
 
   const sharedNames = (): readonly string[] => {
     const { owners } = catalog.snapshot()
-    return loader.status().loaded.flatMap(({ id }) => {
+    return modules.loader.status().loaded.flatMap(({ id }) => {
       if (owners.has(`${OWN}${id}`)) return [sharedNameSentence(settings.config, id)]
       const other = [`mcp_${id}`, `api_${id}`].find((one) => owners.has(one))
       return other === undefined ? [] : [sameRulesSentence(id, other)]
@@ -87,7 +79,7 @@ export function createConfigProblems(options: ConfigProblemsOptions): ConfigProb
   }
 
   const ifCalm = (): readonly UnmatchedRule[] | undefined =>
-    upstreams.arriving || !options.isLoaded() ? undefined : unmatched()
+    upstreams.arriving || !modules.isLoaded ? undefined : unmatched()
 
   // A generator, because without constraints no tool is read.
   function* allTools() {
@@ -129,7 +121,7 @@ export function createConfigProblems(options: ConfigProblemsOptions): ConfigProb
 export function warnOfSettings(
   { execution }: Pick<Config, 'execution'>,
   env: Readonly<Record<string, string | undefined>>,
-  problems: ConfigProblems,
+  problems: IneffectiveSettings,
   log: Log,
   caller: Caller,
 ): void {

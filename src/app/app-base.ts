@@ -1,0 +1,30 @@
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Config } from '../config/load-config.ts'
+import type { Environment } from '../config/machine.ts'
+import type { Caller } from '../core/caller.ts'
+import type { Log } from '../core/log.ts'
+import type { Observer } from '../core/observer-types.ts'
+import type { EmbeddingTable } from '../search/embedding-table.ts'
+import type { View } from '../view/view.ts'
+import type { Views } from '../view/views.ts'
+import type { AppState } from './app-state.ts'
+import type { LiveSettings } from './live-settings.ts'
+import type { Package } from './package-info.ts'
+import type { SecretGuard } from './secret-guard.ts'
+
+/** What the parts of an app are made of. Each part names what else it needs. */
+export interface AppBase {
+  /** As Pegboard started. Sections that change while it runs are read from `settings.config`. */
+  readonly config: Config
+  readonly settings: LiveSettings
+  readonly state: AppState
+  readonly catalog: Catalog
+  readonly views: Views
+  view(caller: Caller): View
+  readonly log: Log
+  readonly env: Environment
+  readonly own: Package
+  readonly table: () => EmbeddingTable
+  readonly secrets: SecretGuard
+  readonly observer: Observer | undefined
+}
