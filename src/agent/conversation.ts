@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { createToolLoop, type RoundLimits } from '../core/tool-loop.ts'
 import {
   type ChatMessage,
@@ -122,8 +123,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
                 id,
                 name,
                 done,
-                ...(total === undefined ? {} : { total }),
-                ...(message === undefined ? {} : { message }),
+                ...omitUndefined({ total, message }),
               }),
           })
         : { text: problem, isError: true, files: [] }

@@ -1,4 +1,5 @@
 import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { portableSchema } from '../view/portable-schema.ts'
 
@@ -96,8 +97,7 @@ function eitherOf(out: GeminiSchema, options: readonly unknown[], depth: number)
   const { title, description } = out
   const nullable = out.nullable || others.length < options.length ? { nullable: true as const } : {}
   const converted = others.map((one) => ({
-    ...(title === undefined ? {} : { title }),
-    ...(description === undefined ? {} : { description }),
+    ...omitUndefined({ title, description }),
     ...convert(one, depth + 1),
     ...nullable,
   }))

@@ -3,6 +3,7 @@ import { actionNames, createFilter } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import type { WrittenText } from '../search/written-requests.ts'
@@ -113,8 +114,7 @@ function hiddenBy(id: string, hidden: Hidden): Partial<Verdict> {
   return {
     stage,
     rule: hiddenReason(hidden),
-    ...(setting === undefined ? {} : { setting }),
-    ...(hint === undefined ? {} : { hint }),
+    ...omitUndefined({ setting, hint }),
     passed: STAGES.slice(0, STAGES.indexOf(stage)).filter((one) => one !== (isServers ? 'backend' : 'upstream')),
     refusal: refusal ? `${refusal.code}: ${refusal.message}` : 'E_NOT_FOUND, as if it did not exist',
   }

@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { constraintsOf, policySettings, toPolicySwitches, tripwiresOf } from '../config/policy-settings.ts'
 import type { ProfileSettings } from '../config/profile-settings.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { DEFAULT_PROFILE, defaultProfile, type Profile } from '../core/profile.ts'
 import { combinePolicies, createPolicy, type PolicySettings } from '../policy/policy.ts'
 import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
@@ -64,9 +65,6 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
     },
   }
 }
-
-const omitUndefined = <T extends object>(settings: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
-  Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as never
 
 /** Profiles by the owner ids of their own servers. */
 function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string, ReadonlySet<string>> {

@@ -4,6 +4,7 @@ import { clashesOf, ownerOfResource } from '../catalog/resource-owner.ts'
 import type { Caller, ServerStatus, ServiceUser } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { ServerPrompt, ServerResource, Servers } from '../core/service-types.ts'
 import { noRelay } from '../core/tool.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
@@ -44,14 +45,26 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     return statuses()
       .filter(({ module }) => policy.sees(module, caller))
       .map((status) => {
-        const { id, module, tools, transport, instance, nextAttemptAt: at } = status
+        const {
+          id,
+          module,
+          tools,
+          transport,
+          instance,
+          notes,
+          era,
+          version,
+          reason,
+          instances,
+          nextAttemptAt: at,
+        } = status
         return {
           id,
           category: module,
           state: shownState(status, tools),
           tools,
           transport,
-          ...pickGiven(status, ['notes', 'era', 'version', 'reason', 'instances']),
+          ...omitUndefined({ notes, era, version, reason, instances }),
           ...findClashes(seen, module),
           ...(instance === 'shared' ? {} : { instance }),
           ...(at === undefined ? {} : { nextAttemptMs: Math.max(0, Math.round(at - clock.now())) }),
@@ -71,12 +84,6 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     return list
   }
 }
-
-/** Those of the members that are not undefined. */
-const pickGiven = <T extends object, K extends keyof T>(from: T, keys: readonly K[]) =>
-  Object.fromEntries(keys.filter((key) => from[key] !== undefined).map((key) => [key, from[key]])) as Partial<
-    Pick<T, K>
-  >
 
 function findClashes(owners: readonly Owner[], module: string): Pick<ServerStatus, 'clashes'> {
   const owner = owners.find(({ id }) => id === module)

@@ -1,6 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Caller } from '../core/caller.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { ClientRow, OwnerRow, ServerAction, Spent } from '../ui/api-types.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
@@ -39,8 +40,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
       transport,
       ...(era === undefined ? {} : { protocol: era === 'modern' ? '2026' : '2025' }),
       ...(version === undefined ? {} : { version: toPrintable(version) }),
-      ...(startMs === undefined ? {} : { startMs }),
-      ...(nextAttemptAt === undefined ? {} : { nextAttemptAt }),
+      ...omitUndefined({ startMs, nextAttemptAt }),
       ...(downloading ? { downloading: true as const } : {}),
       ...(needsLogin(reason) ? { needsLogin: true as const } : {}),
       actions: actionsOf(status, state, canLogIn(parts, id)),

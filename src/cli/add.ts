@@ -8,9 +8,10 @@ import { quoteWord } from '../core/quote-word.ts'
 import { checkServers } from '../doctor/check-servers.ts'
 import { type Finding, fixOf } from '../doctor/findings.ts'
 import { isMissing, spawnPlan } from '../programs/spawn.ts'
-import { additionEdit, addServer } from '../setup/add-server.ts'
+import { additionEdit } from '../setup/add-server.ts'
 import { type AddSource, type PackageType, readSource } from '../setup/add-source.ts'
 import { diffOf } from '../setup/edit-diff.ts'
+import { applyEdits } from '../setup/file-edits.ts'
 import {
   type Entry,
   type InputValue,
@@ -68,7 +69,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 1
   }
   await keepSecrets(secrets, io)
-  const undo = await addServer(edit, id, setupDir(io), systemClock)
+  const { id: undo } = await applyEdits([edit], { stateDir: setupDir(io), clock: systemClock, reason: `add ${id}` })
   const seen = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
   else tell(seenText(id, seen, undo))

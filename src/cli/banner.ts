@@ -2,6 +2,7 @@ import type { App } from '../app/app.ts'
 import { failureLine } from '../app/failure-line.ts'
 import type { Caller } from '../core/caller.ts'
 
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { formatCount } from './io.ts'
 import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
 
@@ -45,9 +46,7 @@ export function factsOf(
     ...(http?.profiles && http.profiles.length > 0
       ? { profiles: http.profiles.map((id) => `${http.url}/${encodeURIComponent(id)}`) }
       : {}),
-    ...(http?.token === undefined ? {} : { token: http.token }),
-    ...(http?.page === undefined ? {} : { page: http.page }),
-    ...(http?.names === undefined ? {} : { names: http.names }),
+    ...omitUndefined({ token: http?.token, page: http?.page, names: http?.names }),
     mode,
     why,
     tools: view.size,

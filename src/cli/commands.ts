@@ -406,7 +406,7 @@ export const commands: readonly Command[] = [
     name: 'completion',
     summary: 'Print the completion script of a shell.',
     operands: '<bash|zsh|fish>',
-    maxOperands: 1,
+    maxOperands: 1_000,
     options: { profile },
   },
   {

@@ -1,28 +1,117 @@
 import type { App } from '../app/app.ts'
 import { localCaller } from '../core/caller.ts'
-import type { Args } from './args.ts'
-import { type Command, commands, commonOptions, type Option } from './commands.ts'
+import { type Args, readOption } from './args.ts'
+import { type Command, commands, commonOptions } from './commands.ts'
+import { configIn } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
 import { openConfig, profileFor, withOfflineApp } from './open-app.ts'
 
-const SHELLS = { bash, zsh, fish } as const
+/** Each script asks `pegboard completion words` what can follow. `:files` and `:folders` stand for those of the disk. */
+const SCRIPTS: Readonly<Record<string, string>> = {
+  bash: `# bash completion for pegboard. To use it: source <(pegboard completion bash)
+_pegboard() {
+  local IFS=$'\\n' found
+  found=$(command pegboard completion words -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  case $found in
+    :files) COMPREPLY=($(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
+    :folders) COMPREPLY=($(compgen -d -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
+    *) COMPREPLY=($(cut -f 1 <<<"$found")) ;;
+  esac
+}
+complete -o filenames -F _pegboard pegboard
+`,
+  zsh: `#compdef pegboard
+# zsh completion for pegboard. To use it: source <(pegboard completion zsh)
+_pegboard() {
+  local -a found
+  found=(\${(f)"$(command pegboard completion words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  found=(\${found//$'\\t'/:})
+  case \${found[1]} in
+    (:files) _files ;;
+    (:folders) _files -/ ;;
+    (?*) _describe -t words word found ;;
+  esac
+}
+if [[ \${funcstack[1]} == _pegboard ]]; then _pegboard "$@"; else compdef _pegboard pegboard; fi
+`,
+  fish: `# fish completion for pegboard. To use it: pegboard completion fish | source
+function __pegboard_words
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found (command pegboard completion words -- $words[2..] 2>/dev/null)
+  switch "$found[1]"
+    case :files
+      __fish_complete_path (commandline -ct)
+    case :folders
+      __fish_complete_directories (commandline -ct)
+    case '*'
+      printf '%s\\n' $found
+  end
+end
+complete -c pegboard -f -a '(__pegboard_words)'
+`,
+}
 
-/** `pegboard completion bash|zsh|fish`, and `completion servers|tools`, which these scripts call. */
+/** `pegboard completion bash|zsh|fish`. `completion words -- <words>` answers these scripts, `servers` and `tools` others. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what = ''] = args.positionals
-  if (what === 'servers' || what === 'tools') {
-    for (const name of await listNames(what, args, io)) io.stdout(`${name}\n`)
+  const [what = '', ...words] = args.positionals
+  const typed = words.at(-1) ?? ''
+  const found =
+    what === 'words'
+      ? await candidates(typed, words.slice(0, -1), io)
+      : what === 'servers' || what === 'tools'
+        ? await listNames(what, readOption(args, 'config'), io)
+        : undefined
+  if (found) {
+    for (const line of found) if (line.startsWith(typed) || line.startsWith(':')) io.stdout(`${line}\n`)
     return 0
   }
-  if (!Object.hasOwn(SHELLS, what)) throw new UsageError('completion takes bash, zsh or fish')
-  io.stdout(SHELLS[what as keyof typeof SHELLS]())
+  if (!Object.hasOwn(SCRIPTS, what) || words.length > 0) throw new UsageError('completion takes bash, zsh or fish')
+  io.stdout(SCRIPTS[what] ?? '')
   return 0
 }
 
+const FILES = ['FILE', 'PATH']
+const FOLDERS = ['DIR']
+
+/** What the typed word can become, each with a description after a tab. @param before the words before it */
+async function candidates(typed: string, before: readonly string[], io: Io): Promise<readonly string[]> {
+  const name = before.find((word, at) => !word.startsWith('-') && !['--config', '-c'].includes(before[at - 1] ?? ''))
+  const command = commands.find((one) => one.name === name)
+  const options = Object.entries({ ...command?.options, ...commonOptions })
+  const flag = before.at(-1) ?? ''
+  const [, { value = undefined } = {}] =
+    options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`) ?? []
+  if (value !== undefined) return FILES.includes(value) ? [':files'] : FOLDERS.includes(value) ? [':folders'] : []
+  if (typed.startsWith('-'))
+    return [
+      ...options.map(([long, { about }]) => `--${long}\t${about}`),
+      ...(command ? [] : ['--version\tShow the version.']),
+    ]
+  const all = commands.map((one) => `${one.name}\t${one.summary}`)
+  if (name === undefined) return [...all, 'help\tShow help.']
+  if (name === 'help') return all
+  const { words, names } = operandsOf(command)
+  return names === undefined ? words : await listNames(names, configIn(before), io)
+}
+
+/** What the first operands of a command are: fixed words, servers or tools. */
+function operandsOf({ name = '', operands = '' }: Partial<Command> = {}): {
+  readonly words: readonly string[]
+  readonly names?: 'servers' | 'tools'
+} {
+  if (name === 'completion') return { words: Object.keys(SCRIPTS) }
+  if (/^<server \| server\.tool>|^<tool>/.test(operands)) return { words: [], names: 'tools' }
+  if (/^\[server/.test(operands)) return { words: [], names: 'servers' }
+  if (!/^\[[a-z]+[\]|]|^\[[a-z]+ .*\|/.test(operands) || ['[module]', '[id]'].includes(operands)) return { words: [] }
+  const words = operands.slice(1, -1).split('|')
+  return { words: words.map((one) => one.trim().split(' ', 1)[0] as string) }
+}
+
 /** Names from the configuration and from the lists of earlier runs. No server is started. */
-async function listNames(what: 'servers' | 'tools', args: Args, io: Io): Promise<readonly string[]> {
+async function listNames(what: 'servers' | 'tools', file: string | undefined, io: Io): Promise<readonly string[]> {
   // Nobody reads warnings, and nobody can answer a question.
   const quiet: Io = { ...io, stderr: () => undefined, terminal: { out: false, err: false } }
+  const args: Args = { values: { config: file }, positionals: [] }
   const { config } = await openConfig(args, quiet)
   const servers = Object.fromEntries(
     Object.entries(config.servers).map(([id, one]) => [id, { ...one, start: 'lazy' as const }]),
@@ -32,176 +121,3 @@ async function listNames(what: 'servers' | 'tools', args: Args, io: Io): Promise
   const idsIn = (app: App) => app.view(caller).tools.map(({ tool }) => tool.id)
   return await withOfflineApp({ ...config, servers }, quiet, idsIn, { frozen: true })
 }
-
-const optionsOf = (command: Command | undefined): Readonly<Record<string, Option>> => ({
-  ...command?.options,
-  ...commonOptions,
-})
-
-/** What the first operands of a command are: fixed words, servers, tools, commands or files. */
-function operandsOf({ name, operands = '' }: Command): {
-  readonly words: readonly string[]
-  readonly names?: 'servers' | 'tools'
-} {
-  if (name === 'completion') return { words: Object.keys(SHELLS) }
-  if (/^<server \| server\.tool>|^<tool>/.test(operands)) return { words: [], names: 'tools' }
-  if (/^\[server/.test(operands)) return { words: [], names: 'servers' }
-  if (/^\[[a-z]+\]$/.test(operands) && !['[server]', '[module]', '[id]'].includes(operands))
-    return { words: [operands.slice(1, -1)] }
-  if (!operands.includes('|') || !/^\[[a-z]/.test(operands)) return { words: [] }
-  return {
-    words: operands
-      .slice(1, -1)
-      .split('|')
-      .map((one) => one.trim().split(' ', 1)[0] as string),
-  }
-}
-
-const flagsOf = (name: string, { short }: Option): readonly string[] => [
-  `--${name}`,
-  ...(short === undefined ? [] : [`-${short}`]),
-]
-
-/** Options with this kind of value, of all commands. */
-const flagsWith = (values: readonly string[]): readonly string[] => [
-  ...new Set(
-    [undefined, ...commands].flatMap((command) =>
-      Object.entries(optionsOf(command)).flatMap(([name, option]) =>
-        option.value !== undefined && values.includes(option.value) ? flagsOf(name, option) : [],
-      ),
-    ),
-  ),
-]
-
-const FILES = ['FILE', 'PATH']
-const FOLDERS = ['DIR']
-const allValues = (): readonly string[] => [
-  ...new Set(
-    [undefined, ...commands].flatMap((command) =>
-      Object.values(optionsOf(command)).flatMap(({ value }) => (value === undefined ? [] : [value])),
-    ),
-  ),
-]
-const otherValues = (): readonly string[] => allValues().filter((one) => !FILES.includes(one) && !FOLDERS.includes(one))
-
-const flagList = (command: Command | undefined): string =>
-  Object.keys(optionsOf(command))
-    .map((name) => `--${name}`)
-    .join(' ')
-
-/** The part of all scripts that finds the command, which may follow --config. */
-const ASK = 'command pegboard completion'
-
-function bash(): string {
-  const cases = commands.map((command) => {
-    const { words, names } = operandsOf(command)
-    const found = names === undefined ? `'${words.join(' ')}'` : `"$(${ASK} ${names} 2>/dev/null)"`
-    return `    ${command.name})
-      if [[ $cur == -* ]]; then words='${flagList(command)}'; else words=${found}; fi ;;`
-  })
-  return `# bash completion for pegboard. To use it: source <(pegboard completion bash)
-_pegboard() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command= words= i
-  COMPREPLY=()
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case \${COMP_WORDS[i]} in
-      --config|-c) ((i++)) ;;
-      -*) ;;
-      *) command=\${COMP_WORDS[i]}; break ;;
-    esac
-  done
-  case $prev in
-    ${flagsWith(FILES).join('|')}) COMPREPLY=($(compgen -f -- "$cur")); return ;;
-    ${flagsWith(FOLDERS).join('|')}) COMPREPLY=($(compgen -d -- "$cur")); return ;;
-    ${flagsWith(otherValues()).join('|')}) return ;;
-  esac
-  case $command in
-    '')
-      if [[ $cur == -* ]]; then words='${flagList(undefined)} --version'; else words='${[...commands.map(({ name }) => name), 'help'].join(' ')}'; fi ;;
-    help) words='${commands.map(({ name }) => name).join(' ')}' ;;
-${cases.join('\n')}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$cur"))
-}
-complete -o filenames -F _pegboard pegboard
-`
-}
-
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
-
-function zsh(): string {
-  const described = (pairs: ReadonlyArray<readonly [string, string]>): string =>
-    pairs.map(([name, about]) => quote(`${name}:${about}`)).join(' ')
-  const options = (command: Command | undefined): string =>
-    described(Object.entries(optionsOf(command)).map(([name, { about }]) => [`--${name}`, about]))
-  const cases = commands.map((command) => {
-    const { words, names } = operandsOf(command)
-    const found =
-      names === undefined ? `found=(${words.map(quote).join(' ')})` : `found=(\${(f)"$(${ASK} ${names} 2>/dev/null)"})`
-    return `    (${command.name})
-      if [[ $cur == -* ]]; then options=(${options(command)}); else ${found}; fi ;;`
-  })
-  const all = described([...commands.map(({ name, summary }) => [name, summary] as const), ['help', 'Show help.']])
-  return `#compdef pegboard
-# zsh completion for pegboard. To use it: source <(pegboard completion zsh)
-_pegboard() {
-  local cur=\${words[CURRENT]} command= i
-  local -a options found all
-  for ((i = 2; i < CURRENT; i++)); do
-    case \${words[i]} in
-      (--config|-c) ((i++)) ;;
-      (-*) ;;
-      (*) command=\${words[i]}; break ;;
-    esac
-  done
-  case \${words[CURRENT-1]} in
-    (${flagsWith(FILES).join('|')}) _files; return ;;
-    (${flagsWith(FOLDERS).join('|')}) _files -/; return ;;
-    (${flagsWith(otherValues()).join('|')}) return ;;
-  esac
-  all=(${all})
-  case $command in
-    ('') if [[ $cur == -* ]]; then options=(${options(undefined)}); else _describe -t commands command all; return; fi ;;
-    (help) _describe -t commands command all; return ;;
-${cases.join('\n')}
-  esac
-  if (( \${#options} )); then _describe -o -t options option options; else compadd -a found; fi
-}
-if [[ \${funcstack[1]} == _pegboard ]]; then _pegboard "$@"; else compdef _pegboard pegboard; fi
-`
-}
-
-function fish(): string {
-  const optionLine = (condition: string, name: string, { short, value, about }: Option): string => {
-    const takes =
-      value === undefined
-        ? ''
-        : FILES.includes(value)
-          ? ' -r -F'
-          : FOLDERS.includes(value)
-            ? " -x -a '(__fish_complete_directories)'"
-            : ' -x'
-    return `complete -c pegboard${condition} -l ${name}${short ? ` -s ${short}` : ''}${takes} -d ${fishQuote(about)}`
-  }
-  const lines = commands.flatMap((command) => {
-    const condition = ` -n '__fish_seen_subcommand_from ${command.name}'`
-    const { words, names } = operandsOf(command)
-    const found = names === undefined ? words.join(' ') : `(${ASK} ${names} 2>/dev/null)`
-    return [
-      `complete -c pegboard -n '__fish_use_subcommand' -a ${command.name} -d ${fishQuote(command.summary)}`,
-      ...Object.entries(command.options ?? {}).map(([name, option]) => optionLine(condition, name, option)),
-      ...(found === '' ? [] : [`complete -c pegboard${condition} -a ${fishQuote(found)}`]),
-    ]
-  })
-  return `# fish completion for pegboard. To use it: pegboard completion fish | source
-complete -c pegboard -f
-complete -c pegboard -n '__fish_use_subcommand' -a help -d 'Show help.'
-complete -c pegboard -n '__fish_seen_subcommand_from help' -a '${commands.map(({ name }) => name).join(' ')}'
-${Object.entries(commonOptions)
-  .map(([name, option]) => optionLine('', name, option))
-  .join('\n')}
-${lines.join('\n')}
-`
-}
-
-const fishQuote = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { defaultDirs, homeOf, type Machine } from '../config/machine.ts'
+import { defaultDirs, type Machine } from '../config/machine.ts'
 import { replacedByOthers } from '../core/written-by-others.ts'
+import { placesOf } from '../setup/clients.ts'
 import type { Io } from './io.ts'
 import { askYes } from './questions.ts'
 
@@ -36,7 +37,7 @@ export async function findConfig(named: string | undefined, io: Io): Promise<Fou
 
 /** In the working directory or above, up to the home folder. */
 function nearestConfig(machine: Machine): string | undefined {
-  const home = resolve(homeIn(machine))
+  const home = resolve(placesOf(machine).home)
   for (let at = resolve(machine.cwd); ; at = dirname(at)) {
     const file = join(at, NAME)
     if (existsSync(file)) return file
@@ -44,18 +45,8 @@ function nearestConfig(machine: Machine): string | undefined {
   }
 }
 
-const homeIn = (machine: Machine): string => machine.env['HOME'] || homeOf(machine)
-
 /** The configuration of this user, which `pegboard init` creates. */
-export const userConfigFile = (machine: Machine): string => join(configFolder(machine), NAME)
-
-function configFolder(machine: Machine): string {
-  const { env } = machine
-  if (process.platform === 'win32')
-    return join(env['APPDATA'] || join(homeIn(machine), 'AppData', 'Roaming'), 'pegboard')
-  if (process.platform === 'darwin') return join(homeIn(machine), 'Library', 'Application Support', 'pegboard')
-  return join(env['XDG_CONFIG_HOME'] || join(homeIn(machine), '.config'), 'pegboard')
-}
+export const userConfigFile = (machine: Machine): string => join(placesOf(machine).settings, 'pegboard', NAME)
 
 async function isConfirmed(file: string, machine: Machine, io: Io): Promise<boolean> {
   const own = process.getuid?.()

@@ -3,17 +3,15 @@ import { resolve, sep } from 'node:path'
 import { homeOf, pathFrom } from '../config/machine.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
 import { redact } from '../core/redact.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { type ClientId, clients, type Start } from '../setup/clients.ts'
 import { diffOf } from '../setup/edit-diff.ts'
-import { parseForEdit } from '../setup/edit-json.ts'
 import { applyEdits, readForEdit } from '../setup/file-edits.ts'
 import { type FoundClient, type FoundServer, findClients } from '../setup/find-clients.ts'
 import { type MergedServer, mergeServers } from '../setup/merge-servers.ts'
 import { type MovedSecret, moveSecrets } from '../setup/move-secrets.ts'
-import { type InitChoices, type InitPlan, planInit } from '../setup/plan-init.ts'
+import { type InitChoices, type InitPlan, planInit, serversIn } from '../setup/plan-init.ts'
 import { findProjectFiles, type ProjectFile } from '../setup/project-files.ts'
 import type { SecretStore } from '../state/secret-store.ts'
 import { type Args, readOption } from './args.ts'
@@ -39,7 +37,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const questions = yes || isJson ? undefined : openQuestions(io)
   try {
     if (!isJson) showFound(found, projects, io)
-    const choices = await choose({ args, io, found, projects, named, text, questions, stored })
+    const existing = serversIn({ file, text })
+    const choices = await choose({ args, io, found, projects, named, existing, questions, stored })
     const plan = planInit(found, choices, { file, text }, startOf(io, file), stored)
     io.know?.(plan.hidden)
     if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
@@ -96,14 +95,14 @@ interface Scene {
   readonly found: readonly FoundClient[]
   readonly projects: readonly ProjectFile[]
   readonly named: Named
-  /** Pegboard's configuration. */
-  readonly text: string | undefined
+  /** The servers of Pegboard's configuration. */
+  readonly existing: Readonly<Record<string, unknown>>
   readonly questions: Questions | undefined
   readonly stored: ReadonlyMap<string, string | undefined>
 }
 
 async function choose(scene: Scene): Promise<InitChoices> {
-  const { args, io, found, named, text, questions, stored } = scene
+  const { args, io, found, named, existing, questions, stored } = scene
   const servers = await chooseServers(scene)
   const folder = await chooseFolder(args, io, questions)
   const usable = found.filter(({ problem }) => problem === undefined)
@@ -111,18 +110,13 @@ async function choose(scene: Scene): Promise<InitChoices> {
   const likely = usable.filter((one) => sources.has(one.client.id) || (sources.size === 0 && one.isInstalled))
   const into = named.into ?? (await chooseClients(usable, likely, questions))
   const keep = args.values['keep'] === true
-  const { secrets } = moveSecrets(mergeServers(servers, existingServers(text)), stored)
+  const { secrets } = moveSecrets(mergeServers(servers, existing), stored)
   const move = args.values['plain-secrets'] !== true && (await chooseSecrets(secrets, questions))
   return { servers, into, folder, keep, moveSecrets: move }
 }
 
-function existingServers(text: string | undefined): Readonly<Record<string, unknown>> {
-  const root = text === undefined || text.trim() === '' ? {} : parseForEdit(text)
-  return isRecord(root) && isRecord(root['mcpServers']) ? root['mcpServers'] : {}
-}
-
 async function chooseServers(scene: Scene): Promise<readonly FoundServer[]> {
-  const { args, io, found, projects, named, text, questions } = scene
+  const { args, io, found, projects, named, existing, questions } = scene
   const only = args.values['only'] as readonly string[] | undefined
   const withProject = args.values['project'] === true
   const all = [...found, ...(withProject || questions ? projects : [])]
@@ -140,7 +134,7 @@ async function chooseServers(scene: Scene): Promise<readonly FoundServer[]> {
   const isDefault = ({ project, file }: FoundServer): boolean =>
     file === undefined ? project === undefined || only !== undefined : withProject
   if (!questions) return all.filter(isDefault)
-  const merged = mergeServers(all, existingServers(text))
+  const merged = mergeServers(all, existing)
   if (merged.length === 0) return []
   io.stderr(
     `\nServers\n${formatTable(merged.map((server, at) => [`  ${at + 1}`, server.name, startText(server), placeText(server)]))}`,

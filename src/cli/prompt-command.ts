@@ -1,5 +1,6 @@
 import { toolUseMode } from '../agent/tool-use-mode.ts'
 import { systemPrompt } from '../agent/tools-prompt.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { instructionsWithFacts } from '../server/instructions.ts'
 import { type Args, oneOf, readOption, writeAnswer } from './args.ts'
 import type { Io } from './io.ts'
@@ -18,8 +19,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const prompt = systemPrompt({
       ...(await instructionsWithFacts(app.server, caller)),
       mode,
-      ...(agentId === undefined ? {} : { agentId }),
-      ...(role === undefined ? {} : { role }),
+      ...omitUndefined({ agentId, role }),
       userPrompt,
     })
     writeAnswer(args, io, { mode, prompt }, `${prompt}\n`)

@@ -104,20 +104,19 @@ export async function readSecrets(text: string, machine: Machine): Promise<Reado
   return names.length === 0 ? new Map() : ((await machine.readSecrets?.(names)) ?? new Map())
 }
 
+const FILE_FAULTS: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  EISDIR: 'is a folder',
+  ENOTREG: 'is not a regular file',
+}
+
 async function readText(path: string, asGiven: string): Promise<string> {
   try {
     assertRegularFile(path)
     return await readFile(path, 'utf8')
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    const what =
-      code === 'ENOENT'
-        ? 'does not exist'
-        : code === 'EISDIR'
-          ? 'is a folder'
-          : code === 'ENOTREG'
-            ? 'is not a regular file'
-            : `cannot be read (${code ?? messageOf(error)})`
+    const { code } = error as NodeJS.ErrnoException
+    const what = FILE_FAULTS[code ?? ''] ?? `cannot be read (${code ?? messageOf(error)})`
     throw new PegboardError('E_CONFIG_MISSING', `The configuration file ${asGiven} ${what}.`, { cause: error })
   }
 }
@@ -197,9 +196,8 @@ export function readConfig(
 function parse(text: string, shown: string): { value: Record<string, unknown>; lines: ReadonlyMap<string, number> } {
   try {
     const { value, lines } = parseJsonc(text)
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw new JsoncError('the configuration must be an object: { … }', 1, 1)
-    return { value: value as Record<string, unknown>, lines }
+    if (!isRecord(value)) throw new JsoncError('the configuration must be an object: { … }', 1, 1)
+    return { value, lines }
   } catch (error) {
     if (!(error instanceof JsoncError)) throw error
     throw new PegboardError(

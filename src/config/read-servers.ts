@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
@@ -90,8 +91,7 @@ export function readServers(
   return { servers, skipped, warnings, secrets }
 }
 
-export const asBlock = (value: unknown): Block =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Block) : {}
+export const asBlock = (value: unknown): Block => (isRecord(value) ? value : {})
 
 const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
 

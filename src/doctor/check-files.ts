@@ -7,7 +7,7 @@ import { silentLog } from '../core/log.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { checkFreeSpace } from '../policy/free-space.ts'
 import { createLock, lockFile } from '../trust/lock-file.ts'
-import type { Report } from './report.ts'
+import type { Report } from './findings.ts'
 
 /** Permissions, the state folder, the disk and the lock file. */
 export async function checkFiles({ file, modulesDir, dirs }: Config, report: Report): Promise<void> {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { Environment } from '../config/machine.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Report } from './report.ts'
+import type { Report } from './findings.ts'
 
 /** The lowest version that package.json allows. */
 const LOWEST = [20, 19] as const

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net'
-import type { Report } from './report.ts'
+import type { Report } from './findings.ts'
 
 const ANSWER_MS = 2_000
 

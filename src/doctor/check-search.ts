@@ -4,8 +4,9 @@ import type { Config } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
 import { embedderFor } from '../search/embedders/choose-embedder.ts'
+import { answerWithin } from './answer-within.ts'
 import { connectFault } from './check-machine.ts'
-import type { Report } from './report.ts'
+import type { Report } from './findings.ts'
 
 const LLM_MS = 3_000
 
@@ -24,7 +25,12 @@ export async function checkSearch(
     return
   }
   app.warm()
-  const isReady = await within(app.indexed(), timeoutMs, clock)
+  const isReady = await answerWithin(
+    app.indexed().then(() => true),
+    timeoutMs,
+    false,
+    clock,
+  )
   const { embedded, semantic } = app.searchStatus()
   if (embedded === 'unavailable')
     report.found({ code: 'model-damaged', about: 'search model', message: 'The included model cannot be opened.' })
@@ -50,16 +56,4 @@ export async function checkLlm({ services }: Config, report: Report): Promise<vo
   const at = `${hostname}:${number}`
   if (fault === undefined) report.passed({ about: 'language model', message: at })
   else report.found({ code: 'llm-unreachable', about: 'language model', message: `${at} does not answer (${fault}).` })
-}
-
-async function within(work: Promise<unknown>, timeoutMs: number, clock: Clock): Promise<boolean> {
-  let cancel = (): void => undefined
-  const late = new Promise<boolean>((resolve) => {
-    cancel = clock.after(timeoutMs, () => resolve(false))
-  })
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } finally {
-    cancel()
-  }
 }

@@ -9,8 +9,8 @@ import { quoteWord } from '../core/quote-word.ts'
 import { lastWords } from '../upstream/error-reasons.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
-import type { FindingCode } from './findings.ts'
-import type { Report } from './report.ts'
+import { answerWithin } from './answer-within.ts'
+import type { FindingCode, Report } from './findings.ts'
 import { serverFault } from './server-fault.ts'
 
 export interface ServerChecks {
@@ -100,20 +100,12 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
 
 /** Why a server does not answer or list; undefined if it does. */
 async function connectFault({ app, clock, timeoutMs }: ServerChecks, id: string): Promise<string | undefined> {
-  let cancel = (): void => undefined
-  const late = new Promise<string>((resolve) => {
-    cancel = clock.after(timeoutMs, () => resolve(`no answer within ${timeoutMs / 1_000} s`))
-  })
   const answered = app.upstreams.refresh(id).then(
     () => undefined,
     (error: unknown) =>
       isPegboardError(error) && error.code === 'E_AUTH_REQUIRED' ? 'it requires a login' : messageOf(error),
   )
-  try {
-    return await Promise.race([answered, late])
-  } finally {
-    cancel()
-  }
+  return await answerWithin(answered, timeoutMs, `no answer within ${timeoutMs / 1_000} s`, clock)
 }
 
 interface Need {

@@ -10,8 +10,7 @@ import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
 import { checkLlm, checkSearch } from './check-search.ts'
 import { checkMissing, checkServers, checkSkipped } from './check-servers.ts'
-import type { FindingCode } from './findings.ts'
-import type { Report } from './report.ts'
+import type { FindingCode, Report } from './findings.ts'
 
 export interface DiagnoseOptions {
   /** Reads the configuration. @throws PegboardError E_CONFIG_* */

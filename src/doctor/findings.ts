@@ -364,6 +364,12 @@ export interface Passed {
   readonly message: string
 }
 
+/** Where checks report, one after the other as they finish. */
+export interface Report {
+  found(finding: Finding): void
+  passed(passed: Passed): void
+}
+
 export const exitOf = ({ code }: Pick<Finding, 'code'>): FindingExit => findingCatalogue[code].exit
 
 /** What is wrong with the set-up comes before what needs a person, and that before what may pass by itself. */

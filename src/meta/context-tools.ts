@@ -1,6 +1,7 @@
 import type { Turn } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { firstSentence } from '../core/first-sentence.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { scrub } from '../core/scrub.ts'
 import type { PlatformAdapter } from '../core/service-types.ts'
 import { valueResult } from '../core/tool-result.ts'
@@ -150,9 +151,7 @@ export const contextTools = (host: Host): readonly MetaTool[] => [
         input[key] === undefined ? undefined : readText(input, key, 'set_turn', max)
       const [message, generation] = [text('message', 16_000), text('generation_id', 256)]
       const turn: Turn = {
-        ...(message === undefined ? {} : { message }),
-        ...(deliberate === undefined ? {} : { deliberate }),
-        ...(generation === undefined ? {} : { generation }),
+        ...omitUndefined({ message, deliberate, generation }),
       }
       host.context.turns.set(caller, turn)
       return valueResult({ turn: Object.keys(turn).length === 0 ? null : input })

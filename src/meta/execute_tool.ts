@@ -129,15 +129,13 @@ export function readCall(
 }
 
 function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  if (isRecord(value)) return value
   if (typeof value !== 'string') return undefined
   if (value.trim() === '') return {}
   checkText(value)
   try {
     const parsed: unknown = JSON.parse(value)
-    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
-      ? (parsed as Record<string, unknown>)
-      : undefined
+    return isRecord(parsed) ? parsed : undefined
   } catch (error) {
     throw new PegboardError(
       'E_VALIDATION',
@@ -153,6 +151,6 @@ function unwrapParams(params: Readonly<Record<string, unknown>>, entry: ViewTool
   const [only] = keys
   if (keys.length !== 1 || only === undefined || !(PARAM_KEYS as readonly string[]).includes(only)) return params
   const properties = entry.input.json.properties
-  if (typeof properties === 'object' && properties !== null && only in properties) return params
+  if (isRecord(properties) && only in properties) return params
   return asObject(params[only]) ?? params
 }

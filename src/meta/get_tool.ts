@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto'
 import { PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { riskOf } from '../core/tool.ts'
 import { declareTools } from '../core/tool-declarations.ts'
@@ -64,8 +66,13 @@ export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
         host,
       ),
       ...(tool.title === '' || tool.untitled ? {} : { title: tool.title }),
-      ...decorationsOf(tool.extra),
-      ...(isObject(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
+      // Other members could replace ours.
+      ...omitUndefined({
+        icons: tool.extra['icons'],
+        annotations: tool.extra['annotations'],
+        _meta: tool.extra['_meta'],
+      }),
+      ...(isRecord(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
       ...(execution === undefined ? {} : { execution }),
     }
     const version = hashOf(JSON.stringify(shown))
@@ -99,18 +106,8 @@ function* answersFor(
 const LEAST = 1_024
 const SHORT = 200
 
-/** The decorations that a server may show. Other members could replace ours. */
-const decorationsOf = ({ icons, annotations, _meta }: Readonly<Record<string, unknown>>) => ({
-  ...(icons === undefined ? {} : { icons }),
-  ...(annotations === undefined ? {} : { annotations }),
-  ...(_meta === undefined ? {} : { _meta }),
-})
-
 /** Identifies what was shown, so that a caller that has it need not get it again. */
 const hashOf = (text: string): string => hash('sha256', text, 'base64url').slice(0, 12)
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null
 
 /** Finds a visible tool by any spelling. @throws PegboardError the same errors as a call */
 function lookUp(view: View, name: string): ViewTool {

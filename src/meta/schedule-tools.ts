@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { valueResult } from '../core/tool-result.ts'
 import type { Listed, Scheduler } from '../exec/scheduler.ts'
 import { readCall } from './execute_tool.ts'
@@ -153,17 +154,13 @@ function summarizeJob(job: Listed) {
   const { id, label, tool, message, cron, timezone, nextAt, runs, maxRuns, skipped, interrupted, channel, caller } = job
   return {
     job_id: id,
-    ...(label === undefined ? {} : { label }),
-    ...(tool === undefined ? {} : { tool_name: tool }),
-    ...(message === undefined ? {} : { message }),
+    ...omitUndefined({ label, tool_name: tool, message }),
     recurring: cron !== undefined,
     ...(cron === undefined ? {} : { cron, timezone }),
     next_run_at: nextAt === null ? null : new Date(nextAt).toISOString(),
     runs,
     ...(maxRuns === 0 ? {} : { max_runs: maxRuns }),
-    ...(skipped === undefined ? {} : { skipped }),
-    ...(interrupted === undefined ? {} : { interrupted }),
-    ...(channel === undefined ? {} : { output_channel: channel }),
+    ...omitUndefined({ skipped, interrupted, output_channel: channel }),
     ...(caller.client ? { created_by: caller.client.name.slice(0, 80) } : {}),
   }
 }

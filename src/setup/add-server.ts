@@ -1,9 +1,8 @@
-import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { parseServer } from '../upstream/upstream-settings.ts'
 import { editJson } from './edit-json.ts'
-import { applyEdits, type FileEdit, readForEdit } from './file-edits.ts'
+import { type FileEdit, readForEdit } from './file-edits.ts'
 import type { Entry } from './install-plan.ts'
 import { rootOf } from './switch-entries.ts'
 
@@ -23,9 +22,4 @@ export async function additionEdit(file: string, id: string, entry: Entry): Prom
       hint: `Choose another name with --name, or remove it first: pegboard remove ${id}`,
     })
   return { path: file, before, after: editJson(before ?? '', [{ path: [block, id], value: entry }]) }
-}
-
-/** Writes the edit. @returns the id for `pegboard undo` */
-export async function addServer(edit: FileEdit, id: string, stateDir: string, clock: Clock): Promise<string> {
-  return (await applyEdits([edit], { stateDir, clock, reason: `add ${id}` })).id
 }

@@ -1,6 +1,7 @@
 import { posix, win32 } from 'node:path'
 import { homeOf, type Machine } from '../config/machine.ts'
 import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -57,7 +58,7 @@ export function placesOf(machine: Machine): Places {
   const { env } = machine
   const platform = machine.platform ?? process.platform
   const { join } = platform === 'win32' ? win32 : posix
-  const home = machine.home ?? (platform === 'win32' ? env['USERPROFILE'] : env['HOME']) ?? homeOf(machine)
+  const home = machine.home || (platform === 'win32' ? env['USERPROFILE'] : env['HOME']) || homeOf(machine)
   const xdg = env['XDG_CONFIG_HOME'] || join(home, '.config')
   const settings =
     platform === 'win32'
@@ -68,84 +69,68 @@ export function placesOf(machine: Machine): Places {
   return { platform, env, join, home, xdg, settings }
 }
 
-const startOnly = ({ command, args }: Start): Json => ({ command, args })
-/** An entry as most clients have it, which is also the format of Pegboard. */
-const asWritten = (entry: Json): Json => entry
-const underServers = (): readonly string[] => ['mcpServers']
+/** A client as most are: JSON with `mcpServers`, whose entries have the format of Pegboard. */
+const client = (own: Pick<Client, 'id' | 'title' | 'files'> & Partial<Client>): Client => ({
+  format: 'json',
+  serversAt: () => ['mcpServers'],
+  read: (entry) => entry,
+  write: ({ command, args }) => ({ command, args }),
+  variables: 'none',
+  ...own,
+})
 
 export const clients: readonly Client[] = [
-  {
+  client({
     id: 'claude-desktop',
     title: 'Claude Desktop',
-    format: 'json',
     files: ({ settings, join }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
-    serversAt: underServers,
-    read: asWritten,
-    write: startOnly,
-    variables: 'none',
-  },
-  {
+  }),
+  client({
     id: 'claude-code',
     title: 'Claude Code',
-    format: 'json',
     files: ({ env, home, join }) => [join(env['CLAUDE_CONFIG_DIR'] || home, '.claude.json')],
-    serversAt: underServers,
     projects: (root) =>
       isRecord(root) && isRecord(root['projects'])
         ? Object.entries(root['projects']).flatMap(([folder, project]) =>
             isRecord(project) && isRecord(project['mcpServers']) ? [[folder, project['mcpServers']] as const] : [],
           )
         : [],
-    read: asWritten,
     write: ({ command, args }) => ({ type: 'stdio', command, args, env: {} }),
     variables: 'pegboard',
-  },
-  {
+  }),
+  client({
     id: 'cursor',
     title: 'Cursor',
-    format: 'json',
     files: ({ home, join }) => [join(home, '.cursor', 'mcp.json')],
-    serversAt: underServers,
-    read: asWritten,
-    write: startOnly,
     variables: 'pegboard',
-  },
-  {
+  }),
+  client({
     id: 'vscode',
     title: 'VS Code',
-    format: 'json',
     files: ({ settings, join }) => [join(settings, 'Code', 'User', 'mcp.json')],
     serversAt: () => ['servers'],
-    read: asWritten,
     write: ({ command, args }) => ({ type: 'stdio', command, args }),
     variables: 'pegboard',
-  },
-  {
+  }),
+  client({
     id: 'windsurf',
     title: 'Windsurf',
-    format: 'json',
     files: ({ home, join }) => [join(home, '.codeium', 'windsurf', 'mcp_config.json')],
-    serversAt: underServers,
     read: ({ serverUrl, ...entry }) => (serverUrl === undefined ? entry : { url: serverUrl, ...entry }),
-    write: startOnly,
     variables: 'pegboard',
-  },
-  {
+  }),
+  client({
     id: 'codex',
     title: 'Codex',
     format: 'toml',
     files: ({ env, home, join }) => [join(env['CODEX_HOME'] || join(home, '.codex'), 'config.toml')],
     serversAt: () => ['mcp_servers'],
     read: readCodex,
-    write: startOnly,
-    variables: 'none',
-  },
-  {
+  }),
+  client({
     id: 'gemini',
     title: 'Gemini CLI',
-    format: 'json',
     files: ({ home, join }) => [join(home, '.gemini', 'settings.json')],
-    serversAt: underServers,
     // There, `url` is the old SSE transport.
     read: ({ httpUrl, url, ...entry }) =>
       httpUrl !== undefined
@@ -153,13 +138,11 @@ export const clients: readonly Client[] = [
         : url !== undefined
           ? { url, type: 'sse', ...entry }
           : entry,
-    write: startOnly,
     variables: 'gemini',
-  },
-  {
+  }),
+  client({
     id: 'opencode',
     title: 'opencode',
-    format: 'json',
     files: ({ xdg, join }) => [join(xdg, 'opencode', 'opencode.json'), join(xdg, 'opencode', 'opencode.jsonc')],
     // Version 2 has `mcp.servers`, and still reads the entries of version 1 below `mcp`.
     serversAt: (root) =>
@@ -167,20 +150,18 @@ export const clients: readonly Client[] = [
     read: readOpencode,
     write: ({ command, args }) => ({ type: 'local', command: [command, ...args] }),
     variables: 'opencode',
-  },
-  {
+  }),
+  client({
     id: 'zed',
     title: 'Zed',
-    format: 'json',
     files: ({ platform, settings, xdg, join }) => [
       platform === 'win32' ? join(settings, 'Zed', 'settings.json') : join(xdg, 'zed', 'settings.json'),
     ],
     serversAt: () => ['context_servers'],
     read: readZed,
     write: ({ command, args }) => ({ source: 'custom', command, args, env: {} }),
-    variables: 'none',
-  },
-  {
+  }),
+  client({
     id: 'goose',
     title: 'Goose',
     format: 'yaml',
@@ -195,8 +176,7 @@ export const clients: readonly Client[] = [
       ...{ enabled: true, type: 'stdio', name: 'pegboard', description: 'All tools behind one server.' },
       ...{ cmd: command, args, envs: {}, env_keys: [], timeout: 300 },
     }),
-    variables: 'none',
-  },
+  }),
 ]
 
 const reference = (variable: unknown): string => `\${${String(variable)}}`
@@ -210,7 +190,7 @@ function readCodex(entry: Json): Json {
   if (url === undefined) {
     const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, variableNamed(name)]) : []
     const env = { ...Object.fromEntries(passed), ...(isRecord(entry['env']) ? entry['env'] : {}) }
-    return { ...given({ command, args, cwd }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+    return { ...omitUndefined({ command, args, cwd }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
   }
   const named = isRecord(entry['env_http_headers']) ? Object.entries(entry['env_http_headers']) : []
   const headers = {
@@ -226,17 +206,17 @@ function readCodex(entry: Json): Json {
 function readOpencode({ type, command, environment, url, headers, cwd, enabled, disabled }: Json): Json | undefined {
   const off = enabled === false || disabled === true ? { disabled: true } : {}
   if (type === 'local' && Array.isArray(command))
-    return { ...given({ command: command[0], args: command.slice(1), cwd, env: environment }), ...off }
-  return type === 'remote' ? { ...given({ url, headers }), ...off } : undefined
+    return { ...omitUndefined({ command: command[0], args: command.slice(1), cwd, env: environment }), ...off }
+  return type === 'remote' ? { ...omitUndefined({ url, headers }), ...off } : undefined
 }
 
 function readZed({ command, args, env, url, headers, enabled }: Json): Json | undefined {
   const off = enabled === false ? { disabled: true } : {}
-  if (url !== undefined) return { ...given({ url, headers }), ...off }
+  if (url !== undefined) return { ...omitUndefined({ url, headers }), ...off }
   // Older files have an object, and servers of extensions have only settings.
   if (isRecord(command))
-    return { ...given({ command: command['path'], args: command['args'], env: command['env'] }), ...off }
-  return command === undefined ? undefined : { ...given({ command, args, env }), ...off }
+    return { ...omitUndefined({ command: command['path'], args: command['args'], env: command['env'] }), ...off }
+  return command === undefined ? undefined : { ...omitUndefined({ command, args, env }), ...off }
 }
 
 function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: Json): Json | undefined {
@@ -245,14 +225,11 @@ function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: J
   const kept = Array.isArray(env_keys) ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)]) : []
   const env = { ...Object.fromEntries(kept), ...(isRecord(envs) ? envs : {}) }
   if (type === 'stdio')
-    return { ...given({ command: cmd, args }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+    return { ...omitUndefined({ command: cmd, args }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
   if (type === 'sse' || type === 'streamable_http')
-    return { ...given({ url: uri, type: type === 'sse' ? 'sse' : 'http', headers }), ...off }
+    return { ...omitUndefined({ url: uri, type: type === 'sse' ? 'sse' : 'http', headers }), ...off }
   return undefined
 }
-
-const given = (entry: Json): Json =>
-  Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined))
 
 /** Rewrites references to variables in every string of an entry. References that Codex and Goose name stay. */
 export function toPegboardVariables(value: unknown, style: Client['variables']): unknown {

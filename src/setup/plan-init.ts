@@ -31,23 +31,25 @@ export interface InitPlan {
   readonly wanted: readonly string[]
 }
 
+/** Pegboard's configuration file; its text is undefined if it does not exist. */
+export interface ConfigText {
+  readonly file: string
+  readonly text: string | undefined
+}
+
 /**
  * What `pegboard init` would write: Pegboard's configuration with the chosen servers, and the clients' files with
  * Pegboard in place of them.
- * @param config Pegboard's configuration file and its text; undefined if it does not exist
  * @param stored secrets in the secret store; undefined: it cannot be read
  */
 export function planInit(
   found: readonly FoundClient[],
   choices: InitChoices,
-  config: { readonly file: string; readonly text: string | undefined },
+  config: ConfigText,
   start: Start,
   stored: ReadonlyMap<string, string | undefined>,
 ): InitPlan {
-  const root = config.text === undefined || config.text.trim() === '' ? {} : parseForEdit(config.text)
-  if (!isRecord(root)) throw new PegboardError('E_EDIT_SYNTAX', `${config.file} is not an object.`)
-  const existing = isRecord(root['mcpServers']) ? root['mcpServers'] : {}
-  const merged = mergeServers(choices.servers, existing)
+  const merged = mergeServers(choices.servers, serversIn(config))
   const all = moveSecrets(merged, stored)
   const { servers, secrets } = choices.moveSecrets ? all : { servers: merged, secrets: [] }
   const changes: Change[] = servers
@@ -66,6 +68,13 @@ export function planInit(
     ...{ servers, secrets, edits, hidden: all.secrets.map(({ value }) => value) },
     wanted: [...new Set(named.map(([, name = '']) => name))].filter((name) => !known.has(name)),
   }
+}
+
+/** The `mcpServers` of Pegboard's configuration. @throws PegboardError E_EDIT_SYNTAX */
+export function serversIn({ file, text = '' }: ConfigText): Readonly<Record<string, unknown>> {
+  const root = text.trim() === '' ? {} : parseForEdit(text)
+  if (!isRecord(root)) throw new PegboardError('E_EDIT_SYNTAX', `${file} is not an object.`)
+  return isRecord(root['mcpServers']) ? root['mcpServers'] : {}
 }
 
 /** Adds Pegboard to a client, and takes out the servers that Pegboard now serves. */

@@ -64,17 +64,16 @@ export function createRegistry({ url, allowPrivate, timeoutMs = TIMEOUT_MS }: Re
   let api = pinned
 
   async function get(route: string, query: Readonly<Record<string, string>> = {}): Promise<Json> {
-    if (api !== undefined) return await read(guarded, addressOf(api, route, query))
-    try {
-      const answer = await read(guarded, addressOf('/v0.1', route, query))
-      api = '/v0.1'
-      return answer
-    } catch (error) {
-      if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND') throw error
-      const answer = await read(guarded, addressOf('/v0', route, query))
-      api = '/v0'
+    const ask = async (version: string): Promise<Json> => {
+      const answer = await read(guarded, addressOf(version, route, query))
+      api = version
       return answer
     }
+    if (api !== undefined) return await ask(api)
+    return await ask('/v0.1').catch((error: unknown) => {
+      if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return ask('/v0')
+      throw error
+    })
   }
 
   const addressOf = (version: string, route: string, query: Readonly<Record<string, string>>): URL => {

@@ -123,6 +123,12 @@ function list(from: Readonly<Record<string, unknown>>, key: string): readonly Re
   return value.map((one) => record(one, key))
 }
 
+/** Registries of 2025-09 write names with underscores. */
+function eitherList(from: Readonly<Record<string, unknown>>, name: string, older: string) {
+  const found = list(from, name)
+  return found.length > 0 ? found : list(from, older)
+}
+
 /** A text that becomes part of a command line, an address or a header. */
 function plain(value: unknown, what: string): string {
   if (typeof value !== 'string') throw invalid(`${what} is no text`)
@@ -149,18 +155,9 @@ function packageOf(given: Readonly<Record<string, unknown>>): RegistryPackage {
     ...(version === undefined || version === '' ? {} : { version: plain(version, 'version') }),
     ...(base === undefined || base === '' ? {} : { registryUrl: plain(base, 'registryBaseUrl') }),
     transport: isRecord(transport) ? plain(transport['type'], 'transport.type') : 'stdio',
-    runtimeArguments: (list(given, 'runtimeArguments').length > 0
-      ? list(given, 'runtimeArguments')
-      : list(given, 'runtime_arguments')
-    ).map(argumentOf),
-    arguments: (list(given, 'packageArguments').length > 0
-      ? list(given, 'packageArguments')
-      : list(given, 'package_arguments')
-    ).map(argumentOf),
-    variables: (list(given, 'environmentVariables').length > 0
-      ? list(given, 'environmentVariables')
-      : list(given, 'environment_variables')
-    ).map((one) => namedOf(one, VARIABLE)),
+    runtimeArguments: eitherList(given, 'runtimeArguments', 'runtime_arguments').map(argumentOf),
+    arguments: eitherList(given, 'packageArguments', 'package_arguments').map(argumentOf),
+    variables: eitherList(given, 'environmentVariables', 'environment_variables').map((one) => namedOf(one, VARIABLE)),
   }
 }
 
