@@ -285,7 +285,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     server: server.host,
     openUi: once(async () => {
       if (!recent) return undefined
-      const { createUiHost } = await import('./ui-host.ts')
+      const { createUiHost } = await import('./create-ui-host.ts')
       return createUiHost({
         app,
         config: current,
