@@ -20,7 +20,7 @@ export const published = (server: Json, official: Json = {}): Published => ({
 /**
  * A registry on this machine with the read operations of the published OpenAPI document (2025-12-01): list with cursor,
  * limit, search, updated_since, version and include_deleted; versions; one version. Refuses what that document does
- * not allow.
+ * not allow. test/fixtures/registry/answers.schema.json has the shape of its answers.
  * @param options.api `/v0` for a registry that does not have the newer version of the API
  */
 export async function startRegistry(

@@ -1,3 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Ajv } from 'ajv'
+import addFormats from 'ajv-formats'
 import { expect, it, onTestFinished } from 'vitest'
 import { createRegistry, type Registry } from '../../src/setup/registry-client.ts'
 import { published, startRegistry } from '../mcp-registry.ts'
@@ -130,4 +134,41 @@ it('follows no redirect of a public registry into this network', async () => {
   await expect(registry.search(['box'], 5)).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
   await registry.close()
   expect([url !== '', requests]).toEqual([true, []])
+})
+
+it('the registry of these tests answers as the published API does', async () => {
+  const schema = (name: string) =>
+    JSON.parse(readFileSync(join(import.meta.dirname, '../fixtures/registry', `${name}.schema.json`), 'utf8'))
+  const ajv = new Ajv({ strict: false })
+  addFormats.default(ajv)
+  ajv.addSchema(schema('server')).addSchema(schema('answers'), 'answers')
+  const { url } = await startRegistry([
+    published({
+      name: 'io.github.ann/weather',
+      packages: [
+        {
+          ...{ registryType: 'npm', identifier: '@ann/weather', version: '1.2.3', transport: { type: 'stdio' } },
+          packageArguments: [{ type: 'named', name: '--units', default: 'metric' }],
+          environmentVariables: [{ name: 'WEATHER_TOKEN', isRequired: true, isSecret: true }],
+        },
+      ],
+    }),
+    published({ name: 'io.github.bob/far', remotes: [{ type: 'streamable-http', url: 'https://far.example/mcp' }] }),
+    published({ name: 'io.github.bob/old' }, { status: 'deprecated', statusMessage: 'Use io.github.bob/far.' }),
+  ])
+  const answers: ReadonlyArray<readonly [path: string, status: number, shape: string]> = [
+    ['servers?limit=1&search=bob&version=latest', 200, 'ServerList'],
+    ['servers', 200, 'ServerList'],
+    ['servers/io.github.ann%2Fweather/versions', 200, 'ServerList'],
+    ['servers/io.github.ann%2Fweather/versions/latest', 200, 'ServerResponse'],
+    ['servers/io.github.bob%2Fold/versions/1.0.0', 200, 'ServerResponse'],
+    ['servers/io.github.bob%2Fnone/versions/latest', 404, 'NotFound'],
+  ]
+  for (const [path, status, shape] of answers) {
+    const response = await fetch(`${url}/v0.1/${path}`)
+    expect(response.status, path).toBe(status)
+    const isValid = ajv.validate({ $ref: `answers#/definitions/${shape}` }, await response.json())
+    expect(isValid, `${path}: ${ajv.errorsText()}`).toBe(true)
+  }
+  expect(ajv.validate({ $ref: 'answers#/definitions/ServerResponse' }, { server: { name: 'x' } })).toBe(false)
 })
