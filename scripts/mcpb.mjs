@@ -27,6 +27,7 @@ export function manifestFor({ name, version, description, license, homepage, rep
     support: bugs.url,
     license,
     keywords,
+    icon: 'icon.png',
     server: {
       type: 'node',
       entry_point: entry,
@@ -64,6 +65,7 @@ export function buildBundle(tarball, output) {
     const installed = join(server, 'node_modules/pegboard')
     const manifest = manifestFor(JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')))
     writeFileSync(join(folder, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    cpSync(join(import.meta.dirname, '../packaging/icon.png'), join(folder, 'icon.png'))
     for (const file of ['README.md', 'LICENSE']) cpSync(join(installed, file), join(folder, file))
     mcpb('validate', join(folder, 'manifest.json'))
     mcpb('pack', folder, output)

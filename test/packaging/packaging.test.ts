@@ -95,11 +95,27 @@ describe('the image', () => {
     expect(last).not.toMatch(/^COPY \. /m)
   })
 
+  it('gets the configuration of the guide at the path that its command names', () => {
+    const page = text('docs/guides/install.md')
+    const path = '/etc/pegboard/mcp.config.json'
+    expect(dockerfile).toContain(`"--config", "${path}"]`)
+    const block = page.split('```').find((one) => one.includes('"docker"')) ?? ''
+    const { args } = JSON.parse(block.replace(/^json/, '')).mcpServers.pegboard
+    expect(args).toContain(`/path/to/mcp.config.json:${path}:ro`)
+    expect(args.slice(args.indexOf('pegboard'))).toEqual(['pegboard', 'serve', '--stdio', '--config', path])
+  })
+
   it('leaves out what must not be in an image', () => {
     const ignored = text('.dockerignore').split('\n')
     for (const name of ['.git', '**/node_modules', 'dist', '.env*', 'pegboard.lock.json'])
       expect(ignored).toContain(name)
   })
+})
+
+it('the bundle for Claude Desktop has a square icon of 512 pixels', () => {
+  const icon = readFileSync(join(root, 'packaging/icon.png'))
+  expect(icon.subarray(1, 4).toString()).toBe('PNG')
+  expect([icon.readUInt32BE(16), icon.readUInt32BE(20)]).toEqual([512, 512])
 })
 
 it.skipIf(process.env['CI'] !== 'true' && !isThere('systemd-analyze'))('the systemd unit is valid', () => {
