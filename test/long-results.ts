@@ -33,6 +33,8 @@ const results = {
   json: ({ count = 20_000 }) => JSON.stringify({ total: count, items: Array.from({ length: count }, (_, i) => row(i)) }),
   rows: ({ count }) => Array.from({ length: count }, (_, i) => row(i)),
   words: ({ count }) => 'word '.repeat(count),
+  echo: ({ text }) => text,
+  parsed: ({ text }) => JSON.parse(text),
   quotes: () => 'He said "no".\\nThen {"a":"b"}',
   file: ({ bytes, mimetype }, ctx) => { ctx.sendFile({ data: Buffer.alloc(bytes, 1), filename: 'a.bin', mimetype }); return 'sent' },
   fails: ({ long }) => { throw new ToolError('No such row.' + (long ? ' Row 17 of the table is missing.'.repeat(3_000) : '')) },

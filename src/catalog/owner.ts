@@ -31,6 +31,8 @@ export interface OwnerInfo {
   readonly notice?: string
   /** What its tools do in place of bundled tools: `url_fetcher` or `web_search`. */
   readonly provides?: string
+  /** Maximum size of its resources for the model, in tokens; 0: no limit. */
+  readonly maxResultTokens?: number
   /** Its tools are for modules only. Clients do not learn about it. */
   readonly internal?: boolean
   /** Resources that are the results of its tools. */

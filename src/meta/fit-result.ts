@@ -1,14 +1,15 @@
+import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
-import { sanitize } from '../core/sanitize.ts'
-import { cutText, isLongerThan, measureText, tokensOfText } from '../core/text-tokens.ts'
+import { OWN_META, sanitize } from '../core/sanitize.ts'
+import { cutText, isLongerThan, maxTokensOf, tokensOfText } from '../core/text-tokens.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultSummary } from '../results/result-query.ts'
-import type { KeptResult, NewResult } from '../results/result-store.ts'
+import { type KeptResult, type NewResult, RESULT_SCHEME } from '../results/result-store.ts'
 import { calledName } from './called-tool.ts'
 import { bareName } from './execute_tool.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
@@ -82,7 +83,7 @@ export async function fitResult(
   const left: ContentBlock[] = []
   for (const block of others) {
     const media = mediaOf(block)
-    const tokens = media && isShort(media) ? MEDIA_TOKENS : tokensOfText(JSON.stringify(block))
+    const tokens = media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
     const length = sizeOf(block)
     if ((!media || isShort(media)) && tokens <= room && length <= bytes) {
       room -= tokens
@@ -99,10 +100,73 @@ export async function fitResult(
   const notes: ContentBlock[] = []
   for (const body of bodies) notes.push({ type: 'text', text: await replace(host, caller, body, each, above) })
   const { _meta } = result
+  const all = [...notes, ...shown]
+  // The descriptions of many parts do not fit a small limit. All together have one.
+  const fits = !isLongResult({ content: all }, most)
+  const body = { data: JSON.stringify(result), mimeType: 'application/json', title }
   return {
-    content: [...notes, ...shown],
+    content: fits ? all : [{ type: 'text', text: await replace(host, caller, body, limit, above) }],
     ...(isError === true || isPromised ? { isError: true } : {}),
     ...(_meta === undefined ? {} : { _meta }),
+  }
+}
+
+/** A part of a resource, as `resources/read` returns it. */
+type ResourceContent = Readonly<Record<string, unknown>>
+
+/** Address of the whole, in `_meta` of a part that was replaced. */
+const WHOLE = `${OWN_META}whole`
+
+/**
+ * Makes a resource fit the limit of its server and client. A part that is too long keeps its address and type, and its text
+ * becomes a description, its beginning and a handle. Pictures and sounds stay as they are, like those of results.
+ * @param owner the server
+ */
+export async function fitResource(
+  host: Host,
+  caller: Caller,
+  title: string,
+  contents: readonly ResourceContent[],
+  owner?: Owner,
+): Promise<readonly ResourceContent[]> {
+  const { maxResultBytes = Number.POSITIVE_INFINITY, maxResultTokens, wholeResources } = host.view(caller).limits
+  if (wholeResources === true) return contents
+  const most = toLimit(owner?.maxResultTokens ?? maxResultTokens ?? host.maxResultTokens())
+  const limit = Math.min(most, maxResultBytes / 4)
+  const sized = contents
+    .map((one, at) => ({ one, at, tokens: tokensOfContent(one) }))
+    .sort((a, b) => a.tokens - b.tokens)
+  let room = limit
+  const fitted: ResourceContent[] = []
+  for (const [done, { one, at, tokens }] of sized.entries()) {
+    const share = room / (sized.length - done)
+    fitted[at] = tokens <= share ? one : await replaceContent(host, caller, title, one, share, most)
+    room -= Math.min(share, tokens)
+  }
+  return fitted
+}
+
+function tokensOfContent(content: ResourceContent): number {
+  const media = mediaOf({ type: 'resource', resource: content })
+  return media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(String(content['text'] ?? content['blob'] ?? ''))
+}
+
+async function replaceContent(
+  host: Host,
+  caller: Caller,
+  title: string,
+  content: ResourceContent,
+  tokens: number,
+  most: number,
+): Promise<ResourceContent> {
+  const { text, blob: _bytes, _meta, ...rest } = content
+  const body = mediaOf({ type: 'resource', resource: content }) ?? { data: String(text), mimeType: 'text/plain' }
+  const named = { ...body, title }
+  const kept = await host.results.keep(caller, named)
+  return {
+    ...rest,
+    text: kept ? await describeKept(host, caller, kept, named, tokens, most.toLocaleString('en')) : lost(named, tokens),
+    _meta: { ...(isRecord(_meta) ? _meta : {}), ...(kept ? { [WHOLE]: `${RESULT_SCHEME}${kept.handle}` } : {}) },
   }
 }
 
@@ -126,8 +190,10 @@ export function readByModel(
 export function limitOf(host: Pick<Host, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
   const said =
     (tool && host.maxResultTokens(tool)) ?? host.view(caller).limits.maxResultTokens ?? host.maxResultTokens()
-  return said === 0 || said === undefined ? Number.POSITIVE_INFINITY : said
+  return toLimit(said)
 }
+
+const toLimit = (tokens: number | undefined): number => tokens || Number.POSITIVE_INFINITY
 
 /** The tool that a request runs, also through a meta-tool, and what the request says about the size of its result. */
 function calledTool(
@@ -163,13 +229,13 @@ function bodyOf(text: string, title: string): Body {
   return { data: isWrapped ? text.slice(ENVELOPE.length, -1) : text, mimeType: 'text/plain', title }
 }
 
-/** Whether a client that shows a model all of it would show more than that. */
+/** Whether a client that shows a model all of it may show more than that. */
 function isLongResult({ content = [], structuredContent }: McpResult, limit: number): boolean {
   let left = limit
   const take = (text: string): boolean => {
-    const { end, tokens } = measureText(text, left)
-    left -= tokens
-    return end === text.length
+    if (isLongerThan(text, left)) return false
+    left -= maxTokensOf(text)
+    return true
   }
   for (const block of content) {
     const text = textOf(block)
@@ -241,22 +307,33 @@ function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): Mc
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
 async function replace(host: Host, caller: Caller, body: Body, tokens: number, above: string): Promise<string> {
   const kept = await host.results.keep(caller, body)
-  if (!kept) return lost(body, tokens)
+  return kept ? await describeKept(host, caller, kept, body, tokens, above) : lost(body, tokens)
+}
+
+async function describeKept(
+  host: Host,
+  caller: Caller,
+  kept: KeptResult,
+  body: Body,
+  tokens: number,
+  above: string,
+): Promise<string> {
   const how = `${readerFor(host, caller)} {"handle":"${kept.handle}"}`
   const min = Math.round((kept.until - host.now()) / 60_000)
   if (!kept.isText)
     return `[${describeBytes(kept)}, kept as ${kept.handle} for ${min} min. ${how} shows how to get it.]`
   const summary = await summarize(host, caller, kept, body, tokens * 0.4)
   const count = body.count === undefined ? '' : `${body.count} blocks, `
-  const shape = summary.shape?.slice(0, Math.min(SHAPE_CHARS, tokens))
   const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
-  return [
-    `[${kept.title}: ${count}${describeSize(kept, summary)}, above the limit of ${above}. Kept as ${kept.handle} for ${min} min.]`,
-    ...(shape ? [`Shape: ${shape}`] : []),
-    'Beginning:',
-    summary.preview,
-    `[Not all of it. Read on with ${how}: page, ${ways}.]`,
-  ].join('\n')
+  const describe = (shape: string | undefined, preview: string): string =>
+    [
+      `[${kept.title}: ${count}${describeSize(kept, summary)}, above the limit of ${above}. Kept as ${kept.handle} for ${min} min.]`,
+      ...(shape ? [`Shape: ${shape}`] : []),
+      ...(preview ? ['Beginning:', preview] : []),
+      `[Not all of it. Read on with ${how}: page, ${ways}.]`,
+    ].join('\n')
+  const all = describe(summary.shape?.slice(0, Math.min(SHAPE_CHARS, tokens)), summary.preview)
+  return isLongerThan(all, tokens) ? describe(undefined, '') : all
 }
 
 const WAYS = 'lines, grep, context, head, tail, sample, count'
@@ -318,7 +395,7 @@ export async function fitParts(
 ): Promise<readonly unknown[]> {
   let room = Math.min(Number.MAX_SAFE_INTEGER, limitOf(host, caller) * 0.8)
   const sized = parts
-    .map(({ title, data }, at) => ({ at, title, data, tokens: tokensOfText(JSON.stringify(data) ?? '') }))
+    .map(({ title, data }, at) => ({ at, title, data, tokens: maxTokensOf(JSON.stringify(data) ?? '') }))
     .sort((a, b) => a.tokens - b.tokens)
   const fitted: unknown[] = []
   for (const [done, { at, title, data, tokens }] of sized.entries()) {

@@ -1,3 +1,4 @@
+import type { Owner } from '../catalog/owner.ts'
 import { checkArguments } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
@@ -16,7 +17,7 @@ import { browseCategory } from './browse_category.ts'
 import { contextTools, requestToolInjection } from './context-tools.ts'
 import { bareName, executeTool } from './execute_tool.ts'
 import { factTools } from './fact-tools.ts'
-import { fitResult, limitOf } from './fit-result.ts'
+import { fitResource, fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
 import { listCategories } from './list_categories.ts'
 import type { Host, MetaTool, Step } from './meta-host.ts'
@@ -47,6 +48,13 @@ export interface Surface {
     result: McpResult,
     promised: () => boolean,
   ): Promise<McpResult>
+  /** The same for the parts of a resource that a client reads. @param owner the server of the resource */
+  fitResource(
+    caller: Caller,
+    uri: string,
+    contents: readonly Readonly<Record<string, unknown>>[],
+    owner?: Owner,
+  ): Promise<readonly Readonly<Record<string, unknown>>[]>
   /**
    * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
    * schema allows, so then the schema is left out.
@@ -331,6 +339,7 @@ export function createSurface(
   return {
     metaNames: META_NAMES,
     fit: (request, result, promised) => fitResult(host, request, result, promised),
+    fitResource: (...resource) => fitResource(host, ...resource),
     listsOutput,
     unlisted,
     guide(caller) {

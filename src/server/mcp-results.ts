@@ -4,6 +4,7 @@ import { joinSentences, type PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { OWN_META, withoutNotices } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
+import { truncate } from '../core/truncate.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bytesOf } from '../services/sent-files.ts'
 import { hasOutputSchema } from './output-schemas.ts'
@@ -53,6 +54,8 @@ export function toClientResult(
 const HOP_LOCAL = ['resultType', 'ttlMs', 'cacheScope'] as const
 /** Marks errors of Pegboard. Servers cannot write this key. */
 const ERROR_META = `${OWN_META}error`
+/** For programs. The text has the whole message. */
+const MAX_MESSAGE = 1_000
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 
 /** A server's result without members that describe its connection; everything else is unchanged. */
@@ -86,7 +89,7 @@ export function toErrorResult(error: PegboardError, promised: boolean): McpResul
     error: {
       code: error.code,
       class: error.class ?? null,
-      message: error.message,
+      message: truncate(error.message, MAX_MESSAGE),
       hint: error.hint,
       retryable: error.retryable,
       retryAfterMs: error.retryAfterMs,

@@ -5,6 +5,8 @@ import type { Caller } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
+import { RESULT_SCHEME } from '../results/result-store.ts'
+import { isSentFile } from '../services/sent-files.ts'
 import { noPrompt, noResource, toFailure } from './call-tool.ts'
 import { holderOf } from './identity.ts'
 import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
@@ -127,13 +129,17 @@ export function passThrough(
     } as never
   })
 
-  server.setRequestHandler(
-    'resources/read',
-    async (request, ctx) =>
-      ((await readOwnResource(host, caller(ctx), request.params.uri)) as never) ??
-      (await reading(request.params.uri, ctx)) ??
-      (await toResource('resources/read', request.params, ctx)),
-  )
+  server.setRequestHandler('resources/read', async (request, ctx) => {
+    const { uri } = request.params
+    const who = caller(ctx)
+    const answer: Entry =
+      (await readOwnResource(host, who, uri)) ??
+      (await reading(uri, ctx)) ??
+      (await toResource('resources/read', request.params, ctx))
+    if (isForApplications(uri) || !Array.isArray(answer['contents'])) return answer as never
+    const owner = ownerOfResource(owners(ctx), uri)
+    return { ...answer, contents: await host.surface.fitResource(who, uri, answer['contents'], owner) } as never
+  })
   server.setRequestHandler('prompts/get', (request, ctx) => {
     const { name } = request.params
     if (isOwnPrompt(name)) return own(() => getOwnPrompt(host, caller(ctx), request.params.arguments))
@@ -168,6 +174,10 @@ function withOwnUris(answer: Entry, asked: string, isForeign: (uri: string) => b
   if (!contents.some(isForged)) return answer as never
   return { ...answer, contents: contents.map((one) => (isForged(one) ? { ...one, uri: asked } : one)) } as never
 }
+
+/** Pages for people, files that tools sent to people, and whole results: no model reads these. */
+const isForApplications = (uri: string): boolean =>
+  uri.startsWith('ui://') || uri.startsWith(RESULT_SCHEME) || isSentFile(uri)
 
 /** 2026 servers answer -32602 for a missing resource, 2025 clients expect -32002. */
 function asMissing(error: unknown, method: string, { uri }: Entry, era: Caller['era']): unknown {

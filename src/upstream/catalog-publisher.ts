@@ -282,6 +282,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     ...(settings.summary === undefined ? {} : { about: toPrintable(settings.summary) }),
     origin: 'upstream',
     ...(settings.provides === undefined ? {} : { provides: settings.provides }),
+    ...(settings.maxResultTokens === undefined ? {} : { maxResultTokens: settings.maxResultTokens }),
     ...(settings.internal ? { internal: true } : {}),
     state: 'ready',
   })

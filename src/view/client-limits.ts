@@ -20,6 +20,8 @@ export interface ClientLimits {
   readonly maxResultBytes?: number
   /** 0: no limit. */
   readonly maxResultTokens?: number
+  /** True if resources that it reads are for an application, not for a model. */
+  readonly wholeResources?: boolean
   /** The part of a result that its model reads; absent: unknown, or both. */
   readonly reads?: 'content' | 'structured'
   /** Whether output schemas are listed; absent: where results have no limit. */
@@ -96,6 +98,7 @@ function limitsFrom(facts: ClientFacts | undefined, said: readonly ClientSetting
     ...(facts?.schema === undefined ? {} : { suited: facts.schema }),
     ...(maxResultBytes === undefined ? {} : { maxResultBytes }),
     ...(maxResultTokens === undefined ? {} : { maxResultTokens }),
+    ...(own.wholeResources === undefined ? {} : { wholeResources: own.wholeResources }),
     ...(reads === undefined || reads === 'both' ? {} : { reads }),
     ...(own.outputSchemas === undefined ? {} : { outputSchemas: own.outputSchemas }),
     trustsListChanged: own.trustsListChanged ?? facts?.listChanged ?? true,

@@ -27,6 +27,12 @@ export const clientOptions = z.lazy(() =>
       .optional()
       .describe('Maximum size of a result, in bytes. A longer result is kept like one that has too many tokens.'),
     maxResultTokens: maxResultTokens.optional(),
+    wholeResources: z
+      .boolean()
+      .optional()
+      .describe(
+        'Whether it gets resources whole, because an application reads them, not a model (default: false, so a resource above the limit is kept like a result).',
+      ),
     reads: z
       .enum(['content', 'structured', 'both'])
       .optional()
