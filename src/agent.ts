@@ -8,6 +8,7 @@ import { PegboardError } from './core/errors.ts'
 import { keepProcessAlive } from './core/keep-alive.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
 import { instructionTexts } from './server/instructions.ts'
+import { noteCall, noteList } from './server/note-usage.ts'
 
 export { type Citations, createCitations, urlsIn } from './agent/citations.ts'
 export {
@@ -63,6 +64,8 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
     ...(caller === undefined ? {} : { caller }),
     textTools: app.server.textTools,
     sections: (who) => instructionTexts(app.server, who).sections,
+    onList: (who, tools) => noteList(app.server, who, tools),
+    onCall: (...call) => noteCall(app.server, ...call),
     async onClose({ session }) {
       if (session !== undefined) app.forget(session)
       if (!running) await app.stop()
@@ -102,6 +105,7 @@ async function appOf(options: ToolsetOptions): Promise<App> {
     })
   const app = createApp(read, { env: machine.env, connectDelayMs: { cold: 0 }, record, replay, ...(log && { log }) })
   await app.start()
+  app.countUsage()
   // Tools that are known from an earlier run are listed before their server starts.
   await app.settled(waitMs, ({ tools }) => tools === 0)
   return app

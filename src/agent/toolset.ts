@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { ToolLoop } from '../core/tool-loop.ts'
+import type { McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
@@ -69,6 +70,10 @@ export interface ToolsetSettings {
   readonly textTools?: TextTools | undefined
   readonly sections?: (caller: Caller) => readonly PromptSection[]
   onClose?(caller: Caller): void | Promise<void>
+  /** Counts the tokens of a list. */
+  onList?(caller: Caller, tools: readonly ListedTool[]): void
+  /** Counts the tokens of a call. @param whole the result before it was made to fit */
+  onCall?(request: CallRequest, shown: McpResult, whole: McpResult): void
 }
 
 const noName = (): PegboardError =>
@@ -83,7 +88,18 @@ export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): To
     ...(profile === undefined ? {} : { profile }),
     session: settings.caller?.session ?? randomUUID(),
   }
-  const list = (): readonly ListedTool[] => host.surface.list(caller, host.exposure(caller).mode)
+  const list = (): readonly ListedTool[] => {
+    const tools = host.surface.list(caller, host.exposure(caller).mode)
+    settings.onList?.(caller, tools)
+    return tools
+  }
+  /** The text of a long answer is kept, as for any client. Its data stays whole, because a program reads it. */
+  async function shorten(request: CallRequest, answer: ToolAnswer): Promise<ToolAnswer> {
+    const whole: McpResult = { content: [{ type: 'text', text: answer.text }], isError: answer.isError }
+    const shown = await host.surface.fit(request, whole, () => false)
+    settings.onCall?.(request, shown, whole)
+    return shown === whole ? answer : { ...answer, text: answerOf({ kind: 'mcp', result: shown }).text }
+  }
   const mode = (provider?: string): ToolUseMode =>
     toolUseMode(provider ?? host.view(caller).profile.provider, textTools)
   return {
@@ -101,9 +117,9 @@ export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): To
       }
       if (typeof name !== 'string') return failedAnswer(noName())
       try {
-        return answerOf(await host.surface.call(request))
+        return await shorten(request, answerOf(await host.surface.call(request)))
       } catch (error) {
-        return failedAnswer(error)
+        return await shorten(request, failedAnswer(error))
       }
     },
     systemPrompt: (options = {}) =>

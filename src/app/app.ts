@@ -128,6 +128,8 @@ export interface App extends Host {
    * @throws PegboardError E_STATE
    */
   start(): Promise<void>
+  /** Begins to store token counts, for `pegboard usage`. `work` does it, too. */
+  countUsage(): void
   /**
    * Starts work that clients have planned: schedules, watchers and background tasks. For a process that serves. Waits
    * up to three seconds for servers that connect for the first time.
@@ -340,9 +342,12 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     },
     usage: receipts?.report,
     spent: (caller) => receipts?.soFar(caller),
+    countUsage() {
+      receipts?.start(() => shared.store().table('tokens', isDailyCounts))
+    },
     work() {
       loop.start()
-      receipts?.start(() => shared.store().table('tokens', isDailyCounts))
+      app.countUsage()
       void removeAppLeftovers(config)
       return deferred.work()
     },

@@ -248,7 +248,9 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     sessions.delete(key)
     if (counts.calls === 0) return
     const { calls, failures, tokens, by, direct, saved } = sumsOf(counts)
-    log.info('session ended', {
+    // A client without sessions ends one after each pause, and at the stop.
+    const level = JSON.parse(key)[0] === '' ? 'debug' : 'info'
+    log[level]('session ended', {
       client,
       principal,
       seconds: Math.round((clock.now() - since) / 1_000),

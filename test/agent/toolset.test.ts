@@ -119,6 +119,34 @@ await toolset.close()
     expect(told).toEqual([[1, 1, undefined]])
   })
 
+  it('gets long results as text with a handle, and their data whole', async () => {
+    const { app } = await startApp({ execution: { maxResultTokens: 500 } })
+    const words = 'word '.repeat(9_000)
+    const tool = makeTool('test.words', { run: async () => valueResult(words) })
+    app.catalog.set({ id: 'test', summary: 'Tests', origin: 'module', state: 'ready' }, { tools: [tool] })
+    const toolset = await createToolset({ app })
+    const answer = await toolset.call('test.words')
+    expect(answer.text).toMatch(/^\[test\.words: [\s\S]*above the limit of 500\. Kept as r_\w+ for/)
+    expect(answer.data).toBe(words)
+    const handle = /r_\w+/.exec(answer.text)?.[0]
+    expect((await toolset.call('read_result', { handle, count: true })).text).toBe('[1 line.]')
+  })
+
+  it('counts its calls in pegboard usage', async () => {
+    const { dir, env, config } = place()
+    const toolset = await createToolset({ config, env, caller: { client: { name: 'my agent', version: '1' } } })
+    toolset.serialize('openai')
+    await toolset.call('hello__say_hello', { name: 'Ada' })
+    await toolset.call('no_such_tool')
+    await toolset.close()
+    const { stdout } = await run(process.execPath, [cli, 'usage', '--json', '--config', config], { env, cwd: dir })
+    expect(JSON.parse(stdout)).toMatchObject({ total: { sessions: 1, calls: 2, failures: 1 } })
+    const byClient = ['usage', '--json', '--by', 'client', '--config', config]
+    const rows = JSON.parse((await run(process.execPath, [cli, ...byClient], { env, cwd: dir })).stdout).rows
+    expect(rows).toMatchObject([{ name: 'my agent', calls: 2 }])
+    expect(rows[0].by.menu).toBeGreaterThan(200)
+  })
+
   it("sees the tools of its profile, and uses the profile's provider", async () => {
     const config = {
       exposure: { primitives: false },

@@ -156,6 +156,19 @@ describe('receipts', () => {
     expect(logged).toHaveLength(2)
   })
 
+  it('log a client without sessions at debug only', async () => {
+    const logged: string[] = []
+    const clock = createManualClock(NOON)
+    const receipts = createReceipts({
+      clock,
+      log: createLog((line) => logged.push(line), 'debug'),
+      counter: wordCounter(),
+    })
+    receipts.call({ ...localCaller, era: 'modern', client: { name: 'goose', version: '1' } }, 0, () => search)
+    await receipts.stop()
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([{ level: 'debug', message: 'session ended' }])
+  })
+
   it('take calls of a client without sessions together until it pauses for an hour', async () => {
     const { receipts, clock } = open()
     const modern = { ...localCaller, era: 'modern' as const, client: { name: 'goose', version: '1' } }
