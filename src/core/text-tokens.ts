@@ -43,11 +43,11 @@ for (const [from, cost] of [
 ] as const)
   COSTS.fill(cost, from)
 
-/** For each letter, the letters that often follow it in words of o200k, as bits. Identifiers that are random have others. */
+/** For each letter, the letters that often follow it in words of o200k, as bits, and itself. Random identifiers have others. */
 const PAIRS = [
-  0x3febfef, 0x1164911, 0x11e4d95, 0x1164919, 0x3ffffff, 0x1a4931, 0x11e69d1, 0x11a6911, 0x2bffeff, 0x104511, 0x1e6d11,
-  0x13c5d79, 0x114d113, 0x33c6ffd, 0x1feffff, 0x1ec991, 0x100000, 0x13efd7f, 0x15cdd95, 0x35e5995, 0x2ebd7f, 0x4111,
-  0x46191, 0x88114, 0x4f911, 0x104111,
+  0x3febfef, 0x1164913, 0x11e4d95, 0x1164919, 0x3ffffff, 0x1a4931, 0x11e69d1, 0x11a6991, 0x2bfffff, 0x104711, 0x1e6d11,
+  0x13c5d79, 0x114d113, 0x33c6ffd, 0x1feffff, 0x1ec991, 0x110000, 0x13efd7f, 0x15cdd95, 0x35e5995, 0x3ebd7f, 0x204111,
+  0x446191, 0x888114, 0x104f911, 0x2104111,
 ]
 /** The pairs of letters that rarely follow each other. */
 function countRarePairs(text: string, from: number, end: number): number {
