@@ -74,31 +74,35 @@ const tokensOf = ({ _meta, ...result }: Answer): number =>
     ),
   )
 
-it.each(['test-client', 'gemini-cli-mcp-client'])('no result or page for %s is above the limit', { timeout: 300_000 }, async (client) => {
-  const { call } = await appWithResults({}, 'legacy', client)
-  const above: Record<string, number[]> = {}
-  const check = (kind: string, result: Answer): void => {
-    const tokens = tokensOf(result)
-    if (tokens > LIMIT) above[kind] = [...(above[kind] ?? []), tokens]
-  }
-  const whole = new Set<string>()
-  const kept = new Set<string>()
-  for (const [kind, make] of Object.entries(KINDS))
-    for (const size of SIZES) {
-      const text = make(size)
-      const result = await call('big.echo', { text })
-      check(kind, result)
-      const [first] = result.content
-      if (!/\br_[0-9a-z]+ for/.test(first?.text ?? '')) whole.add(kind)
-      else kept.add(kind)
-      if (size === SIZES.at(-1))
-        check(kind, await call('read_result', { handle: handleIn(first?.text ?? ''), max_tokens: 1_000_000 }))
+it.each(['test-client', 'gemini-cli-mcp-client'])(
+  'no result or page for %s is above the limit',
+  { timeout: 300_000 },
+  async (client) => {
+    const { call } = await appWithResults({}, 'legacy', client)
+    const above: Record<string, number[]> = {}
+    const check = (kind: string, result: Answer): void => {
+      const tokens = tokensOf(result)
+      if (tokens > LIMIT) above[kind] = [...(above[kind] ?? []), tokens]
     }
-  for (const kind of ['JSON', 'indented JSON', 'numbers'])
-    for (const size of SIZES) check(`${kind} as a value`, await call('big.parsed', { text: KINDS[kind]?.(size) }))
-  expect(above).toEqual({})
-  expect([whole.size, kept.size]).toEqual([Object.keys(KINDS).length, Object.keys(KINDS).length])
-})
+    const whole = new Set<string>()
+    const kept = new Set<string>()
+    for (const [kind, make] of Object.entries(KINDS))
+      for (const size of SIZES) {
+        const text = make(size)
+        const result = await call('big.echo', { text })
+        check(kind, result)
+        const [first] = result.content
+        if (!/\br_[0-9a-z]+ for/.test(first?.text ?? '')) whole.add(kind)
+        else kept.add(kind)
+        if (size === SIZES.at(-1))
+          check(kind, await call('read_result', { handle: handleIn(first?.text ?? ''), max_tokens: 1_000_000 }))
+      }
+    for (const kind of ['JSON', 'indented JSON', 'numbers'])
+      for (const size of SIZES) check(`${kind} as a value`, await call('big.parsed', { text: KINDS[kind]?.(size) }))
+    expect(above).toEqual({})
+    expect([whole.size, kept.size]).toEqual([Object.keys(KINDS).length, Object.keys(KINDS).length])
+  },
+)
 
 it.each([500, 1_000])('a limit of %i tokens holds for long texts, values, errors and batches', async (limit) => {
   const { call, connection } = await appWithResults({ execution: { maxResultTokens: limit } })
