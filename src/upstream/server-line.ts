@@ -6,7 +6,8 @@ import { checkEntry } from '../trust/definition-checks.ts'
 
 const CHARACTERS = { min: 20, max: 120 } as const
 /** Servers that say little more than what they are, and texts that tell the model what to do. */
-const SAYS_LITTLE = /\bMCP\b|model context protocol|\b(?:always|call|important|must|never|prefer|should|you|your)\b|:$/i
+const SAYS_LITTLE =
+  /\bMCP\b|model context protocol|\binstructions\b|\b(?:always|call|important|must|never|prefer|should|you|your)\b|:$/i
 
 /**
  * The first sentence of what a server says about itself, if it says what the server is for. No review covers it, so it
