@@ -2,6 +2,7 @@ import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { postJson } from '../core/post-json.ts'
 import { scrub } from '../core/scrub.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 
 /** A server with OpenAI's `/chat/completions`. */
 export interface Endpoint {
@@ -90,13 +91,9 @@ export function createRejection(status: number, text: string): PegboardError {
 }
 
 export function parseBody(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
-  } catch {
-    // Proxies answer with HTML.
-    return undefined
-  }
+  // Proxies answer with HTML.
+  const value = tryParseJson(text)
+  return isRecord(value) ? value : undefined
 }
 
 const createUnreachableError = (message: string, cause?: unknown): PegboardError =>

@@ -137,11 +137,11 @@ function describeAccess({ view, exposure, surface }: Told, detail: Detail = 'all
   if (exposure.mode === 'direct') return 'They are all listed; call them by name.'
   const guide = surface.guide(view.caller)
   const shown = guide.filter(({ step }) => detail === 'all' || (detail === 'steps' && step !== undefined))
-  const doors =
+  const intro =
     shown.length === 0
       ? []
       : [`You have ${guide.length} tools about tools:`, ...shown.map(({ name, about }) => `- ${name}: ${about}`)]
-  return [...doors, ...describeSteps(exposure, guide)].join('\n')
+  return [...intro, ...describeSteps(exposure, guide)].join('\n')
 }
 
 function describeSteps({ mode }: Exposure, guide: readonly Guide[]): readonly string[] {

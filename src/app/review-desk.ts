@@ -6,6 +6,7 @@ import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { didYouMean } from '../core/tool-names.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import { isKept, type KeptList, listKey } from '../openapi/api.ts'
 import { seenIn } from '../openapi/api-approval.ts'
@@ -198,12 +199,8 @@ const othersThan = (desk: ReviewDesk, id: string): OtherTools =>
 
 /** The description in a definition; empty if the JSON cannot be parsed. */
 function descriptionIn(text: string): string {
-  try {
-    const { description } = JSON.parse(text) as { description?: unknown }
-    return typeof description === 'string' ? description : ''
-  } catch {
-    return ''
-  }
+  const { description } = (tryParseJson(text) ?? {}) as { description?: unknown }
+  return typeof description === 'string' ? description : ''
 }
 
 export const selectTools = (server: ReviewedServer, names: readonly string[]): ReviewedServer => ({

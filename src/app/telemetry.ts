@@ -4,7 +4,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { createObserver } from '../observe/create-observer.ts'
-import { createRegistry, type Point, type Registry } from '../observe/metric-registry.ts'
+import { createRegistry, type Family, type Point, type Registry } from '../observe/metric-registry.ts'
 import type { Telemetry } from '../observe/otel.ts'
 import { type Counts, KINDS } from '../receipts/daily-counts.ts'
 
@@ -82,75 +82,63 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
   }
 }
 
-const one = (value: number): readonly Point[] => [{ labels: {}, value }]
 const MAX_SERVERS = 200
 
+type Value = number | readonly Point[]
+
+/** Adds metrics whose values are read when a reader collects them. */
+const adderTo =
+  (registry: Registry) =>
+  (type: Family['type'], name: string, help: string, read: () => Value | Promise<Value>, unit = ''): void =>
+    registry.observe({ name, help, type, unit }, async () => {
+      const value = await read()
+      return typeof value === 'number' ? [{ labels: {}, value }] : value
+    })
+
 function addGauges(registry: Registry, parts: Parts): void {
-  const gauge = (name: string, help: string, read: () => readonly Point[] | Promise<readonly Point[]>): void =>
-    registry.observe({ name, help, type: 'gauge', unit: '' }, read)
-  const counter = (name: string, help: string, read: () => number): void =>
-    registry.observe({ name, help, type: 'counter', unit: '' }, () => one(read()))
-  gauge('pegboard.calls.running', 'Running calls.', () => one(parts.calls().running))
-  gauge('pegboard.calls.waiting', 'Waiting calls.', () => one(parts.calls().waiting))
-  gauge('pegboard.upstreams', 'Upstream servers by state.', () => {
+  const add = adderTo(registry)
+  add('gauge', 'pegboard.calls.running', 'Running calls.', () => parts.calls().running)
+  add('gauge', 'pegboard.calls.waiting', 'Waiting calls.', () => parts.calls().waiting)
+  add('gauge', 'pegboard.upstreams', 'Upstream servers by state.', () => {
     const states = new Map<string, number>()
     for (const { state } of parts.upstreams()) states.set(state, (states.get(state) ?? 0) + 1)
     return [...states].map(([state, value]) => ({ labels: { state }, value }))
   })
-  gauge('pegboard.upstream.ready', 'Whether the upstream server is connected.', () =>
+  add('gauge', 'pegboard.upstream.ready', 'Whether the upstream server is connected.', () =>
     parts
       .upstreams()
       .slice(0, MAX_SERVERS)
       .map(({ id, state }) => ({ labels: { 'pegboard.server': id }, value: state === 'ready' ? 1 : 0 })),
   )
-  gauge('pegboard.tasks.running', 'Running background tasks.', () => one(parts.tasks()))
-  gauge('pegboard.schedules', 'Stored schedules.', async () => one((await parts.storedCount('job')) ?? 0))
-  gauge('pegboard.watchers', 'Stored watchers.', async () => one((await parts.storedCount('watcher')) ?? 0))
-  const tokens = { type: 'counter', unit: '' } as const
-  registry.observe(
-    { ...tokens, name: 'pegboard.tokens', help: 'Tokens that models read of Pegboard, by what they were spent on.' },
-    () => {
-      const counts = parts.tokens()
-      return counts ? KINDS.map((kind) => ({ labels: { kind }, value: Math.round(counts[kind]) })) : []
-    },
-  )
-  registry.observe(
-    {
-      ...tokens,
-      name: 'pegboard.tokens.direct',
-      help: 'Tokens that the same sessions would have cost with all tools listed and all results whole.',
-    },
-    () => {
-      const counts = parts.tokens()
-      return counts ? one(Math.max(0, Math.round(counts.direct))) : []
-    },
-  )
-  counter('pegboard.log.dropped', 'Log lines that were dropped because nothing read stderr.', parts.logDropped)
-  counter('pegboard.audit.dropped', 'Audit log lines that could not be written.', parts.auditDropped)
+  add('gauge', 'pegboard.tasks.running', 'Running background tasks.', parts.tasks)
+  add('gauge', 'pegboard.schedules', 'Stored schedules.', async () => (await parts.storedCount('job')) ?? 0)
+  add('gauge', 'pegboard.watchers', 'Stored watchers.', async () => (await parts.storedCount('watcher')) ?? 0)
+  add('counter', 'pegboard.tokens', 'Tokens that models read of Pegboard, by what they were spent on.', () => {
+    const counts = parts.tokens()
+    return counts ? KINDS.map((kind) => ({ labels: { kind }, value: Math.round(counts[kind]) })) : []
+  })
+  const direct = 'Tokens that the same sessions would have cost with all tools listed and all results whole.'
+  add('counter', 'pegboard.tokens.direct', direct, () => {
+    const counts = parts.tokens()
+    return counts ? Math.max(0, Math.round(counts.direct)) : []
+  })
+  add('counter', 'pegboard.log.dropped', 'Log lines that were dropped because nothing read stderr.', parts.logDropped)
+  add('counter', 'pegboard.audit.dropped', 'Audit log lines that could not be written.', parts.auditDropped)
 }
 
 const LAG_RESOLUTION_MS = 20
 
 /** Metrics of the process, under their usual names. Returns a function that stops measuring. */
 function ofProcess(registry: Registry): () => void {
-  const s = { unit: 's' }
-  registry.observe(
-    { name: 'process.resident_memory', help: 'Memory use of the process.', type: 'gauge', unit: 'By' },
-    () => one(process.memoryUsage.rss()),
-  )
-  registry.observe({ name: 'nodejs.heap.used', help: 'Heap in use.', type: 'gauge', unit: 'By' }, () =>
-    one(process.memoryUsage().heapUsed),
-  )
-  registry.observe({ name: 'process.cpu', help: 'Time on processors.', type: 'counter', ...s }, () => {
-    const { user, system } = process.cpuUsage()
-    return one((user + system) / 1_000_000)
-  })
+  const add = adderTo(registry)
+  add('gauge', 'process.resident_memory', 'Memory use of the process.', process.memoryUsage.rss, 'By')
+  add('gauge', 'nodejs.heap.used', 'Heap in use.', () => process.memoryUsage().heapUsed, 'By')
+  const cpuSeconds = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1_000_000
+  add('counter', 'process.cpu', 'Time on processors.', cpuSeconds, 's')
   const startedAt = Date.now() / 1_000 - process.uptime()
-  registry.observe({ name: 'process.start_time', help: 'When it started.', type: 'gauge', ...s }, () => one(startedAt))
+  add('gauge', 'process.start_time', 'When it started.', () => startedAt, 's')
   if (process.platform === 'linux')
-    registry.observe({ name: 'process.open_fds', help: 'Open files and sockets.', type: 'gauge', unit: '' }, async () =>
-      one((await readdir('/proc/self/fd')).length),
-    )
+    add('gauge', 'process.open_fds', 'Open files and sockets.', async () => (await readdir('/proc/self/fd')).length)
   let lag: import('node:perf_hooks').IntervalHistogram | undefined
   let over = false
   void import('node:perf_hooks').then(({ monitorEventLoopDelay }) => {
@@ -164,9 +152,12 @@ function ofProcess(registry: Registry): () => void {
     ['p99', () => lag?.percentile(99)],
     ['max', () => lag?.max],
   ] as const)
-    registry.observe(
-      { name: `nodejs.eventloop.delay.${name}`, help: 'Event loop delay since the start.', type: 'gauge', ...s },
-      () => one(Math.max(0, (read() ?? 0) / 1_000_000_000 - LAG_RESOLUTION_MS / 1_000)),
+    add(
+      'gauge',
+      `nodejs.eventloop.delay.${name}`,
+      'Event loop delay since the start.',
+      () => Math.max(0, (read() ?? 0) / 1_000_000_000 - LAG_RESOLUTION_MS / 1_000),
+      's',
     )
   return () => {
     over = true

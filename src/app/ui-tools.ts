@@ -4,6 +4,7 @@ import { toPrintable, toPrintableJson } from '../core/printable.ts'
 import { tokensOfText } from '../core/text-tokens.ts'
 import type { Tool } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { outcomeOf } from '../exec/audited-call.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { toMcpResult } from '../server/mcp-results.ts'
@@ -138,9 +139,5 @@ function textOf({ content = [], structuredContent }: McpResult): string {
 /** JSON with line breaks; other texts as they are. */
 function pretty(text: string): string {
   if (!/^\s*[[{]/.test(text) || text.length > MAX_TEXT) return text
-  try {
-    return JSON.stringify(JSON.parse(text), undefined, 2)
-  } catch {
-    return text
-  }
+  return JSON.stringify(tryParseJson(text), undefined, 2) ?? text
 }

@@ -90,36 +90,30 @@ function entriesOf(config: Config): readonly Entry[] {
   ]
 }
 
-/** Cached by the list of tools: there may be ten thousand. */
-const fitting = new WeakMap<readonly Tool[], Map<string, boolean>>()
+type Meaning = Pick<Entry, 'meant' | 'permits'>
 
-function isFitting(entry: Entry, owner: Owner): boolean {
-  const key = JSON.stringify([entry.meant, entry.permits])
-  const fits = createMatcher(entry)
-  const known = fitting.get(owner.tools) ?? new Map<string, boolean>()
-  fitting.set(owner.tools, known)
-  let found = known.get(key)
-  if (found === undefined) {
-    found = owner.tools.some(fits)
-    known.set(key, found)
-  }
-  return found || owner.withheld.some(({ tool }) => fits(tool))
+/** Ids of fitting tools by rule, cached by the list of tools: there may be ten thousand. */
+const fitting = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
+
+/** The tools of an owner that a rule fits: ids, and the number of those that wait for a review. */
+function fittingTools({ meant, permits }: Meaning, { tools, withheld }: Owner) {
+  const key = JSON.stringify([meant, permits])
+  const fits = createMatcher({ meant, permits })
+  const known = fitting.get(tools) ?? new Map<string, readonly string[]>()
+  const ids = known.get(key) ?? tools.filter(fits).map(({ id }) => id)
+  fitting.set(tools, known.set(key, ids))
+  return { ids, waiting: withheld.filter(({ tool }) => fits(tool)).length }
 }
 
-const fittingNames = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
+const isFitting = (entry: Entry, owner: Owner): boolean => {
+  const { ids, waiting } = fittingTools(entry, owner)
+  return ids.length + waiting > 0
+}
 
 /** `3 tools: a, b and 1 that waits for a review`; undefined if fewer than two fit. */
 function fittingIn(name: string, owner: Owner): string | undefined {
-  const fits = createMatcher({ meant: [name], permits: false })
-  const known = fittingNames.get(owner.tools) ?? new Map<string, readonly string[]>()
-  fittingNames.set(owner.tools, known)
-  let found = known.get(name)
-  if (found === undefined) {
-    found = owner.tools.filter(fits).map(({ id }) => id)
-    known.set(name, found)
-  }
   // Names that wait for a review are not shown.
-  const waiting = owner.withheld.filter(({ tool }) => fits(tool)).length
+  const { ids: found, waiting } = fittingTools({ meant: [name], permits: false }, owner)
   const total = found.length + waiting
   if (total < 2) return undefined
   const shown = found.slice(0, 5).join(', ')
@@ -128,7 +122,7 @@ function fittingIn(name: string, owner: Owner): string | undefined {
   return `${total} tools: ${[`${shown}${rest}`, held].filter(Boolean).join(' and ')}`
 }
 
-function createMatcher({ meant, permits }: Pick<Entry, 'meant' | 'permits'>): (tool: Tool) => boolean {
+function createMatcher({ meant, permits }: Meaning): (tool: Tool) => boolean {
   const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>

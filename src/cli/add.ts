@@ -23,7 +23,7 @@ import {
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
 import { escapedLine } from '../trust/hidden-text.ts'
 import { kindOf, plansOf, planText } from './add-plan.ts'
-import { type Args, oneOf, readInteger, readOption } from './args.ts'
+import { type Args, oneOf, readInteger, readList, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
 import { asTyped } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson } from './io.ts'
@@ -243,9 +243,8 @@ async function choose(plans: readonly InstallPlan[], io: Io): Promise<InstallPla
 
 /** `--env NAME=VALUE`, and `--env NAME` for the variable of that name (undefined). */
 function variablesOf(args: Args): ReadonlyMap<string, string | undefined> {
-  const given = args.values['env']
   return new Map(
-    (Array.isArray(given) ? given.map(String) : []).map((text) => {
+    (readList(args, 'env') ?? []).map((text) => {
       const [, name, value] = /^([A-Za-z_][\w.-]*)(?:=(.*))?$/s.exec(text) ?? []
       if (name === undefined)
         throw new UsageError(`--env takes NAME=VALUE or NAME, not ${JSON.stringify(text.slice(0, 40))}`)

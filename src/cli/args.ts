@@ -13,6 +13,12 @@ export function readOption(args: Args, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
+/** The values of an option that may be given several times; undefined if it was not given. */
+export function readList(args: Args, name: string): string[] | undefined {
+  const values = args.values[name]
+  return Array.isArray(values) ? values.map(String) : undefined
+}
+
 /** The value of a whole-number option between `min` and `max`, or `fallback`. @throws UsageError */
 export function readInteger(args: Args, name: string, min: number, max: number, fallback: number): number {
   const raw = readOption(args, name)

@@ -5,6 +5,7 @@ import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { toPrintableJson } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { McpResult } from '../core/tool-result.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
 import { isNamed } from '../upstream/upstreams.ts'
 import type { Args } from './args.ts'
@@ -97,13 +98,8 @@ function readOperands(operands: readonly string[], pairs: readonly string[]): In
 function convertValue(value: string, schema: JsonSchema, key: string): unknown {
   const properties = schema['properties'] as Readonly<Record<string, JsonSchema | undefined>> | undefined
   if (properties?.[key]?.['type'] === 'string') return value
-  try {
-    return JSON.parse(value)
-  } catch (error) {
-    // Not JSON, so it is a text.
-    if (error instanceof SyntaxError) return value
-    throw error
-  }
+  const parsed = tryParseJson(value)
+  return parsed === undefined ? value : parsed
 }
 
 function print(result: McpResult, io: Io): void {

@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs'
-import { basename, dirname } from 'node:path'
+import { basename } from 'node:path'
 import { failureLine } from '../app/failure-line.ts'
 import { mayConcern } from '../app/unmatched-rules.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
-import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
+import { isPegboardError } from '../core/errors.ts'
 import { didYouMean } from '../core/tool-names.ts'
+import { searchModelFault } from '../doctor/check-search.ts'
 import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
@@ -36,7 +37,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
         const report = reportOf(
           as,
-          await searchProblem(session.config),
+          searchModelFault(session.config),
           missingPaths(session.config, io.env, process.platform),
           frozen,
         )
@@ -69,17 +70,6 @@ async function lookAnew({ app, config }: Session): Promise<void> {
 }
 
 type Report = ReturnType<typeof reportOf>
-
-/** Why the configured search model cannot be used. Loads no model. */
-async function searchProblem({ search, file, dirs }: Config): Promise<string | undefined> {
-  const { embedderFor } = await import('../search/embedders/choose-embedder.ts')
-  try {
-    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
-    return undefined
-  } catch (error) {
-    return isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
-  }
-}
 
 function reportOf(
   { app, config, caller, warnings }: Session,

@@ -5,7 +5,7 @@ import { isSearched, type Mode } from '../view/exposure.ts'
 import { listTool } from '../view/listed-tools.ts'
 
 /** Number of meta-tools, which discovery lists first. */
-const DOORS = 5
+const DISCOVERY_TOOLS = 5
 
 /** What a client with this name sees, and what was changed for it. */
 export interface ClientReport {
@@ -46,7 +46,7 @@ export function clientReport(app: App, caller: Caller, mode: Mode, pinned: reado
     return found.kind === 'found' && !listed.includes(found.tool.tool.name)
   }).length
   const unlisted =
-    mode === 'discovery' ? app.surface.beside(caller) - (listed.length - DOORS - (pinned.length - left)) : 0
+    mode === 'discovery' ? app.surface.beside(caller) - (listed.length - DISCOVERY_TOOLS - (pinned.length - left)) : 0
   const long = view.tools.filter(({ description }) => description.length > (facts?.maxText ?? Number.POSITIVE_INFINITY))
   return {
     name,

@@ -5,7 +5,7 @@ import { includedEncoderFiles } from '../app/package-info.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { distractorsFor, type EvalReport, type EvalScores, evaluate, macroAverage } from '../search/evaluate.ts'
 import { type SearchSettings, searchOptions } from '../search/search-options.ts'
-import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
+import { type Args, oneOf, readInteger, readList, readOption, writeAnswer } from './args.ts'
 import {
   type Corpus,
   type CorpusFiles,
@@ -100,18 +100,13 @@ async function readProduct(args: Args, io: Io): Promise<Product> {
 
 /** Pairs tools and queries in the order given. */
 async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
-  const [tools, queries, dirs] = [texts(args, 'tools'), texts(args, 'queries'), texts(args, 'dir')]
+  const [tools = [], queries = [], dirs = []] = ['tools', 'queries', 'dir'].map((name) => readList(args, name))
   if (tools.length !== queries.length)
     throw new UsageError(`eval needs a --queries FILE for each --tools FILE, not ${queries.length} for ${tools.length}`)
   if (tools.length + dirs.length === 0) throw new UsageError('eval needs --tools FILE and --queries FILE, or --dir DIR')
   const files = tools.map((path, at) => ({ name: nameOfCorpus(path, cwd), tools: path, queries: queries[at] ?? '' }))
   for (const dir of dirs) files.push(...(await corporaIn(dir, cwd)))
   return files
-}
-
-function texts(args: Args, name: string): string[] {
-  const value = args.values[name]
-  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
 }
 
 function warn(corpora: readonly Corpus[], io: Io): void {

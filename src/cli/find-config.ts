@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { dirname, join, relative, resolve } from 'node:path'
 import { defaultDirs, type Machine } from '../config/machine.ts'
 import { replacedByOthers } from '../core/written-by-others.ts'
-import { placesOf } from '../setup/clients.ts'
+import { settingsFolders } from '../setup/clients.ts'
 import type { Io } from './io.ts'
 import { askYes } from './questions.ts'
 
@@ -37,7 +37,7 @@ export async function findConfig(named: string | undefined, io: Io): Promise<Fou
 
 /** In the working directory or above, up to the home folder. */
 function nearestConfig(machine: Machine): string | undefined {
-  const home = resolve(placesOf(machine).home)
+  const home = resolve(settingsFolders(machine).home)
   for (let at = resolve(machine.cwd); ; at = dirname(at)) {
     const file = join(at, NAME)
     if (existsSync(file)) return file
@@ -46,7 +46,7 @@ function nearestConfig(machine: Machine): string | undefined {
 }
 
 /** The configuration of this user, which `pegboard init` creates. */
-export const userConfigFile = (machine: Machine): string => join(placesOf(machine).settings, 'pegboard', NAME)
+export const userConfigFile = (machine: Machine): string => join(settingsFolders(machine).settings, 'pegboard', NAME)
 
 async function isConfirmed(file: string, machine: Machine, io: Io): Promise<boolean> {
   const own = process.getuid?.()

@@ -5,17 +5,17 @@ import type { Environment } from '../config/machine.ts'
 import { isRecord } from '../core/is-record.ts'
 
 /** Settings of modules that contain folders or files. */
-const PLACES: ReadonlySet<string> = new Set(['root', 'roots', 'write_roots', 'allowed_paths'])
+const PATH_SETTINGS: ReadonlySet<string> = new Set(['root', 'roots', 'write_roots', 'allowed_paths'])
 
 /** One sentence for each folder and program in the configuration that does not exist. Starts nothing. */
 export function missingPaths({ dirs, modules, servers }: Config, env: Environment, platform: string): string[] {
   const said: string[] = []
-  const place = (key: string, path: string): void => {
+  const requirePath = (key: string, path: string): void => {
     // Templates are replaced later.
     if (path.includes('{{') || existsSync(resolve(dirs.workspace, path))) return
     said.push(`${key}: ${resolve(dirs.workspace, path)} does not exist.`)
   }
-  const program = (key: string, command: string, own: Environment = {}): void => {
+  const requireProgram = (key: string, command: string, own: Environment = {}): void => {
     // Relative paths start in the folder of the program.
     const elsewhere = command.includes('{{') || (/[\\/]/.test(command) && !isAbsolute(command))
     if (!elsewhere && !isThere(command, { ...env, ...own }, platform))
@@ -26,18 +26,19 @@ export function missingPaths({ dirs, modules, servers }: Config, env: Environmen
     if (!isRecord(value)) return
     for (const [name, one] of Object.entries(value)) {
       const at = `${key}.${name}`
-      if (PLACES.has(name)) for (const path of [one].flat()) if (typeof path === 'string') place(at, path)
+      if (PATH_SETTINGS.has(name)) for (const path of [one].flat()) if (typeof path === 'string') requirePath(at, path)
       // A command may contain arguments.
-      if (name === 'command' && typeof one === 'string') program(at, isAbsolute(one) ? one : (one.split(' ')[0] ?? ''))
+      if (name === 'command' && typeof one === 'string')
+        requireProgram(at, isAbsolute(one) ? one : (one.split(' ')[0] ?? ''))
       look(at, one)
     }
   }
-  place('dirs.workspace', dirs.workspace)
+  requirePath('dirs.workspace', dirs.workspace)
   for (const [id, { enabled, config }] of Object.entries(modules)) if (enabled) look(`modules.${id}.config`, config)
   for (const { enabled, target, where } of Object.values(servers)) {
     if (!enabled || target.kind !== 'stdio') continue
-    program(`${where}.command`, target.command, target.env)
-    if (target.cwd !== undefined) place(`${where}.cwd`, target.cwd)
+    requireProgram(`${where}.command`, target.command, target.env)
+    if (target.cwd !== undefined) requirePath(`${where}.cwd`, target.cwd)
   }
   return said
 }

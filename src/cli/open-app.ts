@@ -7,8 +7,10 @@ import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { createLog, type Log, type LogLevel, silentLog } from '../core/log.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { allowInsecurePermissions, replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import type { LogSettings } from '../observe/telemetry-options.ts'
 import { lockFile } from '../trust/lock-file.ts'
@@ -134,13 +136,9 @@ export function bugOf({ message, at, error, tool, callId }: Readonly<Record<stri
 
 /** A log entry as text for people. */
 export function sentenceOf(line: string): string {
-  let entry: Readonly<Record<string, unknown>>
-  try {
-    entry = JSON.parse(line) as Readonly<Record<string, unknown>>
-  } catch {
-    // Not a log entry.
-    return line
-  }
+  const entry = tryParseJson(line) as Readonly<Record<string, unknown>> | undefined
+  // Not a log entry.
+  if (entry === undefined) return line
   const { time: _time, level, scope, message, ...fields } = entry
   const bug = bugOf(entry)
   if (bug !== undefined) return toPrintable(`pegboard: ${bug}`)
@@ -156,7 +154,8 @@ export function sentenceOf(line: string): string {
 /** Creates an app without starting it. */
 export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {
   const { createApp } = await import('../app/app.ts')
-  return createApp(config, { log, env: io.env, ...worldOf(io), ...options })
+  const { env, unwritten, know, beforeDropIns } = io
+  return createApp(config, { log, env, ...omitUndefined({ unwritten, know, beforeDropIns }), ...options })
 }
 
 /** Timers allow no more, about 25 days. */
@@ -179,12 +178,6 @@ export async function withOfflineApp<T>(
     await app.stop()
   }
 }
-
-const worldOf = ({ unwritten, know, beforeDropIns }: Io): Pick<AppOptions, 'unwritten' | 'know' | 'beforeDropIns'> => ({
-  ...(unwritten ? { unwritten } : {}),
-  ...(beforeDropIns ? { beforeDropIns } : {}),
-  ...(know ? { know } : {}),
-})
 
 export interface Session {
   readonly app: App

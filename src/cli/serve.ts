@@ -32,7 +32,7 @@ const RECORD_PATIENCE_MS = 60_000
 /** After this time without a list, the client counts as one that does not list. */
 const UNLISTED_MS = 2_000
 /** Servers that were never read are read after the first list, or after this time. */
-const UNSEEN_MS = 1_000
+const FIRST_READ_MS = 1_000
 /** Pause before watching files is tried again. */
 const AGAIN_MS = 5_000
 
@@ -51,7 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       : openLog(args, io, config.log.level ?? (overHttp && io.input.isTTY ? 'warn' : 'info'), config.log.format)
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
-    connectDelayMs: { cold: UNSEEN_MS },
+    connectDelayMs: { cold: FIRST_READ_MS },
     ...recordingFor(args, io),
     page: overHttp && (await hasPage(config)),
     setupDir: setupDir(io),

@@ -15,7 +15,7 @@ import {
   makeToken,
   type Tokens,
 } from '../server/token-store.ts'
-import { type Args, oneOf, readOption, writeAnswer } from './args.ts'
+import { type Args, oneOf, readList, readOption, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
 import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
@@ -182,11 +182,6 @@ async function revoke({ args, io, tokens, name }: Task): Promise<number> {
 }
 
 const EFFECTS = ['read', 'write', 'destructive'] as const
-
-const readList = (args: Args, name: string): string[] | undefined => {
-  const values = args.values[name]
-  return Array.isArray(values) ? values.map(String) : undefined
-}
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
 const LONGEST_MS = 10 * 366 * 86_400_000

@@ -4,25 +4,10 @@ import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
-import type { ExecutionSettings } from '../exec/execution-options.ts'
-import type { AuditSettings, LogSettings, TelemetrySettings } from '../observe/telemetry-options.ts'
 import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
-import type { SearchSettings } from '../search/search-options.ts'
-import type { ServerSettings } from '../server/server-options.ts'
-import type { ServicesSettings } from '../services/services-options.ts'
-import type { StateSettings } from '../state/state-options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
-import type { ClientSettings } from '../view/client-options.ts'
-import type { ExposureSettings } from '../view/exposure-options.ts'
 import { createProblems } from './config-problems.ts'
-import {
-  type FileSettings,
-  fileSchema,
-  type LoaderSettings,
-  type ModuleSettings,
-  moduleOptions,
-  type ToolSettings,
-} from './config-schema.ts'
+import { type FileSettings, fileSchema, type ModuleSettings, moduleOptions } from './config-schema.ts'
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
 import { type ProfileSettings, placeServers, tokenProblems } from './profile-settings.ts'
@@ -32,13 +17,11 @@ import { withNamed, withToolSettings } from './tool-settings.ts'
 import { describeUnset, fillVariables, type Sources, secretNames } from './variables.ts'
 
 /** The complete configuration: with defaults, values of variables and absolute paths. */
-export interface Config {
+export interface Config extends Readonly<Omit<FileSettings, Changed>> {
   /** The configuration file; undefined without one. */
   readonly file: string | undefined
-  readonly server: ServerSettings
   /** Folder of drop-in modules; undefined without a configuration file. */
   readonly modulesDir: string | undefined
-  readonly autoload: boolean
   readonly modules: Readonly<Record<string, ModuleSettings>>
   /** `mcpServers` by id, including those with `enabled: false`. */
   readonly servers: Readonly<Record<string, UpstreamSettings>>
@@ -50,30 +33,25 @@ export interface Config {
    * Why `services.llm`, `modules.<id>` or `openapi.<id>` are left out. Names keys and variables, never their values.
    */
   readonly missing: Readonly<Record<string, string>>
-  readonly search: SearchSettings
-  readonly exposure: ExposureSettings
-  readonly textTools: FileSettings['textTools']
-  readonly policy: FileSettings['policy']
-  readonly execution: ExecutionSettings
-  /** Paths are absolute. */
-  readonly audit: AuditSettings
-  readonly log: LogSettings
-  readonly telemetry: TelemetrySettings
   /** Values of variables in places of credentials. */
   readonly secrets: readonly string[]
-  readonly tools: Readonly<Record<string, ToolSettings>>
   /** By name. Callers without a profile use `default`, which may be missing here. */
   readonly profiles: Readonly<Record<string, ProfileSettings>>
-  /** By name or pattern, merged with the built-in data. */
-  readonly clients: ClientSettings
   readonly dirs: Dirs
-  readonly loader: LoaderSettings
-  readonly state: StateSettings
-  readonly services: ServicesSettings
-  readonly registry: FileSettings['registry']
   /** The configuration without secrets, which tools may read. */
   published(): Readonly<Record<string, unknown>>
 }
+
+type Changed =
+  | '$schema'
+  | 'inputs'
+  | 'mcpServers'
+  | 'servers'
+  | 'modulesDir'
+  | 'modules'
+  | 'openapi'
+  | 'profiles'
+  | 'dirs'
 
 export interface Loaded {
   readonly config: Config
@@ -275,9 +253,11 @@ function dirsOf({ dirs }: FileSettings, base: string, machine: Machine): Dirs {
 
 function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
   const { file, base, machine, missing, read, names, written, dirs } = parts
-  const { server, autoload, exposure, policy, execution, tools, clients, loader, services } = settings
+  const { $schema: _editors, inputs: _answered, mcpServers: _own, servers: _older, ...kept } = settings
   const { cacheDir } = settings.search.embedderOptions
-  const told = withToolSettings(withNamed(settings.modules), tools, written['tools'], () => moduleOptions.parse({}))
+  const told = withToolSettings(withNamed(settings.modules), settings.tools, written['tools'], () =>
+    moduleOptions.parse({}),
+  )
   const modules = Object.entries(told).map(([id, entry]) => [
     id,
     Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
@@ -287,10 +267,9 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
     return [id, Object.hasOwn(missing, `openapi.${id}`) ? { ...read, enabled: false } : read]
   })
   const config: Omit<Config, 'published'> = {
+    ...kept,
     file,
-    server,
     modulesDir: file === undefined ? undefined : resolve(pathFrom(base, settings.modulesDir, machine)),
-    autoload,
     modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,
     servers: read.servers,
     skipped: read.skipped,
@@ -303,30 +282,18 @@ function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
         ...(cacheDir === undefined ? {} : { cacheDir: pathFrom(base, cacheDir, machine) }),
       },
     },
-    exposure,
-    textTools: settings.textTools,
-    policy,
-    execution,
     audit: {
       ...settings.audit,
       ...(settings.audit.file === undefined ? {} : { file: pathFrom(base, settings.audit.file, machine) }),
     },
-    log: settings.log,
-    telemetry: settings.telemetry,
     secrets: parts.secrets,
-    tools,
     profiles: Object.fromEntries(
       Object.entries(settings.profiles).map(([id, { mcpServers: _own, ...profile }]) => [
         id,
         { ...profile, servers: names[id] ?? {} },
       ]),
     ),
-    clients,
     dirs,
-    loader,
-    state: settings.state,
-    services,
-    registry: settings.registry,
   }
   const { file: _file, skipped: _skipped, missing: _missing, servers, ...rest } = config
   const published = () => redactSettings({ ...rest, mcpServers: servers }, written) as Readonly<Record<string, unknown>>

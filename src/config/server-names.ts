@@ -5,14 +5,14 @@ import { foldName } from '../core/name-folding.ts'
  * Why a server's name could be mistaken for another, as the end of "it …"; undefined for a clear name in any script.
  */
 export function oddName(id: string): string | undefined {
-  if (UNSEEN.test(id)) return 'has invisible characters'
+  if (INVISIBLE.test(id)) return 'has invisible characters'
   const word = mixedWord(id)
   if (word !== undefined) return 'mixes letters of several scripts that look alike'
   const plain = id.normalize('NFKC')
   return plain === id || plain === id.normalize('NFC') ? undefined : `can be taken for "${plain}"`
 }
 
-const UNSEEN = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\p{Variation_Selector}|\u034f/u
+const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\p{Variation_Selector}|\u034f/u
 
 /** Replaces all characters except printable ASCII by their code points. */
 export const escapedName = (id: string): string =>

@@ -40,23 +40,23 @@ export type ToolSettings = z.infer<typeof toolOptions>
 type Own = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit' | 'maxResultTokens'>
 
 /** By setting and tool: the path of the module setting that it sets. */
-const PLACES: Readonly<Record<Own, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>> = {
+const TARGETS: Readonly<Record<Own, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>> = {
   deny_paths: { read_file: ['filesystem', 'denied_paths'], bash: ['shell', 'denied_paths'] },
   max_bytes: { write_file: ['filesystem', 'write_file_max_bytes'] },
   timeout: { bash: ['shell', 'timeout'], url_fetch: ['web', 'url_fetch', 'timeout'] },
 }
-const OWN = Object.keys(PLACES) as readonly Own[]
+const OWN = Object.keys(TARGETS) as readonly Own[]
 
 export const toolsSection = z
   .record(z.string(), toolOptions)
   .superRefine((tools, problems) => {
     for (const [name, settings] of Object.entries(tools))
       for (const key of OWN)
-        if (settings[key] !== undefined && !Object.hasOwn(PLACES[key], name))
+        if (settings[key] !== undefined && !Object.hasOwn(TARGETS[key], name))
           problems.addIssue({
             code: 'custom',
             path: [name, key],
-            message: `is a setting of ${Object.keys(PLACES[key]).join(' and ')} alone; set it in the configuration of the module`,
+            message: `is a setting of ${Object.keys(TARGETS[key]).join(' and ')} alone; set it in the configuration of the module`,
           })
   })
   .default({})
@@ -69,16 +69,16 @@ const asGlob = (path: string): string => (path.startsWith('/') || path.startsWit
 
 type Tools = Readonly<Record<string, ToolSettings>>
 
-interface Placed {
+interface Target {
   readonly module: string
   readonly path: readonly string[]
   readonly value: unknown
 }
 
 /** @param written the section before defaults were added: a default enables nothing */
-function placesOf(tools: Tools, written: unknown): readonly Placed[] {
-  const found: Placed[] = OWN.flatMap((key) =>
-    Object.entries(PLACES[key]).flatMap(([name, [module, ...path]]) => {
+function targetsOf(tools: Tools, written: unknown): readonly Target[] {
+  const found: Target[] = OWN.flatMap((key) =>
+    Object.entries(TARGETS[key]).flatMap(([name, [module, ...path]]) => {
       const value = Object.hasOwn(tools, name) ? tools[name]?.[key] : undefined
       if (value === undefined) return []
       return [{ module, path, value: Array.isArray(value) && module === 'filesystem' ? value.map(asGlob) : value }]
@@ -102,7 +102,7 @@ export function withToolSettings<T extends { readonly config: Record<string, unk
   fresh: () => T,
 ): Record<string, T> {
   const made: Record<string, T> = { ...modules }
-  for (const { module, path, value } of placesOf(tools, written)) {
+  for (const { module, path, value } of targetsOf(tools, written)) {
     const entry = Object.hasOwn(made, module) ? (made[module] as T) : fresh()
     const config = setAtPath(entry.config, path, value)
     if (config) made[module] = { ...entry, config }

@@ -10,20 +10,25 @@ import type { Report } from './findings.ts'
 
 const LLM_MS = 3_000
 
+/** Why the configured search model cannot be used; undefined if it can. Loads no model. */
+export function searchModelFault({ search, file, dirs }: Config): string | undefined {
+  try {
+    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
+    return undefined
+  } catch (error) {
+    return isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
+  }
+}
+
 /** The search models and the index. */
 export async function checkSearch(
-  { search, file, dirs }: Config,
+  config: Config,
   app: App,
   { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
   report: Report,
 ): Promise<void> {
-  try {
-    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
-  } catch (error) {
-    const message = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
-    report.found({ code: 'model-unset', about: 'search model', message })
-    return
-  }
+  const unset = searchModelFault(config)
+  if (unset !== undefined) return report.found({ code: 'model-unset', about: 'search model', message: unset })
   app.warm()
   const isReady = await answerWithin(
     app.indexed().then(() => true),

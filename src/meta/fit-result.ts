@@ -7,6 +7,7 @@ import { OWN_META, sanitize } from '../core/sanitize.ts'
 import { cutText, isLongerThan, maxTokensOf, tokensOfText } from '../core/text-tokens.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultSummary } from '../results/result-query.ts'
 import { type KeptResult, type NewResult, RESULT_SCHEME } from '../results/result-store.ts'
@@ -274,7 +275,7 @@ const isShort = ({ data, mimeType }: Omit<Body, 'title'>): boolean =>
 function saysSame(text: string, structured: unknown): boolean {
   const value = dataOf(structured, text)
   if (text === value) return true
-  const written = JSON.stringify(parseJson(text))
+  const written = JSON.stringify(tryParseJson(text))
   return written !== undefined && (written === JSON.stringify(value) || written === JSON.stringify(structured))
 }
 
@@ -286,18 +287,10 @@ function dataOf(structured: unknown, text: string): unknown {
   if (!isRecord(structured)) return structured
   const [only, ...others] = Object.values(structured)
   if (others.length === 0)
-    return only !== undefined && (only === text || JSON.stringify(only) === JSON.stringify(parseJson(text)))
+    return only !== undefined && (only === text || JSON.stringify(only) === JSON.stringify(tryParseJson(text)))
       ? only
       : structured
   return structured['success'] === true && 'data' in structured && others.length === 1 ? structured['data'] : structured
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): McpResult {
@@ -408,13 +401,10 @@ export async function fitParts(
 
 /** Of a list that was cut, the rows that are whole. */
 function rowsIn(text: string): readonly unknown[] {
-  return text.split('\n').flatMap((line) => {
-    try {
-      return [JSON.parse(line) as unknown]
-    } catch {
-      return []
-    }
-  })
+  return text
+    .split('\n')
+    .map(tryParseJson)
+    .filter((row) => row !== undefined)
 }
 
 async function summarize(

@@ -2,6 +2,7 @@ import { checkText } from '../core/argument-limits.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { valueResult } from '../core/tool-result.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { notInjectable } from '../exec/call-output.ts'
 import { outcomeOf } from '../exec/outcome.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
@@ -79,11 +80,8 @@ function readActions(raw: unknown): readonly Action[] {
   let given = raw
   if (typeof given === 'string') {
     checkText(given)
-    try {
-      given = JSON.parse(given)
-    } catch {
-      throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
-    }
+    given = tryParseJson(given)
+    if (given === undefined) throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
   }
   if (!Array.isArray(given) || given.length === 0 || given.length > MAX_ACTIONS)
     throw createInputError('run_parallel', `actions: a list of 1 to ${MAX_ACTIONS} {name, params} is required`)

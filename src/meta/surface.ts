@@ -371,11 +371,11 @@ export function createSurface(
         const found = view.resolve(name)
         if (found.kind === 'found') chosen.add(found.tool)
       }
-      const doors = listMeta(tools, caller)
+      const always = listMeta(tools, caller)
       const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
-      const room = view.limits.maxTools - doors.length
+      const room = view.limits.maxTools - always.length
       const kept = [...chosen].slice(0, room).map(toldTo(caller, true, false))
-      return [...doors, ...(more.length + kept.length > room ? [] : more), ...kept]
+      return [...always, ...(more.length + kept.length > room ? [] : more), ...kept]
     },
     async call(given) {
       const caller = turns.as(given.caller)

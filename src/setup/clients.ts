@@ -17,7 +17,7 @@ export interface Client {
   readonly title: string
   readonly format: 'json' | 'toml' | 'yaml'
   /** Candidates; the first is created if none exists. */
-  files(places: Places): readonly string[]
+  files(folders: SettingsFolders): readonly string[]
   /** Path of the object with the servers. */
   serversAt(root: unknown): readonly string[]
   /** Further objects with servers that belong to one folder. */
@@ -43,7 +43,7 @@ export type ClientId =
   | 'goose'
 
 /** Folders that the paths of clients depend on. */
-export interface Places {
+export interface SettingsFolders {
   readonly platform: NodeJS.Platform
   readonly env: Machine['env']
   readonly join: (...parts: string[]) => string
@@ -54,7 +54,7 @@ export interface Places {
   readonly settings: string
 }
 
-export function placesOf(machine: Machine): Places {
+export function settingsFolders(machine: Machine): SettingsFolders {
   const { env } = machine
   const platform = machine.platform ?? process.platform
   const { join } = platform === 'win32' ? win32 : posix

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { parse, stringify } from 'smol-toml'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { type Change, setIn } from './edit-json.ts'
 
 /**
@@ -50,14 +51,9 @@ const KEY = /[\w-]+|"(?:[^"\\]|\\.)*"|'[^']*'/g
 
 function keysOf(line: string): readonly string[] | undefined {
   const name = HEADER.exec(line)?.[1]
-  return name?.match(KEY)?.map((key) => {
-    if (!key.startsWith('"')) return key.replaceAll("'", '')
-    try {
-      return JSON.parse(key) as string
-    } catch {
-      return key
-    }
-  })
+  return name
+    ?.match(KEY)
+    ?.map((key) => (key.startsWith('"') ? String(tryParseJson(key) ?? key) : key.replaceAll("'", '')))
 }
 
 /** Removes the table and the tables below it. A header inside a text of several lines is found by the check afterwards. */

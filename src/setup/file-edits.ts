@@ -19,6 +19,7 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { replaceFile } from '../core/replace-file.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 import { exclusively } from '../state/file-lock.ts'
 
@@ -70,6 +71,8 @@ const RECORD = 'record.json'
 
 const undoFolder = (stateDir: string): string => join(stateDir, 'undo')
 const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException).code
+/** The code of a file error, or else its message. */
+const whyOf = (error: unknown): string => String(codeOf(error) ?? messageOf(error))
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 const unsafe = (message: string, hint: string): PegboardError => new PegboardError('E_EDIT_UNSAFE', message, { hint })
 
@@ -91,7 +94,7 @@ export async function readForEdit(path: string): Promise<string | undefined> {
 async function readSafely(path: string): Promise<Buffer | undefined> {
   const facts = await lstat(path).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined
-    throw unsafe(`${path} cannot be read (${codeOf(error) ?? messageOf(error)}).`, 'Check the permissions of the file.')
+    throw unsafe(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions of the file.')
   })
   await checkFolder(path)
   if (!facts) return undefined
@@ -108,7 +111,7 @@ async function readSafely(path: string): Promise<Buffer | undefined> {
   // The file may have been replaced by a link or a pipe since.
   const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)).catch(
     (error: unknown) => {
-      throw unsafe(`${path} cannot be read (${codeOf(error) ?? messageOf(error)}).`, 'Check the permissions.')
+      throw unsafe(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions.')
     },
   )
   try {
@@ -221,7 +224,7 @@ async function writeBeside(
   } catch (error) {
     await rm(temporary, { force: true })
     throw unsafe(
-      `${path} cannot be written (${codeOf(error) ?? messageOf(error)}).`,
+      `${path} cannot be written (${whyOf(error)}).`,
       'Check the owner and permissions of the file and its folder.',
     )
   }
@@ -255,7 +258,7 @@ async function replaceAll(ready: readonly Prepared[], own: string): Promise<void
     await rm(own, { recursive: true, force: true })
     if (codeOf(error) === 'E_EDIT_STALE' || codeOf(error) === 'E_EDIT_UNSAFE') throw error
     throw unsafe(
-      `The files cannot be replaced (${codeOf(error) ?? messageOf(error)}), so nothing was written.`,
+      `The files cannot be replaced (${whyOf(error)}), so nothing was written.`,
       'Check the permissions, and close programs that hold the files open.',
     )
   }
@@ -355,18 +358,16 @@ async function readRecords(folder: string): Promise<readonly SavedRecord[]> {
   return records
 }
 
+const isBackup = (name: unknown): boolean => name === undefined || (typeof name === 'string' && name === basename(name))
+
 function parseRecord(text: string): SavedRecord | undefined {
-  try {
-    const record = JSON.parse(text) as unknown
-    const isWhole =
-      isRecord(record) &&
-      Array.isArray(record['files']) &&
-      record['files'].every((file) => file.backup === undefined || file.backup === basename(file.backup))
-    return isWhole ? (record as unknown as SavedRecord) : undefined
-  } catch {
-    // A process was killed before it changed anything.
-    return undefined
-  }
+  // Undefined if a process was killed before it changed anything.
+  const record = tryParseJson(text)
+  const isWhole =
+    isRecord(record) &&
+    Array.isArray(record['files']) &&
+    record['files'].every((file) => isRecord(file) && isBackup(file['backup']))
+  return isWhole ? (record as unknown as SavedRecord) : undefined
 }
 
 async function removeOldRecords(folder: string): Promise<void> {

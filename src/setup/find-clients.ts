@@ -4,7 +4,14 @@ import type { Machine } from '../config/machine.ts'
 import { oddName } from '../config/server-names.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import { type Client, type ClientId, clients, type Places, placesOf, toPegboardVariables } from './clients.ts'
+import {
+  type Client,
+  type ClientId,
+  clients,
+  type SettingsFolders,
+  settingsFolders,
+  toPegboardVariables,
+} from './clients.ts'
 import { parseForEdit } from './edit-json.ts'
 import { parseToml } from './edit-toml.ts'
 import { parseYaml } from './edit-yaml.ts'
@@ -50,12 +57,12 @@ const MAX_NAME_CHARS = 128
 
 /** Reads the configurations of all clients. A file that cannot be used is reported and does not affect the others. */
 export async function findClients(machine: Machine): Promise<readonly FoundClient[]> {
-  const places = placesOf(machine)
-  return Promise.all(clients.map((client) => findClient(client, places, machine)))
+  const folders = settingsFolders(machine)
+  return Promise.all(clients.map((client) => findClient(client, folders, machine)))
 }
 
-async function findClient(client: Client, places: Places, machine: Machine): Promise<FoundClient> {
-  const [first = '', ...others] = client.files(places)
+async function findClient(client: Client, folders: SettingsFolders, machine: Machine): Promise<FoundClient> {
+  const [first = '', ...others] = client.files(folders)
   let file = first
   const nothing = { root: undefined, servers: [], own: [], skipped: [] }
   try {
@@ -65,7 +72,7 @@ async function findClient(client: Client, places: Places, machine: Machine): Pro
       text = await readForEdit(other)
       if (text !== undefined) file = other
     }
-    const isInstalled = text !== undefined || (await hasOwnFolder(file, places))
+    const isInstalled = text !== undefined || (await hasOwnFolder(file, folders))
     if (text === undefined) return { client, file, text, isInstalled, ...nothing }
     const root = parseClientFile(client, text)
     return { client, file, text, root, isInstalled, ...readServers(client, root, machine) }
@@ -82,7 +89,7 @@ function parseClientFile(client: Pick<Client, 'format'>, text: string): unknown 
 }
 
 /** The home folder always exists, so it says nothing. */
-async function hasOwnFolder(file: string, { home, platform }: Places): Promise<boolean> {
+async function hasOwnFolder(file: string, { home, platform }: SettingsFolders): Promise<boolean> {
   const folder = (platform === 'win32' ? win32 : posix).dirname(file)
   return (
     folder !== home &&

@@ -1,6 +1,7 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Fetch } from '../core/fetch-types.ts'
 import { isRecord } from '../core/is-record.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import { isLoopback } from '../policy/network-rules.ts'
 import { parseRegistryServer, type RegistryServer, SERVER_NAME, shownText } from './registry-server.ts'
@@ -181,7 +182,8 @@ async function read(fetch: Fetch, url: URL): Promise<Json> {
       cause: error,
     })
   }
-  const body = parsed(text)
+  const parsed = tryParseJson(text)
+  const body = isRecord(parsed) ? parsed : undefined
   if (response.status === 404)
     throw new PegboardError('E_NOT_FOUND', `The registry ${host} does not have it.`, {
       hint: 'pegboard registry search finds servers.',
@@ -196,15 +198,6 @@ async function read(fetch: Fetch, url: URL): Promise<Json> {
   }
   if (!body) throw new PegboardError('E_REGISTRY_UNAVAILABLE', `The answer of ${host} is not that of an MCP registry.`)
   return body
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 const entriesOf = (answer: Json): readonly Json[] =>

@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
 import { digestOf, givenIn } from '../server/bearer-tokens.ts'
 import { createPulse, openEventStream } from '../server/event-stream.ts'
 import { checkBody, readBody } from '../server/request-body.ts'
@@ -71,12 +72,8 @@ export function createUi(options: UiOptions): Ui {
     const read = unfit ? undefined : await readBody(req, res, MAX_BODY, () => true)
     const refused = unfit ?? (read?.ok === false ? read.refusal : undefined)
     if (refused) return void answer(res, refused.status, problem('E_VALIDATION', refused.message))
-    try {
-      const value: unknown = JSON.parse(read?.ok ? read.value : '')
-      if (isRecord(value)) return value
-    } catch {
-      // The answer says so.
-    }
+    const value = tryParseJson(read?.ok ? read.value : '')
+    if (isRecord(value)) return value
     return void answer(res, 400, problem('E_VALIDATION', 'The body must be a JSON object.'))
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parametersOf } from '../../src/cli/schema.ts'
+import { parametersOf } from '../../src/cli/module-schema.ts'
 import { snippetsFor } from '../../src/cli/snippets.ts'
 import { makeTool } from '../tools.ts'
 

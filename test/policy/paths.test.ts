@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { createPaths, type HeldFolder, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
-import { clients, placesOf } from '../../src/setup/clients.ts'
+import { clients, settingsFolders } from '../../src/setup/clients.ts'
 
 let top: string
 let root: string
@@ -139,7 +139,7 @@ describe('denied paths', () => {
     'include the MCP configurations of all clients on %s',
     async (platform) => {
       // Not the test machine's separator: the files are made on this machine.
-      const places = placesOf({ platform, home: root, env: {}, cwd: root })
+      const places = settingsFolders({ platform, home: root, env: {}, cwd: root })
       const files = [
         ...clients.flatMap((client) => client.files({ ...places, join })),
         join(root, '.config/pegboard/mcp.config.json'),

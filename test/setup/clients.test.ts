@@ -2,12 +2,12 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Machine } from '../../src/config/machine.ts'
-import { type ClientId, clients, placesOf } from '../../src/setup/clients.ts'
+import { type ClientId, clients, settingsFolders } from '../../src/setup/clients.ts'
 import { findClients } from '../../src/setup/find-clients.ts'
 import { temporaryFolder } from '../app.ts'
 
 const filesOn = (machine: Machine): Record<string, readonly string[]> =>
-  Object.fromEntries(clients.map((client) => [client.id, client.files(placesOf(machine))]))
+  Object.fromEntries(clients.map((client) => [client.id, client.files(settingsFolders(machine))]))
 
 describe('the files of clients', () => {
   it('on Linux', () =>
