@@ -73,6 +73,8 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
   const store = createBytesStore(join(dirs.state, 'search'), (error) =>
     log.warn('cannot store or read the search index', { error: messageOf(error) }),
   )
+  // Vectors of the bundled tools, which a new installation need not compute.
+  const shipped = options.encoder && createBytesStore(dirname(options.encoder.model))
   let told = false
   const places = {
     cacheDir: dirs.cache,
@@ -83,7 +85,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     queryTimeoutMs: settings.embedderOptions.queryTimeoutMs,
     log,
     clock,
-    store,
+    store: { save: store.save, load: async (name) => (await store.load(name)) ?? shipped?.load(name) },
     ...(options.onModelProgress && { onProgress: options.onModelProgress }),
     onChange({ state }) {
       if (state !== 'unavailable' || told) return

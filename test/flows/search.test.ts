@@ -38,6 +38,19 @@ describe('search by meaning', () => {
     expect(await status()).toEqual({ ranking: 'hybrid', semantic: 'embedded' })
   })
 
+  // If this fails after the text of a bundled tool changed, run `npm run snapshots`.
+  it('computes no vector of a bundled tool, because they are in models/', async () => {
+    const { app, dir } = await startApp(DISCOVERY)
+    await app.indexed()
+    const { semantic } = app.searchStatus()
+    expect(semantic).toMatchObject({ state: 'ready', embedder: 'embedded' })
+    expect(semantic?.indexed).toBe(semantic?.documents)
+    // Vectors are stored when one was computed.
+    expect(
+      (await readdir(join(dir, 'state'), { recursive: true })).filter((name) => name.includes('vectors-')),
+    ).toEqual([])
+  })
+
   it('indexes each tool once, whichever of fifty profiles searches', async () => {
     const hand = tableByHand()
     const documents = vi.fn(hand.document)
