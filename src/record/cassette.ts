@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { toCanonicalJson } from '../core/canonical.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { once } from '../core/once.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -47,26 +48,29 @@ export interface Cassette {
   readonly calls: readonly Exchange[]
 }
 
-const json = z.record(z.string(), z.unknown())
-const message = z.object({ method: z.string(), params: json.optional() })
-const events = z
-  .array(z.union([z.object({ notification: message }), z.object({ request: message, response: json.optional() })]))
-  .optional()
-const answer = z.object({
-  before: events,
-  result: json.optional(),
-  error: z.object({ code: z.number(), message: z.string(), data: z.unknown().optional() }).optional(),
-  failed: z.object({ reason: z.string(), status: z.number().optional(), body: z.string().optional() }).optional(),
-  after: events,
-})
-const exchange = z.object({ method: z.string(), params: json, answers: z.array(answer).min(1) })
-const schema = z.object({
-  cassette: z.literal(1),
-  server: z.string(),
-  transport: z.enum(['stdio', 'http', 'sse']),
-  handshake: z.object({ method: z.string(), result: json }).optional(),
-  lists: z.array(exchange),
-  calls: z.array(exchange),
+// Built when a recording is read, because every start evaluates this file.
+const schema = once(() => {
+  const json = z.record(z.string(), z.unknown())
+  const message = z.object({ method: z.string(), params: json.optional() })
+  const events = z
+    .array(z.union([z.object({ notification: message }), z.object({ request: message, response: json.optional() })]))
+    .optional()
+  const answer = z.object({
+    before: events,
+    result: json.optional(),
+    error: z.object({ code: z.number(), message: z.string(), data: z.unknown().optional() }).optional(),
+    failed: z.object({ reason: z.string(), status: z.number().optional(), body: z.string().optional() }).optional(),
+    after: events,
+  })
+  const exchange = z.object({ method: z.string(), params: json, answers: z.array(answer).min(1) })
+  return z.object({
+    cassette: z.literal(1),
+    server: z.string(),
+    transport: z.enum(['stdio', 'http', 'sse']),
+    handshake: z.object({ method: z.string(), result: json }).optional(),
+    lists: z.array(exchange),
+    calls: z.array(exchange),
+  })
 })
 
 const MAX_BYTES = 64 * 1024 * 1024
@@ -103,7 +107,7 @@ function readCassetteFile(file: string): Cassette | undefined {
   } catch (error) {
     throw fault(`is not JSON: ${messageOf(error)}`, error)
   }
-  const parsed = schema.safeParse(value)
+  const parsed = schema().safeParse(value)
   if (parsed.success) return parsed.data
   const [problem] = parsed.error.issues
   throw fault(`is not valid: ${problem?.path.join('.') || 'the file'}: ${problem?.message}`, parsed.error)
