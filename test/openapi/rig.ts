@@ -53,7 +53,7 @@ export async function withApis(
     return found
   }
   const until = async (state: string): Promise<void> => {
-    const end = Date.now() + 5_000
+    const end = Date.now() + 30_000
     while (!apis.status().every((one) => one.state === state)) {
       if (Date.now() > end) throw new Error(`not ${state}: ${JSON.stringify(apis.status())}`)
       await new Promise((resolve) => setTimeout(resolve, 10))
