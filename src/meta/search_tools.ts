@@ -28,8 +28,8 @@ const MAX_VALUES = 24
 const SHOWN_CATEGORIES = 4
 /** Maximum number of categories that a weak answer describes. */
 const DESCRIBED_CATEGORIES = 6
-const QUERY_CHARS = 500
-const QUERIES = 8
+const MAX_LINE_CHARACTERS = 500
+const MAX_LINES = 8
 const NAMES = 20
 const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Maximum number of names in a hint. */
@@ -147,16 +147,19 @@ function readQuery(input: Readonly<Record<string, unknown>>): string {
     list ? { query: given.join('\n') } : input,
     'query',
     'search_tools',
-    QUERIES * (QUERY_CHARS + 2),
+    MAX_LINES * (MAX_LINE_CHARACTERS + 2),
   )
   const lines = linesOf(query)
   const needs = lines.filter((line) => !NAME_LIKE.test(line)).length
-  if (needs > QUERIES) throw createInputError('search_tools', `query: at most ${QUERIES} lines (${needs} given)`)
+  if (needs > MAX_LINES) throw createInputError('search_tools', `query: at most ${MAX_LINES} lines (${needs} given)`)
   if (lines.length > NAMES)
     throw createInputError('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
-  const long = lines.find((line) => line.length > QUERY_CHARS)
+  const long = lines.find((line) => line.length > MAX_LINE_CHARACTERS)
   if (long !== undefined)
-    throw createInputError('search_tools', `query: at most ${QUERY_CHARS} characters a line (length ${long.length})`)
+    throw createInputError(
+      'search_tools',
+      `query: at most ${MAX_LINE_CHARACTERS} characters a line (length ${long.length})`,
+    )
   return query
 }
 

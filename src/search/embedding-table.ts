@@ -3,7 +3,7 @@ import { alignUp, type ModelFileKind, openModelFile, packModelFile } from './mod
 import { withRoom } from './packed-sections.ts'
 import { FIELD_WEIGHTS, type SearchDocument } from './search-document.ts'
 import { createKernel, FOUND_AT, type Kernel, LANES, MAX_SCORES, MAX_WIDTH, ROWS_AT, SCORES_AT } from './simd-kernel.ts'
-import { stemOf } from './tokenize.ts'
+import { MAX_QUERY_CHARACTERS, stemOf } from './tokenize.ts'
 import { unitVector } from './unit-vector.ts'
 import { gramsOf, hashOf, piecesOf } from './word-pieces.ts'
 
@@ -83,7 +83,6 @@ export interface TableParts {
 
 const TABLE_FILE: ModelFileKind = { name: 'an embedding table', magic: 0x4c425450, version: 1, alignment: 4 }
 const QUERY_WORDS_CAP = 64
-const QUERY_CHARACTERS_CAP = 2048
 /** Maximum number of rows summed in one kernel call. Their list uses the memory of the kernel's result list. */
 const BATCH = (ROWS_AT - FOUND_AT) / (2 * Int32Array.BYTES_PER_ELEMENT)
 /** Number of leading hash bits that select where the search for a hash begins. */
@@ -232,7 +231,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     dims,
     settings,
     query(text) {
-      return unitVector(sumOf(() => addText(text.slice(0, QUERY_CHARACTERS_CAP), 1, QUERY_WORDS_CAP, queryWeights)))
+      return unitVector(sumOf(() => addText(text.slice(0, MAX_QUERY_CHARACTERS), 1, QUERY_WORDS_CAP, queryWeights)))
     },
     document({ fields }) {
       const sum = sumOf(() => {
@@ -248,7 +247,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
       return own >= 0 ? ROWS_AT + own * dims : (made.get(stem) ?? makeRow(stem, keep))
     },
     knows: (text) =>
-      piecesOf(text.slice(0, QUERY_CHARACTERS_CAP), QUERY_WORDS_CAP).some(
+      piecesOf(text.slice(0, MAX_QUERY_CHARACTERS), QUERY_WORDS_CAP).some(
         (piece) => indexOf(hashOf(stemOf(piece))) >= 0,
       ),
     rarityOf(stem) {

@@ -1,7 +1,7 @@
 import type { EmbeddingTable } from './embedding-table.ts'
 import type { LexicalIndex } from './lexical-index.ts'
 import { withRoom } from './packed-sections.ts'
-import { isStopWord, stemOf } from './tokenize.ts'
+import { isStopWord, MAX_QUERY_CHARACTERS, stemOf } from './tokenize.ts'
 import { piecesOf } from './word-pieces.ts'
 
 /**
@@ -15,7 +15,6 @@ export interface Coverage {
 
 const QUERY_STEMS_CAP = 24
 const TOOL_STEMS_CAP = 40
-const QUERY_CHARACTERS_CAP = 2048
 
 /**
  * Late interaction (Khattab, Zaharia, "ColBERT", 2020) over a static table: each query word counts as much as its
@@ -122,7 +121,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
 /** The distinct stems of a query's informative words. */
 function stemsOf(query: string): Set<string> {
   const stems = new Set<string>()
-  for (const piece of piecesOf(query.slice(0, QUERY_CHARACTERS_CAP))) {
+  for (const piece of piecesOf(query.slice(0, MAX_QUERY_CHARACTERS))) {
     if (!isStopWord(piece)) stems.add(stemOf(piece))
     if (stems.size >= QUERY_STEMS_CAP) break
   }

@@ -43,7 +43,7 @@ export interface MissesOptions {
 const WINDOW_MS = 10 * 60_000
 const MAX_OWNERS = 1_000
 const MAX_OPEN = 16
-const QUERY_CHARACTERS = 500
+const STORED_CHARACTERS = 500
 const KEPT = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
 /** The file is shortened when it is larger. */
 const MAX_BYTES = 512 * 1024
@@ -73,7 +73,7 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
 
   const missOf = ({ at, query, other }: Open, more: Partial<Miss> = other ? { called: other } : {}): Miss => ({
     at,
-    query: hide(query).slice(0, QUERY_CHARACTERS),
+    query: hide(query).slice(0, STORED_CHARACTERS),
     ...more,
   })
 
@@ -158,7 +158,7 @@ function parseLine(line: string): Miss[] {
     return [
       {
         at,
-        query: query.slice(0, QUERY_CHARACTERS),
+        query: query.slice(0, STORED_CHARACTERS),
         ...(typeof called === 'string' && { called }),
         ...(typeof rank === 'number' && { rank }),
       },

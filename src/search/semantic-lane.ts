@@ -7,6 +7,7 @@ import { corpusText } from './embedders/corpus-text.ts'
 import { hashOfText, type KeptVectors, keptName, keptVectors, type VectorStore } from './embedders/kept-vectors.ts'
 import type { FusionWeights } from './fuse-rankings.ts'
 import type { SearchSource } from './search-document.ts'
+import { MAX_QUERY_CHARACTERS } from './tokenize.ts'
 import { unitVector } from './unit-vector.ts'
 import { createVectorIndex, type VectorIndex } from './vector-index.ts'
 
@@ -75,7 +76,6 @@ const CORPUS_VERSION = '1'
 const STEP = 128
 const FIRST_SAVE = 2_048
 const SLICE_MS = 4
-const QUERY_CHARACTERS = 2_048
 const QUERIES_KEPT = 256
 const QUERIES_AT_ONCE = 8
 const MISSES_BEFORE_PAUSE = 3
@@ -341,7 +341,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     },
 
     async embedQuery(query) {
-      const text = query.trim().slice(0, QUERY_CHARACTERS)
+      const text = query.trim().slice(0, MAX_QUERY_CHARACTERS)
       const model = embedder
       if (state !== 'ready' || !model || !text) return undefined
       const known = queries.get(text)

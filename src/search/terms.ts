@@ -1,6 +1,6 @@
 import type { SearchDocument } from './search-document.ts'
 import { synonymGroups } from './synonyms.ts'
-import { isFaint, isStopWord, stemOf, type Word, wordsOf } from './tokenize.ts'
+import { isFaint, isStopWord, MAX_QUERY_CHARACTERS, stemOf, type Word, wordsOf } from './tokenize.ts'
 
 /**
  * Weights of match kinds. A literal match earns all three weights, another form of the word earns stem and synonym, a
@@ -17,7 +17,6 @@ const GROUPS_CAP = 100
 const GROUP_CAP = 24
 const SHORTEST_PIECE = 3
 const SHORTEST_JOINED = 7
-const QUERY_CHARACTERS_CAP = 2048
 const REMEMBERED_WORDS = 50_000
 
 /** A word as the index knows it: its text, its stem and its synonym group, if it has one. */
@@ -64,7 +63,7 @@ export function createVocabulary() {
 
   /** The distinct content words of a query (first 2,048 characters), or all words if all are stop words. */
   function queryWords(query: string): QueryWord[] {
-    const words = wordsOf(query.slice(0, QUERY_CHARACTERS_CAP))
+    const words = wordsOf(query.slice(0, MAX_QUERY_CHARACTERS))
     const content = words.filter((word) => !isStopWord(word.text))
     const distinct = new Map<string, Word>()
     for (const word of content.length > 0 ? content : words) if (!distinct.has(word.text)) distinct.set(word.text, word)

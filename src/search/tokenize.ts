@@ -6,6 +6,8 @@ export interface Word {
   readonly parts: readonly string[]
 }
 
+/** Search reads this much of a query, and ignores the rest. */
+export const MAX_QUERY_CHARACTERS = 2_048
 const MAX_WORD = 48
 const WHOLE: readonly string[] = []
 // Compiled on first use, like all large expressions: compiling character classes delays the start.
