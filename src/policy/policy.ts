@@ -26,7 +26,10 @@ export interface Asking {
   readonly timeoutMs: number
 }
 
-/** Denied: answer exactly as if the tool did not exist. Disabled: the caller may be told. */
+/**
+ * Denied: Pegboard answers exactly as if the tool did not exist. Disabled: by an `enabled` switch, so the caller learns
+ * that `setting` would have to be true.
+ */
 export type Decision =
   /** `as`: allowed under one alias only, and listed under that name. `ask`: each call needs approval. */
   | { readonly allow: true; readonly as?: string; readonly ask?: Asking }
@@ -35,8 +38,9 @@ export type Decision =
 
 export interface Policy {
   /**
-   * Called for every list and search, and again for every call if `guarded`. No side effects; a policy that throws
-   * denies.
+   * Decides who sees a tool, and who may call it. Views remember the decision until the version of the catalog changes.
+   * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If
+   * `guarded`, the gate decides again before each call. No side effects; a policy that throws denies.
    * @param by the caller; default: no roles, default profile
    */
   decide(tool: Tool, by?: Actor): Decision

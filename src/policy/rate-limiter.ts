@@ -35,14 +35,15 @@ export interface Limiter {
     tool: Tool,
     caller: Pick<Caller, 'principal' | 'profile'>,
   ): { readonly rate: Rate; readonly retryAfterMs: number } | undefined
-  /** Number of buckets that are not full. */
+  /** Number of remembered buckets, full or not. */
   readonly size: number
 }
 
 interface Bucket {
-  /** Tokens in units of 1/60,000, because thirds cannot be represented exactly. */
+  /** In 1/60,000 of a token: each millisecond adds `perMinute` of these, so rounding errors do not add up. */
   credit: number
-  at: number
+  /** Time of the last refill, in milliseconds since the epoch. */
+  refilledAt: number
   readonly rate: Rate
 }
 
@@ -55,8 +56,8 @@ export function createLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): Limiter {
   const refill = (bucket: Bucket, now: number): void => {
     const { burst, perMinute } = bucket.rate
     // Setting the clock back removes no tokens.
-    bucket.credit = Math.min(burst * MINUTE_MS, bucket.credit + Math.max(0, now - bucket.at) * perMinute)
-    bucket.at = now
+    bucket.credit = Math.min(burst * MINUTE_MS, bucket.credit + Math.max(0, now - bucket.refilledAt) * perMinute)
+    bucket.refilledAt = now
   }
 
   /** Removes full buckets, which carry no information; if there is none, the least recently used. */
@@ -76,7 +77,7 @@ export function createLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): Limiter {
       for (const rate of rates) {
         if (!rate.fits(tool)) continue
         const key = `${rate.key}\n${rate.per === 'principal' ? principal : profile}`
-        const bucket = buckets.get(key) ?? { credit: rate.burst * MINUTE_MS, at: now, rate }
+        const bucket = buckets.get(key) ?? { credit: rate.burst * MINUTE_MS, refilledAt: now, rate }
         refill(bucket, now)
         if (bucket.credit < MINUTE_MS)
           return { rate, retryAfterMs: Math.ceil((MINUTE_MS - bucket.credit) / rate.perMinute) }

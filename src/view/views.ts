@@ -18,7 +18,7 @@ export interface Views {
 
 export interface ViewsOptions {
   readonly catalog: Catalog
-  /** Its answers may change only together with the version of the catalogue. */
+  /** May change only together with the version of the catalog: views remember what `Policy.decide` answers. */
   readonly rulesOf: RulesOf
   /** The same holds for these. Default: the known limits of common clients. */
   readonly limitsOf?: LimitsOf
@@ -28,7 +28,7 @@ export interface ViewsOptions {
 const MAX_VIEWS = 256
 const MAX_WARNED = 1_000
 
-/** Builds views, and keeps them until the catalogue changes. */
+/** Builds views, and keeps them until the catalog changes. */
 export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }: ViewsOptions): Views {
   let version = -1
   let intents: readonly string[] | undefined
