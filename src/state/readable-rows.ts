@@ -1,6 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { tryParseJson } from '../core/try-parse-json.ts'
 import type { Table } from './store.ts'
 
 /** Checks the shape of a stored value. `undefined` means that the value could not be read at all. */
