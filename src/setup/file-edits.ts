@@ -7,7 +7,6 @@ import {
   mkdir,
   open,
   readdir,
-  readFile,
   rename,
   rm,
   rmdir,
@@ -274,11 +273,17 @@ async function restore({ path, backup, mode, folders }: SavedFile, own: string):
   await createFolders(dirname(path))
   const temporary = await writeBeside(
     path,
-    await readFile(join(own, backup)),
+    await readBackup(join(own, backup)),
     facts?.isFile() ? { ...facts, mode: mode ?? facts.mode } : undefined,
   )
   await rename(temporary, path)
   if (!facts && mode !== undefined && process.platform !== 'win32') await chmod(path, mode)
+}
+
+async function readBackup(path: string): Promise<Buffer> {
+  const bytes = await readSafely(path)
+  if (!bytes) throw unsafe(`The old content ${path} is missing.`, 'Restore the file yourself.')
+  return bytes
 }
 
 /**
@@ -332,6 +337,7 @@ export async function listUndo(stateDir: string): Promise<readonly UndoRecord[]>
 async function whileLocked<T>(stateDir: string, work: (folder: string) => Promise<T>): Promise<T> {
   const folder = undoFolder(stateDir)
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  await checkNoLink(folder)
   const others = writtenByOthers(folder)
   if (others !== undefined) throw unsafe(`The folder ${folder} is not safe to use: ${others}.`, 'It keeps old files.')
   if (process.platform !== 'win32') await chmod(folder, 0o700)
@@ -344,15 +350,25 @@ async function whileLocked<T>(stateDir: string, work: (folder: string) => Promis
   )
 }
 
+/** A link could lead to records that somebody else wrote. */
+async function checkNoLink(folder: string): Promise<void> {
+  const facts = await lstat(folder).catch(() => undefined)
+  if (facts && !facts.isDirectory())
+    throw unsafe(`${folder} is a link or a file, so nothing is read from it.`, 'Remove it.')
+}
+
 const writeRecord = (own: string, record: SavedRecord): Promise<void> =>
   replaceFile(join(own, RECORD), `${JSON.stringify(record, null, 2)}\n`)
 
 /** Ids begin with the time. */
 async function readRecords(folder: string): Promise<readonly SavedRecord[]> {
+  await checkNoLink(folder)
   const names = await readdir(folder).catch(() => [])
   const records: SavedRecord[] = []
   for (const name of names.filter((one) => /^\d{8}T\d{6}Z-[\da-f]{8}$/.test(one)).sort()) {
-    const record = await readFile(join(folder, name, RECORD), 'utf8').then(parseRecord, () => undefined)
+    await checkNoLink(join(folder, name))
+    const bytes = await readSafely(join(folder, name, RECORD))
+    const record = bytes && parseRecord(bytes.toString('utf8'))
     if (record?.id === name) records.push(record)
   }
   return records

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
 import { systemClock } from '../../src/core/clock.ts'
-import { applyEdits, readForEdit, undo } from '../../src/setup/file-edits.ts'
+import { applyEdits, listUndo, readForEdit, undo } from '../../src/setup/file-edits.ts'
 import { temporaryFolder } from '../app.ts'
 import { terminal } from '../cli/terminal.ts'
 
@@ -91,6 +91,21 @@ describe.runIf(process.platform === 'linux')('pegboard init', () => {
     symlinkSync(target, file)
     await expect(undo(join(dir, '.state'), undefined, { force: true })).rejects.toMatchObject({ code: 'E_EDIT_UNSAFE' })
     expect(readFileSync(target, 'utf8')).toBe(written)
+  })
+
+  it.each(['undo', 'record', 'record.json', '1.before'])('INIT-02: undoes nothing through a link at %s', async (linked) => {
+    const { dir, file, init } = home()
+    expect((await init()).code).toBe(0)
+    const written = readFileSync(file, 'utf8')
+    const stateDir = join(dir, '.state')
+    const [{ id = '' } = {}] = await listUndo(stateDir)
+    const record = join(stateDir, 'undo', id)
+    const place = { undo: join(stateDir, 'undo'), record }[linked] ?? join(record, linked)
+    const elsewhere = join(dir, 'elsewhere')
+    renameSync(place, elsewhere)
+    symlinkSync(elsewhere, place)
+    await expect(undo(stateDir, undefined, { force: true })).rejects.toMatchObject({ code: 'E_EDIT_UNSAFE' })
+    expect(readFileSync(file, 'utf8')).toBe(written)
   })
 
   it('INIT-03: edits no file that every user of this machine can write', async () => {
