@@ -58,11 +58,11 @@ export async function fitResult(
   const text = content.flatMap((block) => textOf(block) ?? []).join('\n')
   // Of an error, the text says it all.
   const structuredContent = isError === true && text !== '' ? undefined : result.structuredContent
-  const isSame = structuredContent !== undefined && saysSame(text, structuredContent)
+  const { value, isSame } = unwrap(structuredContent, text)
   const isPromised = structuredContent !== undefined && isError !== true && promised()
   // Once instead of twice, it may fit.
-  const once = withoutStructured(result)
-  if (isSame && !isPromised && sizeOf(once) <= maxResultBytes && !isLongResult({ content }, limit)) return once
+  const single = withoutStructured(result)
+  if (isSame && !isPromised && sizeOf(single) <= maxResultBytes && !isLongResult({ content }, limit)) return single
 
   const bodies: Body[] = []
   const shown: ContentBlock[] = []
@@ -72,7 +72,6 @@ export async function fitResult(
     else shown.push({ type: 'text', text: String(body.data) })
   }
   if (structuredContent !== undefined) {
-    const value = dataOf(structuredContent, text)
     const isText = typeof value === 'string'
     const data = isText ? value : (JSON.stringify(value) ?? 'null')
     keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
@@ -271,26 +270,22 @@ function mediaOf({ type, data, mimeType, resource }: ContentBlock): Omit<Body, '
 const isShort = ({ data, mimeType }: Omit<Body, 'title'>): boolean =>
   /^(?:image|audio)\//.test(mimeType) && data.length <= MAX_MEDIA_BYTES
 
-/** Whether the text is the structured content, or its only value, also as JSON. */
-function saysSame(text: string, structured: unknown): boolean {
-  const value = dataOf(structured, text)
-  if (text === value) return true
-  const written = JSON.stringify(tryParseJson(text))
-  return written !== undefined && (written === JSON.stringify(value) || written === JSON.stringify(structured))
-}
-
 /**
- * The value in the envelope of a module's result, or the only value of an object if the text is the same. Servers wrap a text
- * like that, because structured content must be an object.
+ * The value in the envelope of a module's result, or the only value of an object if the text is the same, and whether the text
+ * says the same as the structured content, also as JSON. Servers wrap a text like that, because structured content must be an
+ * object.
  */
-function dataOf(structured: unknown, text: string): unknown {
-  if (!isRecord(structured)) return structured
-  const [only, ...others] = Object.values(structured)
-  if (others.length === 0)
-    return only !== undefined && (only === text || JSON.stringify(only) === JSON.stringify(tryParseJson(text)))
-      ? only
-      : structured
-  return structured['success'] === true && 'data' in structured && others.length === 1 ? structured['data'] : structured
+function unwrap(structured: unknown, text: string): { readonly value: unknown; readonly isSame: boolean } {
+  const names = isRecord(structured) ? Object.keys(structured) : []
+  const { success, data, [names[0] ?? '']: first } = isRecord(structured) ? structured : {}
+  const isEnvelope = names.length === 2 && success === true && data !== undefined
+  const inner = isEnvelope ? data : names.length === 1 ? first : undefined
+  const candidates = inner === undefined ? [structured] : [inner, structured]
+  const written = candidates.map((one) => JSON.stringify(one))
+  let at = candidates.findIndex((one, index) => one === text || written[index] === text)
+  // Last, because parsing long JSON stops everybody else.
+  if (at === -1 && structured !== undefined) at = written.indexOf(JSON.stringify(tryParseJson(text)) ?? '')
+  return { value: isEnvelope ? data : (candidates[at] ?? structured), isSame: at !== -1 }
 }
 
 function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): McpResult {
