@@ -105,7 +105,7 @@ function readCassetteFile(file: string): Cassette | undefined {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw fault(`is not JSON: ${messageOf(error)}`, error)
+    throw fault('is not JSON', error)
   }
   const parsed = schema().safeParse(value)
   if (parsed.success) return parsed.data

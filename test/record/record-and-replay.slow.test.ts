@@ -124,9 +124,14 @@ it('writes readable files without secrets, and finds a call again that contained
   const cassettes = join(temporaryFolder(), 'cassettes')
   const known = 'correct-horse-battery-staple'
   const pattern = `ghp_${'a1B2'.repeat(9)}`
-  const server = (env: object) => ({ everything: { ...servers.everything, env } })
+  const server = (env: object) => ({ everything: { ...servers.everything, env }, scripted: scripted() })
+  const named = JSON.stringify({
+    content: [{ type: 'text', text: JSON.stringify({ login: { password: 'plain-word-1' } }) }],
+    structuredContent: { access_token: 'plain-word-2', token_count: 3 },
+  })
   const recording = await started(server({ MY_PASSWORD: known }), { record: cassettes })
   await call(recording, 'everything__echo', { message: `${known} and ${pattern}` })
+  await call(recording, 'scripted__answer', { json: named })
   await call(recording, 'everything__get-env')
   await recording.stop()
   const text = readFileSync(join(cassettes, 'everything.json'), 'utf8')
@@ -144,10 +149,30 @@ it('writes readable files without secrets, and finds a call again that contained
     params: { name: 'echo', arguments: { message: '[redacted] and [redacted]' } },
     answers: [{ result: { content: [{ type: 'text', text: 'Echo: [redacted] and [redacted]' }] } }],
   })
+  expect(JSON.parse(readFileSync(join(cassettes, 'scripted.json'), 'utf8')).calls).toEqual([
+    {
+      method: 'tools/call',
+      params: {
+        name: 'answer',
+        arguments: {
+          json: '{"content":[{"type":"text","text":"{\\"login\\":{\\"password\\":\\"[redacted]\\"}}"}],"structuredContent":{"access_token":"[redacted]","token_count":3}}',
+        },
+      },
+      answers: [
+        {
+          result: {
+            content: [{ type: 'text', text: '{"login":{"password":"[redacted]"}}' }],
+            structuredContent: { access_token: '[redacted]', token_count: 3 },
+          },
+        },
+      ],
+    },
+  ])
   const app = await started(server({ MY_PASSWORD: known }), { replay: cassettes })
   expect(await call(app, 'everything__echo', { message: `${known} and ${pattern}` })).toBe(
     'Echo: [redacted] and [redacted]',
   )
+  expect(await call(app, 'scripted__answer', { json: named })).toBe('{"login":{"password":"[redacted]"}}')
 })
 
 it('records errors as errors, and a server that exits during a call', async () => {

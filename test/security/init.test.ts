@@ -93,20 +93,23 @@ describe.runIf(process.platform === 'linux')('pegboard init', () => {
     expect(readFileSync(target, 'utf8')).toBe(written)
   })
 
-  it.each(['undo', 'record', 'record.json', '1.before'])('INIT-02: undoes nothing through a link at %s', async (linked) => {
-    const { dir, file, init } = home()
-    expect((await init()).code).toBe(0)
-    const written = readFileSync(file, 'utf8')
-    const stateDir = join(dir, '.state')
-    const [{ id = '' } = {}] = await listUndo(stateDir)
-    const record = join(stateDir, 'undo', id)
-    const place = { undo: join(stateDir, 'undo'), record }[linked] ?? join(record, linked)
-    const elsewhere = join(dir, 'elsewhere')
-    renameSync(place, elsewhere)
-    symlinkSync(elsewhere, place)
-    await expect(undo(stateDir, undefined, { force: true })).rejects.toMatchObject({ code: 'E_EDIT_UNSAFE' })
-    expect(readFileSync(file, 'utf8')).toBe(written)
-  })
+  it.each(['undo', 'record', 'record.json', '1.before'])(
+    'INIT-02: undoes nothing through a link at %s',
+    async (linked) => {
+      const { dir, file, init } = home()
+      expect((await init()).code).toBe(0)
+      const written = readFileSync(file, 'utf8')
+      const stateDir = join(dir, '.state')
+      const [{ id = '' } = {}] = await listUndo(stateDir)
+      const record = join(stateDir, 'undo', id)
+      const place = { undo: join(stateDir, 'undo'), record }[linked] ?? join(record, linked)
+      const elsewhere = join(dir, 'elsewhere')
+      renameSync(place, elsewhere)
+      symlinkSync(elsewhere, place)
+      await expect(undo(stateDir, undefined, { force: true })).rejects.toMatchObject({ code: 'E_EDIT_UNSAFE' })
+      expect(readFileSync(file, 'utf8')).toBe(written)
+    },
+  )
 
   it('INIT-03: edits no file that every user of this machine can write', async () => {
     const { file, init } = home()
