@@ -56,10 +56,18 @@ const SECRET_OPTION = /^--?[\w-]*(?:env-?file|key|token|secret|credential|passw|
 const BUILT = new Set(['dist', 'build', 'out', 'lib', 'bin', 'src', 'Scripts'])
 
 /** The own files of the configuration in force, computed once for each. */
-export function createOwnFiles(config: () => Config, env: Environment, installed: string): () => OwnFiles {
+export function createOwnFiles(
+  config: () => Config,
+  env: Environment,
+  installed: string,
+): (except?: string) => OwnFiles {
   let known: { readonly config: Config; readonly files: OwnFiles } | undefined
-  return () => {
+  return (except) => {
     const now = config()
+    if (except !== undefined) {
+      const others = Object.entries(now.servers).filter(([, { where }]) => where !== except)
+      return ownFilesOf({ ...now, servers: Object.fromEntries(others) }, env, installed)
+    }
     if (known?.config !== now) known = { config: now, files: ownFilesOf(now, env, installed) }
     return known.files
   }
@@ -166,7 +174,7 @@ function addProgram(
   { secret, fixed, code, bases }: Lists,
   tooLarge: readonly (string | undefined)[],
 ): void {
-  const cwd = target.cwd ?? process.cwd()
+  const cwd = target.cwd ?? target.sandbox?.home ?? process.cwd()
   const program = programOf(target, cwd, env)
   const name = basename(target.command).replace(/\.(?:exe|cmd|bat)$/i, '')
   if (target.envFile !== undefined) secret.add(target.envFile)

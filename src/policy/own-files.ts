@@ -23,11 +23,14 @@ export interface OwnTest {
   isAbove(path: string): boolean
 }
 
+/** @param except path of a server's entry in the configuration, to leave out what only this server needs */
+type FindOwnFiles = (except?: string) => OwnFiles
+
 /** Each app of this process has its own files; all of them apply to every module. */
-const sources = new Set<() => OwnFiles>()
+const sources = new Set<FindOwnFiles>()
 
 /** @param files is called when a module first uses a path @returns a function that removes the protection */
-export function protectOwnFiles(files: () => OwnFiles): () => void {
+export function protectOwnFiles(files: FindOwnFiles): () => void {
   sources.add(files)
   places = undefined
   return () => {
@@ -151,14 +154,14 @@ export interface OwnFilesBelow {
   readonly closed: readonly string[]
 }
 
-/** Own files in the writable folders of a sandbox. */
-export async function ownFilesBelow(folders: readonly string[]): Promise<OwnFilesBelow> {
+/** Own files in folders of a sandbox. @param except the entry of the server that runs in it */
+export async function ownFilesBelow(folders: readonly string[], except?: string): Promise<OwnFilesBelow> {
   const secret = new Set<string>()
   const fixed = new Set<string>()
   const closed = new Set<string>()
   const formOf = rememberFolders()
   for (const source of sources)
-    for (const [kind, paths] of Object.entries(source()) as [keyof OwnFiles, readonly string[]][])
+    for (const [kind, paths] of Object.entries(source(except)) as [keyof OwnFiles, readonly string[]][])
       for (const path of paths) {
         const real = await formOf(resolve(path))
         const list = kind === 'secret' || kind === 'kept' ? secret : fixed

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { bubblewrapBase, SYSTEM_FOLDERS } from './bubblewrap.ts'
 import type { Environment } from './spawn.ts'
@@ -63,11 +63,13 @@ async function inBubblewrap(settings: SandboxSettings, program: SandboxedProgram
   const boundsTmp = await tryBubblewrap(bwrap)
   const folder = program.cwd ?? settings.write[0] ?? home
   const shown = [...new Set([...read, ...programFiles(program)])]
+  const mounts = mountsOf({ read: shown, write: [...write, home], hidden })
   return {
     command: bwrap,
     args: [
       ...bubblewrapBase(network, boundsTmp),
-      ...mountsOf({ read: shown, write: [...write, home], hidden }).flatMap(({ kind, at }) => BUBBLEWRAP[kind](at)),
+      ...mounts.flatMap(({ kind, at }) => BUBBLEWRAP[kind](at)),
+      ...mounts.flatMap(({ kind, at }) => (kind === 'empty folder' ? ['--remount-ro', at] : [])),
       ...['--remount-ro', '/', '--chdir', isShown(folder, [...shown, ...write, home]) ? folder : home, '--'],
       program.command,
       ...program.args,
@@ -79,7 +81,7 @@ async function inBubblewrap(settings: SandboxSettings, program: SandboxedProgram
 
 interface Mount {
   readonly at: string
-  readonly kind: 'read' | 'write' | 'empty folder' | 'empty file'
+  readonly kind: 'read' | 'write' | 'link' | 'empty folder' | 'empty file'
 }
 
 /**
@@ -87,18 +89,43 @@ interface Mount {
  * hidden is covered where a list would show it.
  */
 function mountsOf({ read, write, hidden }: Pick<SandboxSettings, 'read' | 'write' | 'hidden'>): readonly Mount[] {
-  const lists = [...read, ...write]
+  const lists = [...new Set([...read, ...write])]
+  const places = hidden
+    .filter((at) => existsSync(at))
+    .flatMap((at) => {
+      const kind = statSync(at).isDirectory() ? ('empty folder' as const) : ('empty file' as const)
+      return lists.flatMap((path) => placeBelow(at, path)).map((place) => ({ at: place, kind }))
+    })
+  const covers = places.filter(
+    ({ at }) => !places.some((one) => one.kind === 'empty folder' && one.at !== at && isInside(at, one.at)),
+  )
+  // A cover over a file vanishes when another program replaces the file, so its folder is mounted entry by entry.
+  const files = covers.filter(({ at, kind }) => kind === 'empty file' && !lists.includes(at))
+  const parted = new Set(files.map(({ at }) => path.dirname(at)))
+  const shown = [...[...parted].flatMap(entriesOf), ...read.map((at) => ({ at, kind: 'read' as const }))]
+  const taken = new Set([...covers.map(({ at }) => at), ...parted, ...write])
   const mounts: readonly Mount[] = [
-    ...[...new Set(read)].filter((at) => !write.includes(at)).map((at) => ({ at, kind: 'read' as const })),
-    ...[...new Set(write)].map((at) => ({ at, kind: 'write' as const })),
-    ...hidden
-      .filter((at) => existsSync(at))
-      .flatMap((at) => {
-        const kind = statSync(at).isDirectory() ? ('empty folder' as const) : ('empty file' as const)
-        return [...new Set(lists.flatMap((path) => placeBelow(at, path)))].map((place) => ({ at: place, kind }))
-      }),
+    ...[...parted].map((at) => ({ at, kind: 'empty folder' as const })),
+    ...shown.filter(({ at }) => !taken.has(at)),
+    ...write.map((at) => ({ at, kind: 'write' as const })),
+    ...covers,
   ]
   return mounts.toSorted((one, other) => one.at.length - other.at.length)
+}
+
+/** Each entry is a mount. */
+const MAX_ENTRIES = 2_000
+
+/** @throws SandboxError for a folder with too many entries */
+function entriesOf(folder: string): readonly Mount[] {
+  const entries = readdirSync(folder, { withFileTypes: true })
+  if (entries.length > MAX_ENTRIES)
+    throw new SandboxError(`${folder}, which holds files of Pegboard, has more than ${MAX_ENTRIES} entries`)
+  return entries.flatMap((entry): readonly Mount[] => {
+    const at = path.join(folder, entry.name)
+    if (entry.isSymbolicLink()) return [{ at, kind: 'link' }]
+    return entry.isDirectory() || entry.isFile() ? [{ at, kind: 'read' }] : []
+  })
 }
 
 /** Where a mount of the folder would show the file or folder, which a link may name differently. */
@@ -108,13 +135,15 @@ function placeBelow(hidden: string, folder: string): readonly string[] {
 }
 
 const BUBBLEWRAP: Readonly<Record<Mount['kind'], (at: string) => readonly string[]>> = {
-  read: (at) => ['--ro-bind', at, at],
+  // An entry may be gone since it was listed.
+  read: (at) => ['--ro-bind-try', at, at],
   write: (at) => ['--bind', at, at],
+  link: (at) => ['--symlink', readlinkSync(at), at],
   'empty folder': (at) => ['--tmpfs', at],
   'empty file': (at) => ['--ro-bind', '/dev/null', at],
 }
 
-const DOCKER: Readonly<Record<Mount['kind'], (at: string) => string>> = {
+const DOCKER: Readonly<Record<Exclude<Mount['kind'], 'link'>, (at: string) => string>> = {
   read: (at) => `type=bind,source=${at},target=${at},readonly`,
   write: (at) => `type=bind,source=${at},target=${at}`,
   'empty folder': (at) => `type=tmpfs,target=${at}`,
@@ -222,7 +251,7 @@ function inContainer(settings: SandboxSettings, program: SandboxedProgram, platf
       ...(network ? [] : ['--network', 'none']),
       // Files that it writes belong to the same user.
       ...(uid === undefined ? [] : ['--user', `${uid}:${process.getgid?.() ?? uid}`]),
-      ...mounts.flatMap(({ kind, at }) => ['--mount', DOCKER[kind](at)]),
+      ...mounts.flatMap(({ kind, at }) => (kind === 'link' ? [] : ['--mount', DOCKER[kind](at)])),
       ...['--workdir', program.cwd !== undefined && isShown(program.cwd, [...read, ...write]) ? program.cwd : home],
       ...['--env', `HOME=${home}`],
       // By name, so that no value is on the command line.

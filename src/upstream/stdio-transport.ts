@@ -1,5 +1,5 @@
 import type { ChildProcessByStdio } from 'node:child_process'
-import { statSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -17,6 +17,7 @@ import { rawResult } from '../core/raw-result.ts'
 import { mayForgeNotice } from '../core/sanitize.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
+import { ownFilesBelow } from '../policy/own-files.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
 import type { OrphanProcesses } from '../programs/orphan-processes.ts'
 import { inSandbox, SandboxError, type SandboxedProgram, type SandboxSettings } from '../programs/server-sandbox.ts'
@@ -182,7 +183,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   /** The program is never started without its sandbox. */
   const sandboxed = async (settings: SandboxSettings, program: SandboxedProgram) => {
     try {
-      return await inSandbox(settings, program, platform)
+      return await inSandbox(await withoutOwnFiles(settings, options.where), program, platform)
     } catch (error) {
       if (!(error instanceof SandboxError)) throw error
       const reason = `its sandbox is not available: ${error.message} (${options.where}.sandbox)`
@@ -350,6 +351,22 @@ function writtenCode({ command, args, cwd }: StdioTarget, platform: string): str
     if (others !== undefined) return `${path.basename(file)} is not safe to run: ${others}`
   }
   return undefined
+}
+
+/**
+ * Hides Pegboard's files where the server reads.
+ * @throws SandboxError if it could write what Pegboard, or another server, runs or trusts
+ */
+async function withoutOwnFiles(settings: SandboxSettings, where: string): Promise<SandboxSettings> {
+  const find = (folders: readonly string[]) =>
+    ownFilesBelow(
+      folders.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder)),
+      where,
+    )
+  const { secret, fixed } = await find(settings.write)
+  const [open] = [...secret, ...fixed]
+  if (open !== undefined) throw new SandboxError(`"write" contains ${open}, which Pegboard runs or trusts`)
+  return { ...settings, hidden: [...new Set([...settings.hidden, ...(await find(settings.read)).secret])] }
 }
 
 async function readEnvFile(where: string, file: string): Promise<Record<string, string>> {

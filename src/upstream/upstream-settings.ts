@@ -572,6 +572,11 @@ export function describeReach({ target }: Pick<ServerSettings, 'target'>): strin
     kind === 'docker' ? 'container' : 'sandbox',
     ...(read.length > 0 ? [`reads ${read.join(', ')}`] : []),
     write.length > 0 ? `writes ${write.join(', ')}` : 'writes its own folder only',
-    network ? 'network' : 'no network',
+    // A container has a network of its own. In bubblewrap, abstract sockets belong to the network.
+    network
+      ? kind === 'docker'
+        ? 'network'
+        : 'network, also ports and abstract sockets of this machine'
+      : 'no network',
   ].join('; ')
 }

@@ -6,6 +6,7 @@ import { loadConfig, readConfig } from '../../src/config/load-config.ts'
 import { defaultDirs, type Machine } from '../../src/config/machine.ts'
 import { policySettings } from '../../src/config/policy-settings.ts'
 import { isPegboardError, type PegboardError } from '../../src/core/errors.ts'
+import { describeReach } from '../../src/upstream/upstream-settings.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'pegboard-config-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
@@ -84,6 +85,18 @@ describe('the sandbox of a server', () => {
     expect(box({ write: ['~/.local'] }).skipped[0]?.reason).toContain(
       'where the configuration or the state of Pegboard is',
     )
+  })
+
+  it('is described with what it cannot keep apart from the network', () => {
+    const reach = (sandbox: object) => {
+      const settings = read({ mcpServers: { box: { command: 'npx', sandbox } } }).config.servers['box']
+      return settings && describeReach(settings)
+    }
+    expect(reach({ kind: 'auto', read: ['data'] })).toBe(
+      'sandbox; reads /etc/pegboard/data; writes its own folder only; network, also ports and abstract sockets of this machine',
+    )
+    expect(reach({ kind: 'docker' })).toBe('container; writes its own folder only; network')
+    expect(reach({ network: false })).toBe('sandbox; writes its own folder only; no network')
   })
 
   it('is for local servers', () => {

@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, delimiter, join } from 'node:path'
@@ -130,6 +140,68 @@ describe.skipIf(process.platform !== 'linux')('a server in bubblewrap', () => {
     expect(await reads('linked', 'link/state/secret')).toBe('ENOENT')
     expect(await reads('linked', 'link/mcp.config.json')).toBe('EACCES')
   }, 120_000)
+
+  it('sees no file of Pegboard that another program replaces or adds while it runs', async () => {
+    const dir = temporaryFolder()
+    mkdirSync(join(dir, 'sub'))
+    writeFileSync(join(dir, 'other.env'), 'KEY=x')
+    for (const name of ['mcp.config.json', 'note', 'sub/note']) writeFileSync(join(dir, name), 'x')
+    symlinkSync('note', join(dir, 'link'))
+    mkdirSync(join(dir, 'server'))
+    writeFileSync(join(dir, 'server', 'probe.mjs'), PROBE)
+    const probe = { command: process.execPath, args: [join(dir, 'server/probe.mjs')] }
+    const { app } = await startApp(
+      { mcpServers: { wide: { ...probe, sandbox: { read: ['.'] } }, other: { ...probe, envFile: 'other.env' } } },
+      dir,
+    )
+    const client = await connectTo(app)
+    const reads = async (file: string): Promise<unknown> =>
+      answerOf(
+        await callTool(client, { name: 'wide__probe', arguments: { write: '/x', read: join(dir, file), url: '' } }),
+      ).read
+    for (const name of ['note', 'link', 'sub/note']) expect(await reads(name)).toBe('yes')
+    for (const name of ['mcp.config.json', 'other.env']) {
+      expect(await reads(name)).toBe('EACCES')
+      copyFileSync(join(dir, name), join(dir, 'new'))
+      renameSync(join(dir, 'new'), join(dir, name))
+      expect(await reads(name)).toBe('EACCES')
+    }
+    writeFileSync(join(dir, 'pegboard.lock.json.tmp'), 'x')
+    expect(await reads('pegboard.lock.json.tmp')).toBe('ENOENT')
+    writeFileSync(join(dir, 'sub/later'), 'x')
+    expect(await reads('sub/later')).toBe('yes')
+  }, 120_000)
+
+  it.each(['modules', 'modules/own', 'open', 'logs'])(
+    'does not start if it could write what Pegboard runs, trusts or keeps secret in %s',
+    async (write) => {
+      const dir = temporaryFolder()
+      for (const name of ['modules/own', 'open', 'logs', 'out', 'mine']) mkdirSync(join(dir, name), { recursive: true })
+      for (const name of ['open/probe.mjs', 'mine/probe.mjs', 'out/probe.mjs']) writeFileSync(join(dir, name), PROBE)
+      writeFileSync(join(dir, 'logs/audit.jsonl'), '')
+      const { app } = await startApp(
+        {
+          modulesDir: 'modules',
+          audit: { file: 'logs/audit.jsonl' },
+          mcpServers: {
+            open: { command: process.execPath, args: [join(dir, 'open/probe.mjs')] },
+            refused: { command: process.execPath, args: [join(dir, 'out/probe.mjs')], sandbox: { write: [write] } },
+            // A server may write its own program: it runs in the sandbox alone.
+            own: { command: process.execPath, args: [join(dir, 'mine/probe.mjs')], sandbox: { write: ['mine'] } },
+          },
+        },
+        dir,
+      )
+      await app.upstreams.refresh('refused').catch(() => undefined)
+      const { detail, reason } = app.upstreams.status().find(({ id }) => id === 'refused') ?? {}
+      expect(detail ?? reason).toMatch(
+        /^its sandbox is not available: "write" contains .*, which Pegboard runs or trusts \(mcpServers\.refused\.sandbox\)$/,
+      )
+      await app.upstreams.refresh('own')
+      expect(app.upstreams.status().find(({ id }) => id === 'own')).toMatchObject({ state: 'ready' })
+    },
+    120_000,
+  )
 
   it('is a real server that keeps its memory in its folder alone', async () => {
     const dir = temporaryFolder()
