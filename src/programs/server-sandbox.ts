@@ -271,7 +271,8 @@ function findOnPath(name: string, env: Environment, platform = 'linux'): string 
   for (const folder of (env['PATH'] ?? env['Path'] ?? '').split(delimiter).filter(Boolean))
     for (const ending of windows ? ['.exe', '.cmd'] : ['']) {
       const file = join(folder, `${name}${ending}`)
-      if (statSync(file, { throwIfNoEntry: false })?.isFile()) return file
+      // A folder that this user may not enter makes statSync throw.
+      if (existsSync(file) && statSync(file).isFile()) return file
     }
   return undefined
 }
