@@ -312,7 +312,8 @@ it('a server in a container gets its mounts and variables, and nothing else', as
   )
   chmodSync(join(dir, 'bin', 'docker'), 0o755)
   const env = {
-    PATH: `${join(dir, 'bin')}${delimiter}/usr/bin:/bin`,
+    // Looking into the first one fails, as in a folder that this user may not enter.
+    PATH: [join(dir, 'tools.json'), join(dir, 'bin'), '/usr/bin', '/bin'].join(delimiter),
     HOME: dir,
     PEGBOARD_STATE_DIR: join(dir, 'state'),
   }
