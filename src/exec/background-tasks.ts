@@ -6,6 +6,7 @@ import type { Log } from '../core/log.ts'
 import { randomId } from '../core/random-id.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Shared } from '../state/shared-state.ts'
 import type { Stored, Table, Write } from '../state/store.ts'
@@ -301,7 +302,7 @@ export function createTasks(options: TasksOptions): Tasks {
       const { id } = one.task
       const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
       const ended = runs.run(one, { ...rest, callId: one.task.callId, caller: withoutConnection(request.caller) })
-      await waitToSettle(one.over, clock)
+      await waitAtMost(SETTLE_MS, one.over, undefined, clock)
       one.awaited--
       if (ended.failure !== undefined) {
         await tasks()
@@ -404,14 +405,4 @@ export function createTasks(options: TasksOptions): Tasks {
       await alarms.stop()
     },
   }
-}
-
-function waitToSettle(over: Promise<void>, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    const cancel = clock.after(SETTLE_MS, resolve)
-    over.then(() => {
-      cancel()
-      resolve()
-    })
-  })
 }

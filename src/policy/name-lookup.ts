@@ -1,4 +1,5 @@
 import type { LookupAddress } from 'node:dns'
+import { waitAtMost } from '../core/wait-at-most.ts'
 
 /** Maximum time per name, including waiting for a thread. */
 const LOOKUP_MS = 5_000
@@ -21,7 +22,7 @@ const pending = new Map<string, Promise<readonly LookupAddress[]>>()
 export function lookUpName(host: string): Promise<readonly LookupAddress[]> {
   const known = pending.get(host)
   if (known) return known
-  const found = withTimeLimit(LOOKUP_MS, find(host)).finally(() => pending.delete(host))
+  const found = waitAtMost(LOOKUP_MS, find(host), fail).finally(() => pending.delete(host))
   pending.set(host, found)
   return found
 }
@@ -74,13 +75,6 @@ async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
     : Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' })
 }
 
-function withTimeLimit<T>(ms: number, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => reject(Object.assign(new Error('the DNS server did not answer'), { code: 'EAI_AGAIN' })),
-      ms,
-    )
-    timer.unref()
-    work.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+const fail = (): never => {
+  throw Object.assign(new Error('the DNS server did not answer'), { code: 'EAI_AGAIN' })
 }

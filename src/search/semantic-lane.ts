@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { isPegboardError, joinSentences, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { batchesOf, type Embedder, type EmbedderSource, type LoadProgress } from './embedder.ts'
 import { corpusText } from './embedders/corpus-text.ts'
 import { hashOfText, type KeptVectors, keptName, keptVectors, type VectorStore } from './embedders/kept-vectors.ts'
@@ -357,12 +358,8 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
         asking.set(text, answer)
       }
       // A late vector still serves the next identical query.
-      let cancel: (() => void) | undefined
-      const late = new Promise<undefined>((resolve) => {
-        cancel = clock.after(queryTimeoutMs, () => resolve(undefined))
-      })
       try {
-        const vector = await Promise.race([answer, late])
+        const vector = await waitAtMost(queryTimeoutMs, answer, undefined, clock)
         if (vector) misses = failures = 0
         else
           missed(
@@ -375,8 +372,6 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
       } catch (error) {
         missed(error instanceof Error ? error : new Error(String(error)))
         return undefined
-      } finally {
-        cancel?.()
       }
     },
 

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Clock, createJumpDetector, systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms, Planned } from './alarms.ts'
 import { convertFailure } from './redis-store.ts'
 
@@ -137,7 +138,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
       cancelLook?.()
       planned = undefined
       // Without Redis, closing the worker would wait forever.
-      await Promise.race([worker?.close(), new Promise<void>((resolve) => clock.after(CLOSE_MS, resolve))])
+      if (worker) await waitAtMost(CLOSE_MS, worker.close(), undefined, clock)
       workerConnection?.disconnect()
       await (await opening?.catch(() => undefined))?.close().catch(trouble)
     },

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Clock, createSteadyClock, ticksOf } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { type Alarms, createLocalAlarms } from './alarms.ts'
 import type { CommonClock } from './common-clock.ts'
 import { acquireProcessLock } from './process-lock.ts'
@@ -152,14 +153,11 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
   async function ping(): Promise<boolean> {
     const redis = parts?.redis
     if (redis?.status !== 'ready') return false
-    const late = new Promise<boolean>((resolve) => clock.after(PING_MS, () => resolve(false)))
-    return await Promise.race([
-      redis.ping().then(
-        () => true,
-        () => false,
-      ),
-      late,
-    ])
+    const answered = redis.ping().then(
+      () => true,
+      () => false,
+    )
+    return await waitAtMost(PING_MS, answered, () => false, clock)
   }
   let cancelAsking: (() => void) | undefined
   let told = false

@@ -3,6 +3,7 @@ import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelco
 import { PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { createSemaphore } from '../core/semaphore.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { answeredId } from './answered-id.ts'
 import { networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
 import type { LongEvents } from './event-stream.ts'
@@ -123,10 +124,10 @@ export async function createHttpTransport(
       const wasOpen = !gone
       gone = true
       if (wasOpen && 'terminateSession' in transport && sessionId() !== undefined)
-        await Promise.race([
+        await waitAtMost(
+          graceMs,
           transport.terminateSession().catch(() => undefined),
-          new Promise((resolve) => setTimeout(resolve, graceMs).unref()),
-        ])
+        )
       for (const timer of waiting) clearTimeout(timer)
       await transport.close()
       await client.close()

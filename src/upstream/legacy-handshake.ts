@@ -2,6 +2,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
 import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { createEnvelope, ownCapabilities } from './envelope.ts'
 import type { FastRequests } from './fast-requests.ts'
 import type { ServerRequestKind } from './upstream-settings.ts'
@@ -61,15 +62,7 @@ const showValue = (value: unknown): string => toPrintable(String(value)).slice(0
 async function mayBeNewer({ probe, clientInfo, relay }: LegacyHandshakeOptions, probeMs: number): Promise<boolean> {
   const _meta = createEnvelope(NEWER, clientInfo, relay, () => undefined).meta(undefined)
   const asked = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
-  let timer: NodeJS.Timeout | undefined
-  const silence = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), probeMs)
-  })
-  try {
-    const answer = await Promise.race([probe(asked), silence])
-    if (answer === undefined) return false
-    return !isRecord(answer.error) || answer.error['code'] === OTHER_REVISION
-  } finally {
-    clearTimeout(timer)
-  }
+  const answer = await waitAtMost(probeMs, probe(asked))
+  if (answer === undefined) return false
+  return !isRecord(answer.error) || answer.error['code'] === OTHER_REVISION
 }

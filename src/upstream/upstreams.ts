@@ -6,6 +6,7 @@ import { createDebouncer } from '../core/debouncer.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { createOrphanProcesses } from '../programs/orphan-processes.ts'
 import type { Environment } from '../programs/spawn.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
@@ -258,7 +259,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return state === 'ready' || (state === 'known' && named())
     })
     const refreshed = Promise.allSettled(asked.map(([, { upstream }]) => upstream.refresh()))
-    await Promise.race([refreshed, new Promise<void>((resolve) => clock.after(MISS_WAIT_MS, resolve))])
+    await waitAtMost(MISS_WAIT_MS, refreshed, undefined, clock)
   }
 
   /** Unknown servers that have not failed; the one whose name matches best comes first. */
@@ -300,10 +301,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       shared.saveLater.flush()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
-      await Promise.race([
-        Promise.allSettled([...leaving]),
-        new Promise((resolve) => setTimeout(resolve, STOP_MS).unref()),
-      ])
+      await waitAtMost(STOP_MS, Promise.allSettled([...leaving]))
       reap()
       watchdog.stop()
       process.off('exit', reap)

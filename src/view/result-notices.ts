@@ -2,6 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { View } from './view.ts'
 
 /** Returns a function that gets the notices for a caller; undefined if no visible module has any. */
@@ -20,7 +21,7 @@ export function createNotices(log: Log, clock: Clock): Notices {
       : async () => {
           const all = noticing.map(async ({ id, notices }) => {
             try {
-              return requireTexts(await inTime(clock, async () => notices?.(caller, profile)))
+              return requireTexts(await waitAtMost(MAX_MS, Promise.resolve(notices?.(caller, profile)), fail, clock))
             } catch (error) {
               log.warn('skipped the notices of a module', { module: id, error: messageOf(error) })
               return []
@@ -36,10 +37,6 @@ function requireTexts(given: unknown): readonly string[] {
   return given.slice(0, MAX_LINES).map((line: string) => line.slice(0, MAX_CHARS))
 }
 
-async function inTime(clock: Clock, work: () => Promise<unknown>): Promise<unknown> {
-  let cancel: (() => void) | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    cancel = clock.after(MAX_MS, () => reject(new Error(`it took longer than ${MAX_MS} ms`)))
-  })
-  return await Promise.race([work(), late]).finally(() => cancel?.())
+const fail = (): never => {
+  throw new Error(`it took longer than ${MAX_MS} ms`)
 }
