@@ -1,3 +1,5 @@
+import { resolvePointer } from './json-pointer.ts'
+
 /** Larger schemas of other authors are not worth the risk. */
 export const MAX_EXPANDED_SCHEMA_SIZE = 100_000
 
@@ -15,21 +17,12 @@ export function expandedSchemaSize(schema: unknown): number {
     sizes.set(node, 0)
     let sum = 1
     for (const [key, value] of Object.entries(node))
-      sum += key === '$ref' && typeof value === 'string' ? size(partAt(schema, value)) : size(value)
+      sum +=
+        key === '$ref' && typeof value === 'string'
+          ? size(resolvePointer(schema, value) ?? resolvePointer(schema, value, false))
+          : size(value)
     sizes.set(node, sum)
     return sum
   }
   return size(schema)
-}
-
-/** The target of a reference such as `#/$defs/a`. */
-function partAt(schema: unknown, reference: string): unknown {
-  if (!reference.startsWith('#')) return undefined
-  let at = schema
-  for (const step of reference.slice(1).split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    at =
-      typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Record<string, unknown>)[key] : undefined
-  }
-  return at
 }

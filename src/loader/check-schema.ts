@@ -1,11 +1,9 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
 
 const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
-const SCHEMAS = ['items', 'additionalProperties', 'not', 'contains', 'propertyNames', 'if', 'then', 'else']
-const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems']
-const MAPS = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']
 const MAX_DEPTH = 64
 
 /**
@@ -23,8 +21,9 @@ export function checkSchema(schema: unknown, place: string, depth = 0): asserts 
     throw createSchemaError(`${place}.pattern`, 'is not a regular expression')
   if (required !== undefined && !(Array.isArray(required) && required.every((name) => typeof name === 'string')))
     throw createSchemaError(`${place}.required`, 'is not a list of names')
-  for (const key of SCHEMAS) if (schema[key] !== undefined) checkSchema(schema[key], `${place}.${key}`, depth + 1)
-  for (const key of LISTS) {
+  for (const key of SCHEMA_KEYWORDS)
+    if (schema[key] !== undefined) checkSchema(schema[key], `${place}.${key}`, depth + 1)
+  for (const key of LIST_KEYWORDS) {
     const list = schema[key]
     if (list === undefined) continue
     if (!Array.isArray(list)) throw createSchemaError(`${place}.${key}`, 'is not a list')
@@ -32,7 +31,7 @@ export function checkSchema(schema: unknown, place: string, depth = 0): asserts 
       checkSchema(item, `${place}.${key}.${index}`, depth + 1)
     })
   }
-  for (const key of MAPS) {
+  for (const key of MAP_KEYWORDS) {
     const map = schema[key]
     if (map === undefined) continue
     if (!isRecord(map)) throw createSchemaError(`${place}.${key}`, 'is not an object')

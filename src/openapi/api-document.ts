@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { resolvePointer } from '../core/json-pointer.ts'
 import { createPause } from '../core/pause.ts'
 import { parseDocument } from './parse-document.ts'
 
@@ -106,25 +107,4 @@ export function lookUp(document: Json, value: unknown): Json | undefined {
     at = resolvePointer(document, at['$ref'])
   }
   return undefined
-}
-
-/** The value at a pointer such as `#/components/schemas/Pet`. */
-export function resolvePointer(document: Json, ref: string): unknown {
-  if (!ref.startsWith('#/')) return ref === '#' ? document : undefined
-  let at: unknown = document
-  for (const part of ref.slice(2).split('/')) {
-    const key = decoded(part).replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
-    at = (at as Record<string, unknown>)[key]
-  }
-  return at
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    // An invalid escape is treated as a literal name.
-    return part
-  }
 }

@@ -1,8 +1,10 @@
 import { isRecord } from '../core/is-record.ts'
+import { resolvePointer } from '../core/json-pointer.ts'
 import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { type Json, resolvePointer } from './api-document.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
+import type { Json } from './api-document.ts'
 
 /** Requests omit read-only properties, responses omit write-only ones. */
 export type Direction = 'request' | 'response'
@@ -16,13 +18,6 @@ export interface Converter {
   definitions(): Readonly<Record<string, unknown>>
 }
 
-const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
-const IN_LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
-const ITSELF = new Set(
-  'items additionalProperties not if then else contains propertyNames unevaluatedItems unevaluatedProperties'.split(
-    ' ',
-  ),
-)
 const TEXTS = new Set(['title', 'description', '$comment'])
 // OpenAPI keywords without meaning for a JSON Schema validator.
 const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
@@ -67,9 +62,9 @@ export function createConverter(document: Json, direction: Direction): Converter
     for (const [key, value] of Object.entries(schema)) {
       if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
       if (key === 'properties' && isRecord(value)) made[key] = shown(value)
-      else if (BY_NAME.has(key) && isRecord(value)) made[key] = mapped(value)
-      else if (IN_LIST.has(key) && Array.isArray(value)) made[key] = value.map(convert)
-      else if (ITSELF.has(key)) made[key] = convert(value)
+      else if (MAP_KEYWORDS.has(key) && isRecord(value)) made[key] = mapped(value)
+      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) made[key] = value.map(convert)
+      else if (SCHEMA_KEYWORDS.has(key)) made[key] = convert(value)
       // Some documents carry patterns of other languages.
       else if (key === 'pattern' && !isRegexPattern(value)) continue
       else made[key] = TEXTS.has(key) && typeof value === 'string' ? toPrintable(value) : value

@@ -1,6 +1,8 @@
 import { isRecord, type Json } from '../core/is-record.ts'
+import { resolvePointer } from '../core/json-pointer.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
 
 /** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
 export function withoutUnlistable(extra: Json): Json {
@@ -126,23 +128,8 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
 /** Keywords that define schemas for references from outside, or asynchronous checks. */
 const NEVER = ['id', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', '$async']
 
-/** Keywords whose value is a schema. */
-export const ONE: ReadonlySet<string> = new Set(
-  'items additionalItems contains additionalProperties propertyNames not if then else unevaluatedItems unevaluatedProperties'.split(
-    ' ',
-  ),
-)
-/** Keywords whose value is a list of schemas. */
-export const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
-/** Keywords whose value is an object of schemas. */
-export const NAMED: ReadonlySet<string> = new Set([
-  'properties',
-  'patternProperties',
-  '$defs',
-  'definitions',
-  'dependentSchemas',
-  'dependencies',
-])
+/** Keywords whose value is an object of schemas. `dependencies` may also have lists of names. */
+export const NAMED: ReadonlySet<string> = new Set([...MAP_KEYWORDS, 'dependencies'])
 
 /** The caller limits the depth. */
 function compiles(root: Json, node: unknown = root): boolean {
@@ -165,8 +152,8 @@ function compiles(root: Json, node: unknown = root): boolean {
 /** The schemas in a keyword's value; yields an invalid one if the value has the wrong type. */
 function innerOf(root: Json, key: string, value: unknown): readonly unknown[] {
   if (key === 'items' && Array.isArray(value) && hasTuples(root)) return value
-  if (ONE.has(key)) return [value]
-  if (LISTS.has(key)) return Array.isArray(value) && value.length > 0 ? value : [null]
+  if (SCHEMA_KEYWORDS.has(key)) return [value]
+  if (LIST_KEYWORDS.has(key)) return Array.isArray(value) && value.length > 0 ? value : [null]
   if (!NAMED.has(key)) return []
   if (!isRecord(value)) return [null]
   const inner = Object.values(value)
@@ -176,15 +163,6 @@ function innerOf(root: Json, key: string, value: unknown): readonly unknown[] {
 /** In 2020-12, `items` is a single schema. */
 const hasTuples = ({ $schema }: Json): boolean => typeof $schema === 'string' && !$schema.includes('2020-12')
 
-/** True if a pointer into the schema leads somewhere. */
-export function isValidPointer(root: Json, ref: string): boolean {
-  if (ref === '#') return true
-  if (!ref.startsWith('#/')) return false
-  let at: unknown = root
-  for (const part of ref.slice(2).split('/')) {
-    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return false
-    at = (at as Json)[key]
-  }
-  return isSchema(at)
-}
+/** True if a pointer leads to a schema. @param isEscaped whether it may contain the escapes of URLs; default false */
+export const isValidPointer = (root: Json, ref: string, isEscaped = false): boolean =>
+  isSchema(resolvePointer(root, ref, isEscaped))

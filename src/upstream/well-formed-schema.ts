@@ -1,7 +1,8 @@
 import { isRecord } from '../core/is-record.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { isFlag, isString, isValidPointer, LISTS, NAMED, ONE, TYPES } from './listable.ts'
+import { LIST_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
+import { isFlag, isString, isValidPointer, NAMED, TYPES } from './listable.ts'
 
 type Is = (value: unknown) => boolean
 
@@ -56,7 +57,7 @@ const KEYWORDS: ReadonlyMap<string, Is> = new Map([
   ...each('$vocabulary', isMap(isFlag)),
 ])
 
-const ITSELF: ReadonlySet<string> = new Set([...ONE, ...LISTS, 'contentSchema'])
+const ITSELF: ReadonlySet<string> = new Set([...SCHEMA_KEYWORDS, ...LIST_KEYWORDS, 'contentSchema'])
 
 /**
  * An object schema without keywords that have invalid values, such as `minimum: "1"` or `enum: {}`, because one of
@@ -117,16 +118,7 @@ function map(values: JsonSchema, root: JsonSchema): JsonSchema {
 
 function leadsNowhere(root: JsonSchema, ref: unknown): boolean {
   if (typeof ref !== 'string' || !ref.startsWith('#/')) return false
-  return !isValidPointer(root, ref) && !isValidPointer(root, unescaped(ref))
-}
-
-function unescaped(ref: string): string {
-  try {
-    return decodeURIComponent(ref)
-  } catch {
-    // An invalid escape is treated as a literal name.
-    return ref
-  }
+  return !isValidPointer(root, ref) && !isValidPointer(root, ref, true)
 }
 
 const unique = (values: readonly unknown[]): readonly unknown[] =>

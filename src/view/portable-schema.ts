@@ -1,5 +1,7 @@
 import { isRecord } from '../core/is-record.ts'
+import { resolvePointer } from '../core/json-pointer.ts'
 import type { JsonSchema } from '../core/schema.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
 
 /**
  * How much Pegboard changes listed schemas. `portable`: resolve references, remove rare formats, and add missing
@@ -9,14 +11,6 @@ export type SchemaStyle = 'portable' | 'strict' | 'as-is'
 
 /** Formats that strict providers accept. */
 const FORMATS = new Set(['date', 'date-time', 'time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid'])
-/** Keywords that contain schemas: by name, in a list, or directly. Everything else is data. */
-const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
-const IN_LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
-const ITSELF = new Set(
-  'items additionalProperties additionalItems not if then else contains propertyNames unevaluatedItems unevaluatedProperties'.split(
-    ' ',
-  ),
-)
 /** Keywords beside a reference that do not narrow it. */
 const NOTES = new Set(['title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'])
 const COMBINED = ['allOf', 'anyOf', 'oneOf'] as const
@@ -63,11 +57,11 @@ const lacksItems = ({ type, items }: JsonSchema): boolean =>
 
 function childrenOf(node: JsonSchema): unknown[] {
   return Object.entries(node).flatMap(([key, value]) =>
-    BY_NAME.has(key) && isSchema(value)
+    MAP_KEYWORDS.has(key) && isSchema(value)
       ? Object.values(value)
-      : IN_LIST.has(key) && Array.isArray(value)
+      : LIST_KEYWORDS.has(key) && Array.isArray(value)
         ? value
-        : ITSELF.has(key)
+        : SCHEMA_KEYWORDS.has(key)
           ? [value]
           : [],
   )
@@ -82,7 +76,7 @@ function inlineRefs(root: JsonSchema): JsonSchema {
     if (!isSchema(node)) return node
     nodes++
     const { $ref: ref } = node
-    const target = typeof ref === 'string' ? targetOf(root, ref) : undefined
+    const target = typeof ref === 'string' ? resolvePointer(root, ref) : undefined
     if (typeof ref === 'string' && target !== undefined && !circular.has(ref)) {
       const { $ref: _ref, ...rest } = node
       const [written, beside] = [write(target), copy(rest)]
@@ -99,10 +93,10 @@ function inlineRefs(root: JsonSchema): JsonSchema {
     const next: Record<string, unknown> = {}
     for (const [key, value] of Object.entries(node)) {
       if (key === 'format' && typeof value === 'string' && !FORMATS.has(value)) continue
-      if (BY_NAME.has(key) && isSchema(value))
+      if (MAP_KEYWORDS.has(key) && isSchema(value))
         next[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, write(one)]))
-      else if (IN_LIST.has(key) && Array.isArray(value)) next[key] = value.map(write)
-      else next[key] = ITSELF.has(key) ? write(value) : value
+      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) next[key] = value.map(write)
+      else next[key] = SCHEMA_KEYWORDS.has(key) ? write(value) : value
     }
     if (lacksItems(node)) next['items'] = {}
     return next
@@ -167,7 +161,7 @@ function circularRefs(root: JsonSchema): ReadonlySet<string> {
   while (open.length > 0) {
     const ref = open.pop() as string
     if (edges.has(ref)) continue
-    const inside = refsIn(targetOf(root, ref))
+    const inside = refsIn(resolvePointer(root, ref))
     edges.set(ref, inside)
     open.push(...inside)
   }
@@ -189,28 +183,7 @@ function circularRefs(root: JsonSchema): ReadonlySet<string> {
   return circular
 }
 
-/** The target of a reference within this schema; undefined if it leads out of it or nowhere. */
-function targetOf(root: JsonSchema, ref: string): unknown {
-  if (ref === '#') return root
-  if (!ref.startsWith('#/')) return undefined
-  let at: unknown = root
-  for (const part of ref.slice(2).split('/')) {
-    const key = unescaped(part)
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
-    at = (at as Record<string, unknown>)[key]
-  }
-  return at
-}
-
 const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
-function unescaped(part: string): string {
-  try {
-    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
-  } catch {
-    // A lone % is part of the name.
-    return part.replaceAll('~1', '/').replaceAll('~0', '~')
-  }
-}
 
 /**
  * One object for all alternatives: it has all of their properties, and requires those that each of them requires. It
