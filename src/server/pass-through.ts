@@ -2,7 +2,7 @@ import { ProtocolError, type Server, type ServerContext } from '@modelcontextpro
 import type { Owner, Prompt } from '../catalog/owner.ts'
 import { isListable, isOfAnother, ownerOfResource, ownerOfTemplate } from '../catalog/resource-owner.ts'
 import type { Caller } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
@@ -29,8 +29,6 @@ export interface PassThrough {
 /** Sends a request to the owner of a resource. */
 export type ResourceRequest = (method: string, params: { readonly uri: string }, ctx: ServerContext) => Promise<never>
 
-type Entry = Readonly<Record<string, unknown>>
-
 /**
  * Serves resources, prompts and completion. Lists are joined from all visible owners; a request goes to the owner of its
  * URI or name, and the answer comes back unchanged.
@@ -49,40 +47,33 @@ export function passThrough(
     params: object,
     ctx: ServerContext,
   ): Promise<never> =>
-    traceRequest(host, method, host.observer && relay(ctx), () => forwarded(owner, missing, method, params, ctx))
-  const forwarded = async (
-    owner: Owner | undefined,
-    missing: ProtocolFailure,
-    method: string,
-    params: object,
-    ctx: ServerContext,
-  ): Promise<never> => {
-    try {
-      const endpoints = owner?.endpoints
-      if (!endpoints) throw missing
-      const who = caller(ctx)
-      const principal = holderOf(who)
-      const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Entry
-      const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
-      return (await host.resumes.run(asked, async (turn) =>
-        inspectAnswer(
-          host,
-          who,
-          owner.id,
-          endpoints
-            .request(method, own, inspectedRelay(host, who, owner.id, turn.relay), turn.signal ?? ctx.mcpReq.signal)
-            .then(removeHopData),
-        ),
-      )) as never
-    } catch (error) {
-      const failure = asProtocolError(asMissing(error, method, params as Entry, era), era)
-      if (failure.code === -32002) missed?.(ctx.mcpReq.id)
-      throw failure
-    }
-  }
+    traceRequest(host, method, host.observer && relay(ctx), async () => {
+      try {
+        const endpoints = owner?.endpoints
+        if (!endpoints) throw missing
+        const who = caller(ctx)
+        const principal = holderOf(who)
+        const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Json
+        const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
+        return (await host.resumes.run(asked, async (turn) =>
+          inspectAnswer(
+            host,
+            who,
+            owner.id,
+            endpoints
+              .request(method, own, inspectedRelay(host, who, owner.id, turn.relay), turn.signal ?? ctx.mcpReq.signal)
+              .then(removeHopData),
+          ),
+        )) as never
+      } catch (error) {
+        const failure = asProtocolError(asMissing(error, method, params as Json, era), era)
+        if (failure.code === -32002) missed?.(ctx.mcpReq.id)
+        throw failure
+      }
+    })
   const promptOf = (name: string, ctx: ServerContext) =>
     promptNamed(owners(ctx), host.catalog.snapshot().promptNames, name)
-  const named = (prompt: Prompt): Entry => {
+  const named = (prompt: Prompt): Json => {
     const name = host.catalog.snapshot().promptNames.get(prompt)
     return name === undefined ? prompt.entry : { ...prompt.entry, name }
   }
@@ -148,7 +139,7 @@ export function passThrough(
     return forward(found?.owner, noPrompt(name), 'prompts/get', params, ctx)
   })
   server.setRequestHandler('completion/complete', (request, ctx) => {
-    const reference = request.params.ref as Entry
+    const reference = request.params.ref as Json
     if (reference.type === 'ref/prompt' && isOwnPrompt(reference.name))
       return own(() => completeOwn(request.params.argument))
     const found = reference.type === 'ref/prompt' ? promptOf(String(reference.name), ctx) : undefined
@@ -159,7 +150,7 @@ export function passThrough(
   return toResource
 }
 
-async function own(answer: () => Entry | Promise<Entry>): Promise<never> {
+async function own(answer: () => Json | Promise<Json>): Promise<never> {
   try {
     return (await answer()) as never
   } catch (error) {
@@ -168,9 +159,9 @@ async function own(answer: () => Entry | Promise<Entry>): Promise<never> {
 }
 
 /** A read resource can have parts, but none with the URI of another server's resource. */
-function withOwnUris(answer: Entry, asked: string, isForeign: (uri: string) => boolean): never {
-  const contents = (answer['contents'] ?? []) as readonly Entry[]
-  const isForged = ({ uri }: Entry): boolean => uri !== asked && isForeign(String(uri))
+function withOwnUris(answer: Json, asked: string, isForeign: (uri: string) => boolean): never {
+  const contents = (answer['contents'] ?? []) as readonly Json[]
+  const isForged = ({ uri }: Json): boolean => uri !== asked && isForeign(String(uri))
   if (!contents.some(isForged)) return answer as never
   return { ...answer, contents: contents.map((one) => (isForged(one) ? { ...one, uri: asked } : one)) } as never
 }
@@ -180,7 +171,7 @@ const isForApplications = (uri: string): boolean =>
   uri.startsWith('ui://') || uri.startsWith(RESULT_SCHEME) || isSentFile(uri)
 
 /** 2026 servers answer -32602 for a missing resource, 2025 clients expect -32002. */
-function asMissing(error: unknown, method: string, { uri }: Entry, era: Caller['era']): unknown {
+function asMissing(error: unknown, method: string, { uri }: Json, era: Caller['era']): unknown {
   if (era !== 'legacy' || method !== 'resources/read' || !isProtocolFailure(error) || error.code !== -32602)
     return error
   const { data, message } = error
@@ -200,17 +191,33 @@ export function asProtocolError(error: unknown, era: Caller['era'] = 'modern'): 
   return new ProtocolError(code, message, data)
 }
 
+/** Answers requests whose parameters the server behind them checks. */
+export function answerUnchecked(
+  server: Server,
+  method: string,
+  answer: (params: Json, ctx: ServerContext) => Promise<Json>,
+): void {
+  const any = { '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) } } as const
+  server.setRequestHandler(method, { params: any }, async (params, ctx) => {
+    try {
+      return (await answer((params ?? {}) as Json, ctx)) as never
+    } catch (error) {
+      throw asProtocolError(error)
+    }
+  })
+}
+
 /** Each resource, as its owner lists it. */
-function listResources(owners: readonly Owner[]): readonly Entry[] {
+function listResources(owners: readonly Owner[]): readonly Json[] {
   return owners.flatMap((owner) =>
     owner.resources.filter(({ uri }) => ownerOfResource(owners, uri) === owner).map(entryOf),
   )
 }
 
-const entryOf = ({ entry }: { readonly entry: Entry }): Entry => entry
+const entryOf = ({ entry }: { readonly entry: Json }): Json => entry
 
-function unique(entries: readonly Entry[], key: string): readonly Entry[] {
-  const seen = new Map<unknown, Entry>()
+function unique(entries: readonly Json[], key: string): readonly Json[] {
+  const seen = new Map<unknown, Json>()
   for (const entry of entries) if (!seen.has(entry[key])) seen.set(entry[key], entry)
   return [...seen.values()]
 }

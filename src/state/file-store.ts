@@ -70,79 +70,70 @@ function readLine(file: string): Uint8Array {
 
 const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
+const unlessAbsent =
+  (onError: (error: unknown) => void) =>
+  (error: unknown): undefined => {
+    if (!isAbsent(error)) onError(error)
+  }
+
+/** Runs file work, and reports its errors. */
+const guard =
+  (onError: (error: unknown) => void) =>
+  <T>(work: () => T): T | undefined => {
+    try {
+      return work()
+    } catch (error) {
+      onError(error)
+      return undefined
+    }
+  }
+
 /** @param onError called when a file cannot be read or written; no method throws */
 export function createFileStore<Value>(
   dir: string,
   onError: (error: unknown) => void = () => undefined,
 ): FileStore<Value> {
+  const reading = guard(unlessAbsent(onError))
+  const writing = guard(onError)
   return {
     get(key) {
       const file = fileIn(dir, key, '.json')
-      try {
-        return JSON.parse(readFileSync(file, 'utf8')) as Value
-      } catch (error) {
-        if (!isAbsent(error)) onError(error)
-        return undefined
-      }
+      return reading(() => JSON.parse(readFileSync(file, 'utf8')) as Value)
     },
     set(key, value) {
       const file = fileIn(dir, key, '.json')
-      try {
-        replace(dir, file, JSON.stringify(value))
-      } catch (error) {
-        onError(error)
-      }
+      writing(() => replace(dir, file, JSON.stringify(value)))
     },
   }
 }
 
 /** @param onError called when a file cannot be read or written */
 export function createBytesStore(dir: string, onError: (error: unknown) => void = () => undefined): BytesStore {
-  const readError = (error: unknown): undefined => {
-    if (!isAbsent(error)) onError(error)
-    return undefined
-  }
+  const reading = guard(unlessAbsent(onError))
+  const writing = guard(onError)
+  const fileOf = (key: string): string => fileIn(dir, key, '.bin')
   return {
     get(key) {
-      const file = fileIn(dir, key, '.bin')
-      try {
-        return readFileSync(file)
-      } catch (error) {
-        return readError(error)
-      }
+      const file = fileOf(key)
+      return reading(() => readFileSync(file))
     },
     set(key, bytes) {
-      const file = fileIn(dir, key, '.bin')
-      try {
-        replace(dir, file, bytes)
-      } catch (error) {
-        onError(error)
-      }
+      const file = fileOf(key)
+      writing(() => replace(dir, file, bytes))
     },
     line(key) {
-      const file = fileIn(dir, key, '.bin')
-      try {
-        return readLine(file)
-      } catch (error) {
-        return readError(error)
-      }
+      const file = fileOf(key)
+      return reading(() => readLine(file))
     },
     async load(key) {
-      const file = fileIn(dir, key, '.bin')
-      try {
-        return await readFile(file)
-      } catch (error) {
-        return readError(error)
-      }
+      const file = fileOf(key)
+      return await readFile(file).catch(unlessAbsent(onError))
     },
     async save(key, bytes) {
-      const file = fileIn(dir, key, '.bin')
-      try {
-        await mkdir(dir, DIRECTORY)
-        await replaceFile(file, bytes)
-      } catch (error) {
-        onError(error)
-      }
+      const file = fileOf(key)
+      await mkdir(dir, DIRECTORY)
+        .then(() => replaceFile(file, bytes))
+        .catch(onError)
     },
   }
 }

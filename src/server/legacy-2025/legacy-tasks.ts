@@ -9,7 +9,7 @@ import { noTask } from '../call-tool.ts'
 import { type FoundTask, findTask } from '../find-task.ts'
 import { holderOf } from '../identity.ts'
 import { removeHopData } from '../mcp-results.ts'
-import { asProtocolError, type PassThrough } from '../pass-through.ts'
+import { answerUnchecked, type PassThrough } from '../pass-through.ts'
 import type { CallHost } from '../server-host.ts'
 import { DONE } from '../task-book.ts'
 
@@ -98,17 +98,5 @@ export function relayOlderTasks(server: Server, host: CallHost, { caller, relay 
     'tasks/result': async (params, ctx) => await result(find(params, ctx), ctx),
     'tasks/list': (_params, ctx) => list(ctx),
   }
-  for (const [method, answer] of Object.entries(answers))
-    server.setRequestHandler(method, { params: anyParams }, async (params, ctx) => {
-      try {
-        return (await answer((params ?? {}) as Json, ctx)) as never
-      } catch (error) {
-        throw asProtocolError(error)
-      }
-    })
+  for (const [method, answer] of Object.entries(answers)) answerUnchecked(server, method, answer)
 }
-
-/** The server of the task checks the parameters. */
-const anyParams = {
-  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
-} as const

@@ -5,7 +5,7 @@ import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
 import { noTask } from '../call-tool.ts'
 import { findTask } from '../find-task.ts'
 import { removeHopData } from '../mcp-results.ts'
-import { asProtocolError, type PassThrough } from '../pass-through.ts'
+import { answerUnchecked, type PassThrough } from '../pass-through.ts'
 import type { CallHost } from '../server-host.ts'
 
 /**
@@ -28,20 +28,8 @@ export function relayTasks(server: Server, host: CallHost, { caller, relay }: Pa
     const answer = { ...removeHopData(rest), ...lifetimeOf(rest) }
     return 'taskId' in answer ? { ...answer, taskId: params['taskId'] } : answer
   }
-  for (const method of TASK_METHODS)
-    server.setRequestHandler(method, { params: anyParams }, async (params, ctx) => {
-      try {
-        return (await ask(method, params as Json, ctx)) as never
-      } catch (error) {
-        throw asProtocolError(error)
-      }
-    })
+  for (const method of TASK_METHODS) answerUnchecked(server, method, (params, ctx) => ask(method, params, ctx))
 }
 
 /** The lifetime of a task. `removeHopData` removes `ttlMs`, because in other results it is the lifetime of a cache entry. */
 const lifetimeOf = ({ ttlMs }: Json): Json => (ttlMs === undefined ? {} : { ttlMs })
-
-/** The server of the task checks the parameters. */
-const anyParams = {
-  '~standard': { version: 1, vendor: 'pegboard', validate: (value: unknown) => ({ value }) },
-} as const
