@@ -57,7 +57,6 @@ export interface Dialect {
   readonly readVerbs: ReadonlySet<string>
   /** Maximum number of values per statement. */
   readonly maxParams: number
-  /** The placeholder number `at`, from 1. */
   placeholder(at: number): string
   quote(name: string): string
   /** The clause after INSERT … VALUES that updates existing rows. */

@@ -6,7 +6,6 @@ export interface Lexis {
   readonly backslashes: boolean
   /** `# to the end`, `-- ` with a space, and executable comments. */
   readonly mysqlComments: boolean
-  /** Nested comments. */
   readonly nestedComments: boolean
   /** `$tag$text$tag$`. */
   readonly dollarQuotes: boolean

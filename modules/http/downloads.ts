@@ -62,7 +62,6 @@ interface Job {
   failure?: PegboardError
   /** Ended by its timeout. */
   late?: true
-  /** When it ended. */
   endedAt?: number
   /** Run by another process; this is its last known state. */
   readonly isElsewhere?: true

@@ -152,14 +152,14 @@ function text(walk: Walk, from: number): number {
     const byte = bytes[at]
     if (byte === QUOTE && at < end) return at + 1
     if (byte === BACKSLASH && SHORT[bytes[at + 1] as number] === 1) at += 2
-    else at = byte === BACKSLASH ? escaped(walk, at + 1) : seen(walk, at)
+    else at = byte === BACKSLASH ? escaped(walk, at + 1) : checkVisible(walk, at)
     if (at === -1) return -1
   }
   return stop(walk, 'invalid')
 }
 
 /** For characters from U+0800 on; the same set as in invisible-characters.ts. */
-const isUnseen = (code: number): boolean =>
+const isInvisible = (code: number): boolean =>
   (code >= 0x200b && code <= 0x200f) ||
   (code >= 0x202a && code <= 0x202e) ||
   (code >= 0x2060 && code <= 0x206f) ||
@@ -175,7 +175,7 @@ const isUnseen = (code: number): boolean =>
   (code >= 0x180b && code <= 0x180f)
 
 /** Handles a byte that is, or begins, a character that may be invisible. */
-function seen(walk: Walk, at: number): number {
+function checkVisible(walk: Walk, at: number): number {
   const { bytes } = walk
   const [first, second = 0, third = 0] = [bytes[at] as number, bytes[at + 1], bytes[at + 2]]
   if (at >= walk.end || first < 0x20) return stop(walk, 'invalid')
@@ -184,7 +184,7 @@ function seen(walk: Walk, at: number): number {
     (first === 0xc2 && (second < 0xa0 || second === 0xad)) ||
     (first === 0xcd && second === 0x8f) ||
     (first === 0xd8 && second === 0x9c) ||
-    (first > 0xe0 && first < 0xf0 && isUnseen(((first & 0x0f) << 12) | ((second & 0x3f) << 6) | (third & 0x3f))) ||
+    (first > 0xe0 && first < 0xf0 && isInvisible(((first & 0x0f) << 12) | ((second & 0x3f) << 6) | (third & 0x3f))) ||
     (first === 0xf0 && second === 0x9d && third === 0x85) ||
     (first === 0xf0 && second === 0x9b && third === 0xb2) ||
     (first === 0xf0 && second === 0x93 && third === 0x90) ||
@@ -211,16 +211,16 @@ function unit(walk: Walk, at: number): number {
     const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? hex(bytes, at + 6) : 0
     if (low === -1) return stop(walk, 'invalid')
     const pair = code < 0xdc00 && low >= 0xdc00 && low <= 0xdfff
-    const unseen =
+    const invisible =
       (code >= 0xdb40 && code <= 0xdb43) ||
       (code === 0xd82f && low >= 0xdca0 && low <= 0xdca3) ||
       (code === 0xd80d && low >= 0xdc30 && low <= 0xdc3f) ||
       (code === 0xd834 && low >= 0xdd73 && low <= 0xdd7a)
-    return pair && !unseen ? at + 10 : stop(walk, 'hidden')
+    return pair && !invisible ? at + 10 : stop(walk, 'hidden')
   }
   const control = (code < 0x20 && code !== 0x09 && code !== 0x0a) || (code >= 0x7f && code < 0xa0)
-  const unseen = code === 0xad || code === 0x34f || code === 0x61c || isUnseen(code)
-  return control || unseen || isDisguised(code) ? stop(walk, 'hidden') : at + 4
+  const invisible = code === 0xad || code === 0x34f || code === 0x61c || isInvisible(code)
+  return control || invisible || isDisguised(code) ? stop(walk, 'hidden') : at + 4
 }
 
 /**

@@ -37,7 +37,6 @@ export interface JointApproval {
   answer?: Promise<void>
 }
 
-/** A call and its caller. */
 export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
 
 /** What happened at the gate, for the audit log. */

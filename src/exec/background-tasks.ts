@@ -95,7 +95,6 @@ export interface TasksOptions {
   /** Converts a result to what clients receive. */
   present(result: ToolResult, caller: Caller): Json
   presentError(error: unknown): Answered
-  /** Sends a text to a channel. */
   deliver(caller: Caller, channel: string, text: string): Promise<void>
 }
 

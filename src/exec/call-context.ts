@@ -38,7 +38,6 @@ export interface Run {
   tool: Tool | undefined
   /** Kinds of secrets in the result, if the tripwire only warns. */
   secrets?: readonly string[]
-  /** Class of the failure, if it failed. */
   failure?: FailureClass | undefined
   /** Number of characters of text in the arguments, once they were checked. */
   size?: number

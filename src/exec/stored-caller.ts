@@ -17,7 +17,6 @@ export type Rights = Pick<Caller, 'roles' | 'grants'>
  */
 export type RightsNow = (who: StoredCaller) => Rights
 
-/** True if a stored value is a caller. */
 export const isStoredCaller = (value: unknown): boolean =>
   isRecord(value) &&
   typeof value['principal'] === 'string' &&

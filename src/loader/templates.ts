@@ -5,7 +5,6 @@ export interface TemplateVars {
   readonly cache_dir: string
   readonly modules_dir?: string
   readonly config_file?: string
-  /** User agent of requests. */
   readonly user_agent?: string
   readonly env: Readonly<Record<string, string | undefined>>
 }

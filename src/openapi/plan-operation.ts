@@ -6,12 +6,12 @@ import { type Json, lookUp } from './api-document.ts'
 import { createConverter } from './operation-schema.ts'
 import { descriptionOf, type OperationRecord } from './operations.ts'
 
-export type Place = 'path' | 'query' | 'header' | 'cookie'
+export type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
 
 /** Where an argument goes in the request. */
 export interface Parameter {
   readonly argument: string
-  readonly in: Place
+  readonly in: ParameterLocation
   readonly name: string
   readonly style: string
   readonly explode: boolean
@@ -57,7 +57,7 @@ export interface Definition {
   readonly unusable?: boolean
 }
 
-const PLACES: readonly Place[] = ['path', 'query', 'header', 'cookie']
+const LOCATIONS: readonly ParameterLocation[] = ['path', 'query', 'header', 'cookie']
 const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
 
 export function defineOperation(document: Json, record: OperationRecord): Definition {
@@ -121,15 +121,17 @@ function parametersOf(document: Json, item: Json, operation: Json): Json[] {
   for (const list of [item['parameters'], operation['parameters']])
     for (const raw of Array.isArray(list) ? list : []) {
       const one = lookUp(document, raw)
-      if (!one || typeof one['name'] !== 'string' || !PLACES.includes(one['in'] as Place)) continue
+      if (!one || typeof one['name'] !== 'string' || !LOCATIONS.includes(one['in'] as ParameterLocation)) continue
       if (one['in'] === 'header' && OWN_HEADERS.has(one['name'].toLowerCase())) continue
       found.set(`${one['in']} ${one['name']}`, one)
     }
-  return [...found.values()].sort((a, b) => PLACES.indexOf(a['in'] as Place) - PLACES.indexOf(b['in'] as Place))
+  return [...found.values()].sort(
+    (a, b) => LOCATIONS.indexOf(a['in'] as ParameterLocation) - LOCATIONS.indexOf(b['in'] as ParameterLocation),
+  )
 }
 
 function parameterOf(raw: Json, free: (wanted: string, otherwise: string) => string): Parameter {
-  const place = raw['in'] as Place
+  const place = raw['in'] as ParameterLocation
   const name = String(raw['name'])
   const style =
     typeof raw['style'] === 'string' ? raw['style'] : place === 'query' || place === 'cookie' ? 'form' : 'simple'

@@ -40,7 +40,6 @@ export interface LexicalMatches {
   termsOf(slot: number): readonly string[]
   /** Unknown query words, with the known word that was probably meant. */
   readonly corrections: ReadonlyMap<string, string>
-  /** Number of content words of the query. */
   readonly queryWords: number
   /** Query words that no document contains in any form. */
   readonly unknownWords: readonly string[]

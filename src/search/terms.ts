@@ -33,7 +33,6 @@ export interface QueryWord extends WordTerms {
   readonly parts: readonly WordTerms[]
 }
 
-/** A word of a document. */
 export interface DocumentWord {
   /** Weighted count over all fields. */
   weight: number

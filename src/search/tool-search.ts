@@ -85,7 +85,6 @@ export interface ToolAnswer {
 /** What search can do at the moment. */
 export interface SearchStatus {
   readonly ranking: Ranking
-  /** State of the embedded model. */
   readonly embedded: ModelState
   /** State of the optional model, if one is configured. */
   readonly semantic?: SemanticStatus

@@ -207,7 +207,6 @@ export function answerUnchecked(
   })
 }
 
-/** Each resource, as its owner lists it. */
 function listResources(owners: readonly Owner[]): readonly Json[] {
   return owners.flatMap((owner) =>
     owner.resources.filter(({ uri }) => ownerOfResource(owners, uri) === owner).map(entryOf),

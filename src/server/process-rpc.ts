@@ -55,7 +55,6 @@ type Answer = (of: Json, turn: Turn) => Promise<Json> | undefined
 
 /** Calls to any other process that can serve them. */
 export interface ProcessRpc {
-  /** Random id of this process. */
   readonly processId: string
   /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it goes silent. */
   ask(what: string, of: Json, turn: Turn): Promise<Json | undefined>

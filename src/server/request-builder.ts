@@ -63,7 +63,6 @@ export interface RequestBuilder {
   callers(): readonly Caller[]
   /** @param caller default `callerFor(request)` */
   relayFor(request: ClientRequest, caller?: Caller): Relay
-  /** The result of `tools/list`. */
   listTools(request: Pick<ClientRequest, 'meta' | 'envelope'>): {
     readonly tools: readonly ListedTool[]
     readonly _meta?: Json

@@ -24,7 +24,6 @@ export interface LinkOptions {
   opened(connection: Connection, beganAt: number): Promise<void>
   /** True if a lost connection is restored even if no call needs it. */
   keeps(): boolean
-  /** `connecting`: calls wait for it; `failing`: they do not; `known`: at rest until someone asks. */
   /**
    * Called on each change: `connecting` (calls wait), `failing` (calls fail) or `known` (idle until a call).
    * @param detail the reason for operators, with paths

@@ -12,7 +12,7 @@ export interface StartQueue {
 
 export interface StartQueueOptions {
   /** Maximum number of concurrent items. */
-  readonly places: number
+  readonly maxConcurrent: number
   /** After this long an unfinished item no longer blocks the next. */
   readonly longestMs: number
   /** If all slots have been taken for this long while someone waits, as many more items may start. */
@@ -24,14 +24,17 @@ interface Turn {
   readonly skip?: () => boolean
 }
 
-export function createStartQueue(clock: Clock, { places, longestMs, impatientMs }: StartQueueOptions): StartQueue {
+export function createStartQueue(
+  clock: Clock,
+  { maxConcurrent, longestMs, impatientMs }: StartQueueOptions,
+): StartQueue {
   const urgent: Turn[] = []
   const waiting: Turn[] = []
   let taken = 0
   let impatient = false
 
   function next(): void {
-    while (taken < places) {
+    while (taken < maxConcurrent) {
       const one = urgent.shift() ?? waiting.shift()
       if (!one) break
       if (!one.skip?.()) begin(one)
@@ -43,7 +46,7 @@ export function createStartQueue(clock: Clock, { places, longestMs, impatientMs 
 
   function more(): void {
     impatient = false
-    for (const one of urgent.splice(0, places)) begin(one)
+    for (const one of urgent.splice(0, maxConcurrent)) begin(one)
     next()
   }
 

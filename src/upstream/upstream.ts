@@ -89,7 +89,7 @@ export interface Upstream {
   /** Ids of the Pegboards that its tools come through. */
   readonly gateways: readonly string[]
   /** True if nothing is known about the server and it has not failed. */
-  readonly unseen: boolean
+  readonly isUnknown: boolean
   /**
    * Round-trip time in milliseconds; undefined if it is not connected.
    * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT
@@ -546,7 +546,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     get gateways() {
       return gateways
     },
-    get unseen() {
+    get isUnknown() {
       return (state === 'configured' || state === 'connecting') && publisher.tools === 0
     },
     async refresh() {

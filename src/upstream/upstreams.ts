@@ -31,7 +31,6 @@ export interface UpstreamsOptions extends RecordAndReplay {
   readonly servers: Readonly<Record<string, ServerSettings>>
   /** Pegboard's own environment; children get a small part of it. */
   readonly environment: Environment
-  /** Client name and version for servers. */
   readonly clientInfo: { readonly name: string; readonly version: string }
   /** Pegboard's own id; servers that lead back to it are refused. */
   readonly gateway?: () => string
@@ -153,7 +152,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { environment } = options
   const watchdog = createWatchdog({ platform, environment, warn: (message) => options.log.warn(message) })
   const startQueue = createStartQueue(clock, {
-    places: looksAtOnce(),
+    maxConcurrent: looksAtOnce(),
     longestMs: LOOK_TURN_MS,
     impatientMs: LOOK_PATIENCE_MS,
   })
@@ -263,13 +262,13 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   /** Unknown servers that have not failed; the one whose name matches best comes first. */
-  function unseen(name: string, sees: Sees): Upstream | undefined {
+  function findUnknown(name: string, sees: Sees): Upstream | undefined {
     let best: Upstream | undefined
     let longest = 0
     for (const [id, { upstream, module }] of running) {
       const length = namedBy(name, [id, module, configured[id]?.prefix ?? id])
       if (length <= longest) continue
-      if (!upstream.unseen || !sees(module)) continue
+      if (!upstream.isUnknown || !sees(module)) continue
       best = upstream
       longest = length
     }
@@ -356,7 +355,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
-      const wanted = unseen(name, sees)
+      const wanted = findUnknown(name, sees)
       if (wanted) {
         // Its state tells why it failed.
         await wanted.meet(signal).catch(() => undefined)

@@ -4,7 +4,7 @@ import { manualClock } from '../server/echo.ts'
 
 function setUp() {
   const clock = manualClock()
-  const turns = createStartQueue(clock, { places: 2, longestMs: 3_000, impatientMs: 300 })
+  const turns = createStartQueue(clock, { maxConcurrent: 2, longestMs: 3_000, impatientMs: 300 })
   const begun: string[] = []
   const ends = new Map<string, () => void>()
   const work = (name: string) => () => {

@@ -8,7 +8,6 @@ const CATEGORIES = Object.keys(PATHS) as Category[]
 const STRICTER = { off: 'off', moderate: 'strict', strict: 'strict' } as const
 const MAX_QUERY = 400
 
-/** The Brave Search API. */
 export const brave: SearchEngine = {
   nameIn: () => 'brave',
   addressIn: ({ search }) => (search.brave_api_key === '' ? undefined : search.brave_url),
