@@ -1,31 +1,13 @@
 const NEWLINE = 0x0a
 const SAMPLE = 1024
 
-const MAX_SHARED = 4 * 1024 * 1024
-// Shared by all streams, because each line is handled synchronously. Allocating memory for every long line would cost
-// more than reading it.
-let shared: Buffer | undefined
-
-function joinChunks(parts: readonly Buffer[], length: number): Buffer {
-  if (parts.length === 1) return parts[0] as Buffer
-  if (length > MAX_SHARED) return Buffer.concat(parts, length)
-  if (shared === undefined || shared.length < length)
-    shared = Buffer.allocUnsafeSlow(Math.min(MAX_SHARED, Math.max(256 * 1024, 2 * length)))
-  let at = 0
-  for (const part of parts) at += part.copy(shared, at)
-  return shared.subarray(0, length)
-}
-
 // Small chunks are joined when there are this many, because a byte-by-byte stream would cost a hundred bytes per
 // byte.
 const MANY = 1_024
 const SMALL = 256
 
 export interface LineReaderHandlers {
-  /**
-   * A line without its newline, and the chunks it came in. The line's memory is reused: read it before anything else
-   * happens. The chunks may be kept.
-   */
+  /** A line without its newline, and the chunks it came in. Keep the chunks rather than the line, which may be a copy. */
   frame(line: Buffer, parts: readonly Buffer[]): void
   /** The current line exceeds the limit; the rest of it is discarded. */
   overrun?(): void
@@ -86,7 +68,8 @@ export function createLineReader(
     young = 0
     dropped = undefined
     if (cut) handlers.oversize(cut.head, cut.tail, length)
-    else if (whole.length > 0) handlers.frame(joinChunks(whole, length), whole)
+    else if (whole.length > 0)
+      handlers.frame(whole.length === 1 ? (whole[0] as Buffer) : Buffer.concat(whole, length), whole)
   }
 
   return (chunk) => {
