@@ -20,11 +20,15 @@ export const isInside = (path: string, folder: string): boolean => {
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
 }
 
-interface CacheSettings {
+interface OwnFiles {
+  readonly state_dir: string
+  readonly config_file: string
+  readonly modules_dir?: string
+}
+
+interface CacheSettings extends OwnFiles {
   readonly file_cache_dir: string
   readonly denied_paths: readonly string[]
-  readonly config_file: string
-  readonly state_dir: string
 }
 
 /** Creates the folder if it is missing. @throws ToolError E_BACKEND_UNAVAILABLE */
@@ -56,23 +60,14 @@ export async function prepareCache(settings: CacheSettings, setting: string, pat
  * @param setting part of the configuration that errors name
  */
 export function cachePaths(settings: CacheSettings, setting: string): Paths {
-  const { file_cache_dir, denied_paths, config_file, state_dir } = settings
+  const { file_cache_dir, denied_paths, state_dir } = settings
   const holdsState = isInside(resolve(state_dir), resolve(file_cache_dir))
-  return withoutOwnFiles(
-    { state_dir, config_file },
-    {
-      roots: [file_cache_dir],
-      denied: [...denied_paths, ...(holdsState ? [state_dir] : [])],
-      setting,
-      rootsSetting: `${setting}.file_cache_dir`,
-    },
-  )
-}
-
-interface OwnFiles {
-  readonly state_dir: string
-  readonly config_file: string
-  readonly modules_dir?: string
+  return withoutOwnFiles(settings, {
+    roots: [file_cache_dir],
+    denied: [...denied_paths, ...(holdsState ? [state_dir] : [])],
+    setting,
+    rootsSetting: `${setting}.file_cache_dir`,
+  })
 }
 
 /** Access to `roots` without Pegboard's configuration, wherever that is. Nothing in `modules_dir` can be written. */

@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { type Paths, z } from 'pegboard'
 import { access, accessChecks, userAgent } from '../_access.ts'
-import { isInside, ownFolders, withoutOwnFiles } from '../_folders.ts'
+import { cachePaths, ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; users do not set it. */
 const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
@@ -179,16 +179,11 @@ function inOrder<Name extends string>(given: readonly string[], known: readonly 
 
 /** Guarded access to the download folder. */
 export function downloadsOf(settings: Settings): { readonly base: string; readonly paths: Paths } {
-  const { url_fetch, workspace, state_dir } = settings
+  const { url_fetch, workspace } = settings
   const base = isAbsolute(url_fetch.file_cache_dir)
     ? url_fetch.file_cache_dir
     : resolve(workspace, url_fetch.file_cache_dir)
-  // If only PEGBOARD_STATE_DIR is set, the cache is in the state folder; a part of it may be used, never the whole.
-  const holdsState = isInside(resolve(state_dir), base)
-  const paths = withoutOwnFiles(settings, {
-    roots: [base],
-    denied: [...url_fetch.denied_paths, ...(holdsState ? [state_dir] : [])],
-    setting: `${SETTING}.url_fetch`,
-  })
+  // If only PEGBOARD_STATE_DIR is set, the cache is in the state folder.
+  const paths = cachePaths({ ...settings, ...url_fetch, file_cache_dir: base }, `${SETTING}.url_fetch`)
   return { base, paths }
 }

@@ -6,12 +6,17 @@ import { pinFolder } from './pinned-folders.ts'
 import { isInside, type LookUp, pathBelow, realForm, rememberReal } from './real-path.ts'
 
 export interface FenceOptions {
+  /** Absolute folders (or single files) that may be used. */
   readonly roots: readonly string[]
+  /** Exact paths that may be used although a default rule denies them. */
   readonly allowed?: readonly string[]
+  /** Additional rules for paths that are neither used nor listed; see pathRules. */
   readonly denied?: readonly string[]
+  /** Names that are denied in any folder. */
   readonly denyNames?: readonly string[]
+  /** Additional rules for paths that are never written. */
   readonly protected?: readonly string[]
-  /** Those of `denied` and `denyNames` that come from no setting; only messages depend on it. */
+  /** Those of `denied` and `denyNames` that come from no setting; messages then name no setting. */
   readonly fixed?: readonly string[]
 }
 

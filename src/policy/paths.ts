@@ -5,7 +5,7 @@ import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
 import { moveEntry, type Removed, removeEntry } from './change-files.ts'
 import { convertErrors, fileError } from './file-errors.ts'
-import { createFence, type Fence } from './path-fence.ts'
+import { createFence, type Fence, type FenceOptions } from './path-fence.ts'
 import { pinFolder } from './pinned-folders.ts'
 import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real-path.ts'
 import { isBesideDatabase } from './sqlite-companions.ts'
@@ -18,21 +18,10 @@ import {
   writeFile,
 } from './write-file.ts'
 
-export interface PathsOptions {
-  /** Absolute folders (or single files) that may be used. Relative paths start at the first. */
-  readonly roots: readonly string[]
+/** Relative paths start at the first root. */
+export interface PathsOptions extends FenceOptions {
   /** Roots that may be written; default all. */
   readonly writeRoots?: readonly string[]
-  /** Exact paths that may be used although a default rule denies them. */
-  readonly allowed?: readonly string[]
-  /** Additional rules for paths that are neither used nor listed; see pathRules. */
-  readonly denied?: readonly string[]
-  /** Names that are denied in any folder. */
-  readonly denyNames?: readonly string[]
-  /** Additional rules for paths that are never written. */
-  readonly protected?: readonly string[]
-  /** Those of `denied` and `denyNames` that come from no setting; messages then name no setting. */
-  readonly fixed?: readonly string[]
   readonly readonly?: boolean
   /** Part of the configuration that messages name; default `modules.filesystem.config`. */
   readonly setting?: string

@@ -1,32 +1,21 @@
-import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { toPrintable } from '../core/printable.ts'
-import type { Relay } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
-import type { OrphanProcesses } from '../programs/orphan-processes.ts'
-import type { Environment } from '../programs/spawn.ts'
-import type { Watchdog } from '../programs/watchdog.ts'
 import { lastingCause, networkReason, pegboardCause, statusOf } from './error-reasons.ts'
+import type { FastRequest } from './fast-requests.ts'
 import type { Credentials } from './http-credentials.ts'
 import { createHttpTransport } from './http-transport.ts'
 import type { EraVerdict } from './manifest.ts'
 import { openConnection, type Prior, type Seen } from './open-connection.ts'
-import type { Flood } from './output-throttle.ts'
 import type { Habits } from './per-client-queue.ts'
-import type { Starts } from './process-starts.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
 import type { ServerSettings } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
 
-export interface RequestOptions {
-  readonly timeoutMs: number
-  readonly signal?: AbortSignal | undefined
-  readonly relay?: Relay | undefined
-  readonly onProgress?: ((params: Json) => void) | undefined
-  readonly headers?: Readonly<Record<string, string>> | undefined
-}
+export type RequestOptions = Omit<FastRequest, 'onLimit'>
 
 /** What a server says about itself. Unchecked, except for the lengths. */
 export interface ServerSelf {
@@ -61,15 +50,15 @@ export interface Connection {
   close(graceMs?: number): Promise<void>
 }
 
-export interface ConnectOptions extends RecordAndReplay {
+type Shared = Pick<
+  UpstreamShared,
+  'environment' | 'platform' | 'clientInfo' | 'clock' | 'reapers' | 'starts' | 'orphans' | 'flood' | 'watchdog'
+> &
+  Partial<Pick<UpstreamShared, 'gateway' | 'maxFrameBytes' | 'maxAnswerBytes'>>
+
+export interface ConnectOptions extends Shared, RecordAndReplay {
   readonly id: string
   readonly settings: ServerSettings
-  readonly environment: Environment
-  readonly platform: string
-  readonly clientInfo: { readonly name: string; readonly version: string }
-  /** Pegboard's own id; a server whose lists come through it is a loop. Absent: loops are not detected. */
-  readonly gateway?: (() => string) | undefined
-  readonly clock: Clock
   readonly log: Log
   /** Called when it starts, with how to read the end of its stderr, also after it has ended. */
   readonly onStart?: ((tail: () => string) => void) | undefined
@@ -82,18 +71,10 @@ export interface ConnectOptions extends RecordAndReplay {
   readonly silentTimeoutMs?: number
   /** Aborts the attempt. */
   readonly signal: AbortSignal
-  readonly maxFrameBytes?: number | undefined
-  readonly maxAnswerBytes?: number | undefined
   /** Credentials for a remote server. */
   readonly credentials?: Credentials | undefined
   /** What other connections learned about the server. */
   readonly habits?: Habits | undefined
-  /** Functions that kill a child process at once, one for each running child. */
-  readonly reapers: Set<() => void>
-  readonly starts: Starts
-  readonly orphans: OrphanProcesses
-  readonly flood: Flood
-  readonly watchdog: Watchdog
   /** Any notification except progress. `attributed` is true if the caller it belongs to has already received it. */
   onNotification(method: string, params: Json, attributed: boolean): void
   /** A server taken for a legacy one has answered the probe after all. */

@@ -3,7 +3,6 @@ import { existsSync, realpathSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Readable, Writable } from 'node:stream'
-import type { Clock } from '../core/clock.ts'
 import { mayImitateError } from '../core/error-attribution.ts'
 import { PegboardError } from '../core/errors.ts'
 import { MAY_CHANGE } from '../core/exact-numbers.ts'
@@ -19,49 +18,27 @@ import { tryParseJson } from '../core/try-parse-json.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { ownFilesBelow } from '../policy/own-files.ts'
 import { type Descendants, descendantsOf, endDescendants, MARK } from '../programs/descendants.ts'
-import type { OrphanProcesses } from '../programs/orphan-processes.ts'
 import { inSandbox, SandboxError, type SandboxedProgram, type SandboxSettings } from '../programs/server-sandbox.ts'
-import {
-  childEnvironment,
-  type Environment,
-  isMissing,
-  isRelative,
-  killTree,
-  parseEnvFile,
-  spawnPlan,
-} from '../programs/spawn.ts'
+import { childEnvironment, isMissing, isRelative, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
 import { spawnPiped } from '../programs/spawn-piped.ts'
-import type { Watchdog } from '../programs/watchdog.ts'
 import { answeredId } from './answered-id.ts'
 import { lastWords, notMcp } from './error-reasons.ts'
 import { isList, withExactIntegers } from './exact-integers.ts'
-import { createOutputThrottle, type Flood, type OutputThrottle } from './output-throttle.ts'
+import { createOutputThrottle, type OutputThrottle } from './output-throttle.ts'
 import { downloadEnvironment, isInstalling, mayInstall } from './package-download.ts'
-import type { Starts } from './process-starts.ts'
 import type { UpstreamTransport, UpstreamTransportEvents } from './transport.ts'
 import type { StdioTarget } from './upstream-settings.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
 
-export interface StdioOptions {
+export interface StdioOptions
+  extends Pick<
+      UpstreamShared,
+      'environment' | 'platform' | 'clock' | 'starts' | 'orphans' | 'flood' | 'reapers' | 'watchdog'
+    >,
+    Partial<Pick<UpstreamShared, 'maxFrameBytes' | 'maxAnswerBytes'>> {
   /** Path of the server's entry in the configuration. */
   readonly where: string
   readonly target: StdioTarget
-  /** Pegboard's own environment, of which the child gets little. */
-  readonly environment: Environment
-  readonly platform: string
-  readonly clock: Clock
-  /** Limits how fast processes are started. */
-  readonly starts: Starts
-  /** Finds processes that outlived the child. */
-  readonly orphans: OrphanProcesses
-  readonly flood: Flood
-  /** Maximum line length; default 16 MiB. A longer line fails only the call it answers. */
-  readonly maxFrameBytes?: number | undefined
-  /** The same while only call results are expected; default `maxFrameBytes`. */
-  readonly maxAnswerBytes?: number | undefined
-  /** Functions that kill each running child; called when this process exits. */
-  readonly reapers: Set<() => void>
-  /** Kills the child if this process is killed. */
-  readonly watchdog: Watchdog
 }
 
 const MAX_FRAME = 16 * 1024 * 1024

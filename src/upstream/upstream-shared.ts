@@ -54,11 +54,13 @@ export interface UpstreamShared extends RecordAndReplay {
   readonly connectTimeoutMs: number
   /** For a program that may be downloading, while it has printed nothing. */
   readonly installTimeoutMs: number
+  /** Maximum line of a stdio server; default 16 MiB. A longer line fails only the call it answers. */
   readonly maxFrameBytes: number | undefined
+  /** The same while only call results are expected; default `maxFrameBytes`. */
   readonly maxAnswerBytes: number | undefined
   /** Functions that kill each running child; called when this process exits. */
   readonly reapers: Set<() => void>
-  /** Starts processes one after the other. */
+  /** Limits how fast processes are started. */
   readonly starts: Starts
   /** Finds processes that outlived their server. */
   readonly orphans: OrphanProcesses

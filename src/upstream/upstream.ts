@@ -1,5 +1,5 @@
 import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
-import type { Caller } from '../core/caller.ts'
+import type { Caller, ServerStatus } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
@@ -36,22 +36,13 @@ import type { UpstreamShared } from './upstream-shared.ts'
 
 type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
-export interface UpstreamStatus {
-  readonly id: string
+export interface UpstreamStatus
+  extends Pick<ServerStatus, 'id' | 'reason' | 'tools' | 'notes' | 'transport' | 'era' | 'version' | 'instances'> {
   /** Its category in the catalog. */
   readonly module: string
   readonly state: OwnerState
-  /** Safe for clients. */
-  readonly reason?: string
   /** The reason with paths, for operators, if it differs. */
   readonly detail?: string
-  readonly tools: number
-  /** Skipped tools and constraints that are not enforced. */
-  readonly notes?: readonly string[]
-  readonly transport: 'stdio' | 'http' | 'sse'
-  readonly era?: 'legacy' | 'modern'
-  /** The server's version, current or last known. */
-  readonly version?: string
   readonly start: ServerSettings['start']
   /** True while an answer is expected; `false` for a lazy server that waits for a call. */
   readonly pending: boolean
@@ -63,8 +54,6 @@ export interface UpstreamStatus {
   readonly installs?: true
   /** Who shares one running instance. */
   readonly instance: InstanceKind
-  /** Number of running instances; absent if all callers share one. */
-  readonly instances?: number
 }
 
 /** One MCP server as an owner in the catalogue. It retries connections without end. */
