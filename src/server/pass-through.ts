@@ -123,7 +123,7 @@ export function passThrough(
   server.setRequestHandler('resources/read', async (request, ctx) => {
     const { uri } = request.params
     const who = caller(ctx)
-    const answer: Entry =
+    const answer: Json =
       (await readOwnResource(host, who, uri)) ??
       (await reading(uri, ctx)) ??
       (await toResource('resources/read', request.params, ctx))
