@@ -249,7 +249,11 @@ function pickLines(
   query: ResultQuery,
 ): { readonly found: readonly Shown[]; readonly total: number; readonly what: string } {
   const { lines: range, grep, head, tail, sample, context = 0, ignoreCase } = query
-  let found: readonly Shown[] = text.split(/\r?\n/).map((shown, at) => ({ at, shown }))
+  // A final line break ends the last line; it does not begin another.
+  let found: readonly Shown[] = text
+    .replace(/\r?\n$/, '')
+    .split(/\r?\n/)
+    .map((shown, at) => ({ at, shown }))
   const total = found.length
   const said: string[] = []
   if (range !== undefined) {

@@ -76,6 +76,10 @@ describe('reading a text', () => {
     })
     expect(read(log, { head: 2 }).text).toBe('INFO job 0 done\nINFO job 1 done')
     expect(read(log, { tail: 1 }).text).toBe('INFO job 999 done')
+    expect(read('one\ntwo\nthree\n', { tail: 2 })).toEqual({
+      note: 'lines 2–3, 2 of 3 lines. All of it.',
+      text: 'two\nthree',
+    })
   })
 
   it('finds lines, with context, and counts them', () => {
