@@ -133,7 +133,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     dropIns: () => modules.loader.dropIns,
     log,
     shared: () => modules.loader.shared,
-    missing: (name, request) => awaitTool(name, request),
+    awaitTool: (name, request) => awaitTool(name, request),
   })
   const modules = createAppModules({ ...options, servicesFor: provider.servicesFor, calls })
   const awaitTool = createAwaitTool({

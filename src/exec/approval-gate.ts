@@ -11,7 +11,7 @@ import type { Asking, Policy } from '../policy/policy.ts'
 import { createLimiter } from '../policy/rate-limiter.ts'
 import { type Asked, createConfirmation } from './approval-question.ts'
 
-/** A call that is ready to run. */
+/** A call that is checked and has not run. */
 export interface PendingCall {
   readonly tool: Tool
   /** Its arguments. */
@@ -46,13 +46,13 @@ export type OnGate = (event: GateEvent, setting: string) => void
 /** Asks for approvals and counts rate limits. */
 export interface Gate {
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
-  count(call: PendingCall, told?: OnGate): void
+  count(call: PendingCall, onGate?: OnGate): void
   /**
    * Resolves when a person has approved this call; `undefined` if none is needed. An approval is valid for one call
    * with these arguments, until the call ends.
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
-  confirm(call: PendingCall, told?: OnGate): Promise<void> | undefined
+  confirm(call: PendingCall, onGate?: OnGate): Promise<void> | undefined
   /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
   together(calls: readonly PlannedCall[]): JointApproval | undefined
   /**
@@ -89,7 +89,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
     return until !== undefined && until > clock.now()
   }
 
-  async function put(call: PendingCall, asking: Asking, told: OnGate | undefined): Promise<void> {
+  async function put(call: PendingCall, asking: Asking, onGate: OnGate | undefined): Promise<void> {
     const { tool, relay, caller, input, approval, paused } = call
     const { setting } = asking
     if (
@@ -97,7 +97,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       !caller.supports.elicitation ||
       !supportsServerRequest(relay.clientCapabilities, 'elicitation/create', {})
     ) {
-      told?.('unasked', setting)
+      onGate?.('unasked', setting)
       throw new PegboardError(
         'E_CONFIRMATION_REQUIRED',
         `${tool.id} needs the approval of a person, and this client cannot ask one.`,
@@ -111,10 +111,10 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
     try {
       messages = together ? together.messages() : createConfirmation([{ tool, input, asking }], hide)
     } catch (error) {
-      told?.('unasked', setting)
+      onGate?.('unasked', setting)
       throw error
     }
-    told?.('ask', setting)
+    onGate?.('ask', setting)
     try {
       if (!together) await show(messages, call, asking, tool.id)
       else if (together.answer) await (paused?.(together.answer) ?? together.answer)
@@ -124,10 +124,10 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       }
     } catch (error) {
       const isDeclined = isPegboardError(error) && error.code === 'E_CONFIRMATION_DECLINED'
-      told?.(isDeclined ? 'decline' : 'unanswered', setting)
+      onGate?.(isDeclined ? 'decline' : 'unanswered', setting)
       throw error
     }
-    told?.('accept', setting)
+    onGate?.('accept', setting)
   }
 
   /** True if the shared question covers this call. Each call can use an answer once. */
@@ -179,22 +179,22 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
   }
 
   return {
-    count({ policy, tool, caller }, told) {
+    count({ policy, tool, caller }, onGate) {
       if (policy.rates.length === 0) return
       const none = limiter.take(policy.rates, tool, caller)
       if (!none) return
       const { rate, retryAfterMs } = none
-      told?.('rate limit', rate.setting)
+      onGate?.('rate limit', rate.setting)
       throw new PegboardError('E_RATE_LIMITED', `${tool.id} has a limit of ${rate.perMinute} calls per minute.`, {
         hint: `Try again in ${Math.ceil(retryAfterMs / 1_000)} s. ${rate.setting} sets the limit.`,
         retryAfterMs,
       })
     },
-    confirm(call, told) {
+    confirm(call, onGate) {
       const decision = call.policy.decide(call.tool, call.caller)
       if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
       if (!decision.ask || resumes(call)) return undefined
-      return put(call, decision.ask, told)
+      return put(call, decision.ask, onGate)
     },
     together(calls) {
       const asked = calls.flatMap((call): Array<PlannedCall & Asked> => {

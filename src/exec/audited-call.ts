@@ -24,7 +24,7 @@ export interface AuditedHost {
 export async function auditCall(
   { audit, viewOf, observer }: AuditedHost,
   request: CallRequest,
-  call: (request: CallRequest, run: Run, told: OnGate) => Promise<ToolResult>,
+  call: (request: CallRequest, run: Run, onGate: OnGate) => Promise<ToolResult>,
   run: Run = { id: request.callId, tool: undefined },
 ): Promise<ToolResult> {
   const { caller } = request
@@ -61,7 +61,7 @@ export async function auditCall(
     const result = await call(request, run, (event, by) => {
       decision = event
       setting = by
-      // The line of the call reports the other two.
+      // A rate limit or a missing approval ends the call, so the line of the call reports it.
       if (event !== 'rate limit' && event !== 'unasked')
         audit.write({ event, ...about(), setting: by, ...audit.argumentsOf(request.input ?? {}) })
     })

@@ -22,11 +22,10 @@ import { unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
 import { absentBy, refusalOf } from '../view/visibility.ts'
-import type { Gate, JointApproval, OnGate, PendingCall } from './approval-gate.ts'
+import type { Gate, JointApproval, OnGate } from './approval-gate.ts'
 import { auditCall } from './audited-call.ts'
 import { createContexts, idOf, type Run, type ToolRun } from './call-context.ts'
 import type { Part } from './call-output.ts'
-import { type ConfirmedCall, confirmCall, type ReadyCall } from './confirm-call.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
 import { withoutHiddenText, withoutHiddenWords } from './hidden-text.ts'
@@ -39,6 +38,7 @@ import {
   inspectQuestion,
   secretsIn,
 } from './inspect-data.ts'
+import { type ConfirmedCall, passGate, type ResolvedCall } from './pass-gate.ts'
 import type { RecentCalls } from './recent-calls.ts'
 import {
   authoredOf,
@@ -98,7 +98,10 @@ export interface CallRequest {
 export interface Calls {
   /** Runs a tool. @throws PegboardError for every refusal and failure; nothing else */
   call(request: CallRequest): Promise<ToolResult>
-  /** Makes all checks before a run, and returns the tool. @throws PegboardError as `call` */
+  /**
+   * Resolves the name, and checks policy and arguments, as `call` does. Counts no limits and asks for no approval.
+   * @throws PegboardError as `call`
+   */
   check(request: CallRequest): ViewTool
   /** Prepares one question for the requests that need approval. Pass it to each of them as `approval`. */
   together(requests: readonly CallRequest[]): JointApproval | undefined
@@ -122,8 +125,8 @@ export interface CallsOptions {
   /** Clock of the time limits (default: the system's). */
   readonly clock?: Clock
   readonly shared?: () => Readonly<Record<string, unknown>>
-  /** Called with an unknown name; true if a tool may have it now. */
-  readonly missing?: (name: string, request: CallRequest) => Promise<boolean>
+  /** Called with an unknown name. Waits for servers; true if a tool may have this name now. */
+  readonly awaitTool?: (name: string, request: CallRequest) => Promise<boolean>
   /** Services for modules, by caller (default: none). */
   readonly servicesFor?: ServicesFor
   /** `fetch` for modules (default: none). */
@@ -168,17 +171,17 @@ export function createCalls(options: CallsOptions): Calls {
   const lines = new Set<Semaphore>()
   const usage = createUsage()
   const running = new Set<AbortController>()
-  const noted: typeof call = recent
-    ? (request, run = { id: request.callId, tool: undefined }, told) =>
-        recent.run(request, run, () => call(request, run, told))
+  const recordedCall: typeof call = recent
+    ? (request, run = { id: request.callId, tool: undefined }, onGate) =>
+        recent.run(request, run, () => call(request, run, onGate))
     : call
-  const written: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
+  const auditedCall: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
     ? (request, run) =>
-        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, noted, run)
-    : noted
-  const enter: (request: CallRequest) => Promise<ToolResult> = observer
-    ? (request) => traceCall(observer, request, written)
-    : written
+        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, recordedCall, run)
+    : recordedCall
+  const tracedCall: (request: CallRequest) => Promise<ToolResult> = observer
+    ? (request) => traceCall(observer, request, auditedCall)
+    : auditedCall
   const contexts = createContexts({
     servicesFor: options.servicesFor ?? (() => noServices),
     fetch: options.fetch ?? noFetch,
@@ -186,7 +189,7 @@ export function createCalls(options: CallsOptions): Calls {
     log,
     shared: () => options.shared?.() ?? {},
     profileOf: (caller) => views.viewFor(caller).profile,
-    call: enter,
+    call: tracedCall,
   })
   let stopped = false
   let drained: (() => void) | undefined
@@ -194,19 +197,19 @@ export function createCalls(options: CallsOptions): Calls {
   async function call(
     request: CallRequest,
     run: Run = { id: request.callId, tool: undefined },
-    told?: OnGate,
+    onGate?: OnGate,
   ): Promise<ToolResult> {
     if (stopped) throw shuttingDown()
     const depth = request.depth ?? 0
     if (depth > MAX_DEPTH)
       throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
-    const first = found(request)
+    const first = resolveCallOrAwait(request)
     // Not awaited if it is no promise, so that calls queue in the order they arrived.
-    let wanted = first instanceof Promise ? await first : first
-    run.tool = wanted.entry.tool
-    run.size = wanted.size
+    let resolved = first instanceof Promise ? await first : first
+    run.tool = resolved.entry.tool
+    run.size = resolved.size
     const { principal } = request.caller
-    const text = depth === 0 && wanted.size > SMALL_TEXT ? wanted.size : 0
+    const text = depth === 0 && resolved.size > SMALL_TEXT ? resolved.size : 0
     if (text > 0 && !texts.hold(principal, text)) throw tooMuchText()
     const startedAt = monotonicMs()
     const abort = request.abort ?? new AbortController()
@@ -217,8 +220,8 @@ export function createCalls(options: CallsOptions): Calls {
     const outer = request.signal ?? request.within
     if (outer?.aborted) cancel()
     else outer?.addEventListener('abort', cancel, { once: true })
-    const timeoutMs = Math.min(wanted.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
-    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(wanted.entry.tool, timeoutMs)), clock)
+    const timeoutMs = Math.min(resolved.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
+    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(resolved.entry.tool, timeoutMs)), clock)
     running.add(abort)
     const held = createHeldSlots(principal)
     // While a person answers, the call holds no slot and its time limit stands still.
@@ -234,16 +237,14 @@ export function createCalls(options: CallsOptions): Calls {
     const relay = request.relay ? createPausingRelay(request.relay, aside, () => inspection) : noRelay
     let confirmed: ConfirmedCall | undefined
     try {
-      if (wanted.policy?.guarded) {
-        const answer = guarded(wanted, request, relay, signal, told, false, paused)
-        if (answer) {
-          confirmed = await answer
-          // The operator may have changed the policy meanwhile.
-          wanted = confirmed.again(ready(request))
-        }
+      const answer = passGate(gate, resolved, request, relay, signal, onGate, false, paused)
+      if (answer) {
+        confirmed = await answer
+        // The operator may have changed the policy meanwhile.
+        resolved = confirmed.again(resolveCall(request))
       }
       let waited = false
-      for (const slots of slotsFor(wanted.entry.tool, depth)) {
+      for (const slots of slotsFor(resolved.entry.tool, depth)) {
         const wait = slots.acquire(signal, principal)
         if (wait) await wait
         held.add(slots)
@@ -252,22 +253,22 @@ export function createCalls(options: CallsOptions): Calls {
       if (waited) {
         // The server may have stopped meanwhile.
         if (stopped) throw shuttingDown()
-        wanted = confirmed ? confirmed.again(ready(request)) : ready(request)
-        const answer = confirmed ? undefined : guarded(wanted, request, relay, signal, told, true, paused)
+        resolved = confirmed ? confirmed.again(resolveCall(request)) : resolveCall(request)
+        const answer = confirmed ? undefined : passGate(gate, resolved, request, relay, signal, onGate, true, paused)
         if (answer) {
           confirmed = await answer
-          wanted = confirmed.again(ready(request))
+          resolved = confirmed.again(resolveCall(request))
         }
       }
       signal.throwIfAborted()
-      const { entry, input, policy } = wanted
+      const { entry, input, policy } = resolved
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
       const ran = withoutHiddenText(
         entry.tool,
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
       if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
-      if (confirmed && ran.kind === 'input_required') gate?.goesOn(confirmed.passing)
+      if (confirmed && ran.kind === 'input_required') gate?.goesOn(confirmed.pending)
       const inspected = inspection ? inspect(ran, inspection) : ran
       const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true
       const explained = isFailure ? explainFailure(inspected.result) : undefined
@@ -296,18 +297,18 @@ export function createCalls(options: CallsOptions): Calls {
         })
       return result
     } catch (error) {
-      if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.passing)
-      const known = knownPaths(wanted.input, options.roots?.() ?? [])
-      const failure = refusalOfRun(error, run, wanted.entry.tool, inspection, options.secrets?.(), known)
+      if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.pending)
+      const known = knownPaths(resolved.input, options.roots?.() ?? [])
+      const failure = refusalOfRun(error, run, resolved.entry.tool, inspection, options.secrets?.(), known)
       run.failure = failure.class
       const ms = monotonicMs() - startedAt
-      usage.add(wanted.entry.tool.id, request.caller.principal, ms, failure.code)
+      usage.add(resolved.entry.tool.id, request.caller.principal, ms, failure.code)
       const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns?.()) : undefined
       const at = authored?.at ?? placeOf(error)
       if (authored) run.place = authored.at
       log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
         callId: run.id,
-        tool: wanted.entry.tool.id,
+        tool: resolved.entry.tool.id,
         principal: request.caller.principal,
         ms: Math.round(ms),
         outcome: failure.code,
@@ -337,28 +338,28 @@ export function createCalls(options: CallsOptions): Calls {
     return depth === 0 ? [own, everywhere] : [own]
   }
 
-  /** As `ready`, but an unknown name is tried again after its server was read. */
-  function found(request: CallRequest): ReturnType<typeof ready> | Promise<ReturnType<typeof ready>> {
+  /** Resolves an unknown name again after its server was read. */
+  function resolveCallOrAwait(request: CallRequest): ResolvedCall | Promise<ResolvedCall> {
     try {
-      return ready(request)
+      return resolveCall(request)
     } catch (error) {
       if (
-        !options.missing ||
+        !options.awaitTool ||
         !isPegboardError(error) ||
         !MISSED.has(error.code) ||
         request.origin === 'setup' ||
         request.waited
       )
         throw error
-      return options.missing(request.name, request).then((again) => {
+      return options.awaitTool(request.name, request).then((again) => {
         if (!again) throw error
-        return ready(request)
+        return resolveCall(request)
       })
     }
   }
 
   /** Resolves the name, and checks policy and arguments. */
-  function ready(request: CallRequest): ReadyCall {
+  function resolveCall(request: CallRequest): ResolvedCall {
     const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
     const entry = view ? visibleTool(request, view) : setupTool(request.name)
     const input = request.input ?? {}
@@ -398,26 +399,11 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
-  function guarded(
-    wanted: ReadyCall,
-    request: CallRequest,
-    relay: Relay,
-    signal: AbortSignal,
-    told: OnGate | undefined,
-    counted: boolean,
-    paused: PendingCall['paused'],
-  ): Promise<ConfirmedCall> | undefined {
-    const { policy } = wanted
-    return gate && policy?.guarded
-      ? confirmCall(gate, wanted, policy, request, relay, signal, told, counted, paused)
-      : undefined
-  }
-
   function together(requests: readonly CallRequest[]): JointApproval | undefined {
     return gate?.together(
       requests.flatMap((request) => {
         try {
-          const { entry, input, policy } = ready(request)
+          const { entry, input, policy } = resolveCall(request)
           return policy?.guarded ? [{ tool: entry.tool, input, caller: request.caller, policy }] : []
         } catch {
           // The call itself reports the error.
@@ -436,9 +422,9 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   return {
-    check: (request) => ready(request).entry,
+    check: (request) => resolveCall(request).entry,
     together,
-    call: enter,
+    call: tracedCall,
     usage,
     load: () => ({
       running: everywhere.running,

@@ -166,8 +166,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     const unseen = permits ? undefined : first(hidden, tool, names, by)
     if (unseen)
       return createDenial(`matched by ${where}policy.hidden and not by ${where}policy.allow${formatReason(unseen)}`)
-    const wanted = first(ask, tool, names, by)
-    if (!wanted && !permits && fallback === 'block')
+    const asks = first(ask, tool, names, by)
+    if (!asks && !permits && fallback === 'block')
       return createDenial(`${where}policy.default is "block" and no list names it`)
     const switched =
       disabled.size === 0
@@ -190,8 +190,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         setting,
       }
     }
-    const asking = wanted
-      ? { setting: `${where}policy.ask`, timeoutMs, ...(wanted.reason === undefined ? {} : { reason: wanted.reason }) }
+    const asking = asks
+      ? { setting: `${where}policy.ask`, timeoutMs, ...(asks.reason === undefined ? {} : { reason: asks.reason }) }
       : !permits && fallback === 'ask'
         ? { setting: `${where}policy.default`, timeoutMs }
         : undefined

@@ -7,7 +7,7 @@ import type { Gate, OnGate, PendingCall } from './approval-gate.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** A call with its tool, arguments, and the policy that allowed it. */
-export interface ReadyCall {
+export interface ResolvedCall {
   readonly entry: ViewTool
   readonly input: unknown
   /** Characters of text in the arguments. */
@@ -18,32 +18,36 @@ export interface ReadyCall {
 
 /** A call that a person approved. */
 export interface ConfirmedCall {
-  readonly passing: PendingCall
+  readonly pending: PendingCall
   /** The call with the current tool and policy. */
-  again(now: ReadyCall): ReadyCall
+  again(now: ResolvedCall): ResolvedCall
 }
 
-/** Asks for approval if the policy requires it; `undefined` if not. @throws PegboardError */
-export function confirmCall(
-  gate: Gate,
-  asked: ReadyCall,
-  policy: Policy,
+/**
+ * Counts the call against its rate limits, and asks for approval if the policy requires it; `undefined` if it does not.
+ * @param isCounted whether the call was counted before
+ * @throws PegboardError
+ */
+export function passGate(
+  gate: Gate | undefined,
+  resolved: ResolvedCall,
   { caller, approval }: CallRequest,
   relay: Relay,
   signal: AbortSignal,
-  told: OnGate | undefined,
-  counted: boolean,
+  onGate: OnGate | undefined,
+  isCounted: boolean,
   paused?: PendingCall['paused'],
 ): Promise<ConfirmedCall> | undefined {
-  const { input } = asked
-  const passing: PendingCall = { tool: asked.entry.tool, input, caller, policy, relay, signal, approval, paused }
-  if (!counted) gate.count(passing, told)
-  const answer = gate.confirm(passing, told)
-  return answer?.then(() => ({ passing, again: (now) => requireUnchanged(asked, now) }))
+  const { entry, input, policy } = resolved
+  if (!gate || !policy?.guarded) return undefined
+  const pending: PendingCall = { tool: entry.tool, input, caller, policy, relay, signal, approval, paused }
+  if (!isCounted) gate.count(pending, onGate)
+  const answer = gate.confirm(pending, onGate)
+  return answer?.then(() => ({ pending, again: (now) => requireUnchanged(resolved, now) }))
 }
 
 /** @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved */
-function requireUnchanged(asked: ReadyCall, now: ReadyCall): ReadyCall {
+function requireUnchanged(asked: ResolvedCall, now: ResolvedCall): ResolvedCall {
   if (now.entry.tool === asked.entry.tool) return asked
   const [before, after] = [asked, now].map(({ entry: { tool }, input }) => digestOf([tool.id, tool.effect, input]))
   if (before === after) return now
