@@ -14,7 +14,7 @@ import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { createRecentCalls } from '../exec/recent-calls.ts'
 import type { Loader } from '../loader/module-loader.ts'
-import type { Host } from '../meta/meta-host.ts'
+import type { MetaHost } from '../meta/meta-host.ts'
 import { META_NAMES, type Surface } from '../meta/surface.ts'
 import { createLoopWatch } from '../observe/loop-watch.ts'
 import type { Apis } from '../openapi/apis.ts'
@@ -89,7 +89,7 @@ export interface AppOptions extends RecordingOptions {
 }
 
 /** Pegboard without a transport. */
-export interface App extends Host {
+export interface App extends MetaHost {
   readonly catalog: Catalog
   readonly log: Log
   readonly surface: Surface
@@ -148,7 +148,7 @@ export interface App extends Host {
   /** What the session of a caller has cost so far, or without one, all sessions since the start. */
   spent(caller?: Caller): UsageSums | undefined
   /** What a category is for, in plain words. */
-  readonly categoryLine: Host['categoryLine']
+  readonly categoryLine: MetaHost['categoryLine']
   /** The search text that a language model wrote for a tool; only with `search.expand`. */
   writtenText(tool: Tool): WrittenText | undefined
   /** Reads the lock file again, because a person has changed it. */
@@ -304,7 +304,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       })
     }),
     explainExposure: (caller, change) =>
-      decideExposure(view(caller), { ...settings.rulesOf(caller.profile).exposure, ...change }, surface.beside(caller)),
+      decideExposure(
+        view(caller),
+        { ...settings.rulesOf(caller.profile).exposure, ...change },
+        surface.alwaysListed(caller),
+      ),
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget(session) {
       clientTools.forget(session)

@@ -4,7 +4,7 @@ import { messageOf } from '../core/errors.ts'
 import { once } from '../core/once.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Tool } from '../core/tool.ts'
-import type { Host } from '../meta/meta-host.ts'
+import type { MetaHost } from '../meta/meta-host.ts'
 import type { Atlas } from '../search/atlas.ts'
 import { categoryLine } from '../search/category-line.ts'
 import { laneFor } from '../search/deferred-embedder.ts'
@@ -25,15 +25,15 @@ const LEAST_SURE = 0.5
 
 /** Search over the catalogue. Each caller finds only what it sees. */
 export interface CatalogSearch {
-  readonly find: Host['search']
-  /** See `Host.writeSearchText`; only with `search.expand`. */
-  readonly writeText?: NonNullable<Host['writeSearchText']>
+  readonly find: MetaHost['search']
+  /** See `MetaHost.writeSearchText`; only with `search.expand`. */
+  readonly writeText?: NonNullable<MetaHost['writeSearchText']>
   /** The text that a language model wrote for a tool. */
   writtenText(tool: Tool): WrittenText | undefined
-  /** See `Host.categoryLine`. */
-  readonly categoryLine: Host['categoryLine']
-  /** See `Host.knownNeed`. */
-  readonly knownNeed: Host['knownNeed']
+  /** See `MetaHost.categoryLine`. */
+  readonly categoryLine: MetaHost['categoryLine']
+  /** See `MetaHost.knownNeed`. */
+  readonly knownNeed: MetaHost['knownNeed']
   status(): SearchStatus
   /** See `App.indexed`. */
   indexed(): Promise<void>
@@ -44,8 +44,8 @@ export interface CatalogSearch {
 
 export interface CatalogSearchOptions extends AppBase {
   readonly encoder: EncoderFiles | undefined
-  /** Tools that are not in the catalogue. */
-  readonly beside: {
+  /** Meta-tools that are not listed but can be searched. */
+  readonly unlisted: {
     sources(): readonly SearchSource[]
     of(caller: Caller): ReadonlyMap<string, unknown>
   }
@@ -130,7 +130,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     catalog,
     ...(expansion && { written: expansion }),
     search,
-    beside: options.beside.sources,
+    unlisted: options.unlisted.sources,
     clock,
     log,
     arriving: options.arriving,
@@ -145,13 +145,13 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     async find(query, caller, limit, how) {
       const { byId, tools } = options.view(caller)
       const ofOwner = (owner: string): Tool[] => tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
-      const beside = options.beside.of(caller)
+      const extra = options.unlisted.of(caller)
       index.now()
       const usage = options.usage(caller.principal)
       const found = await search().query(query, {
         ...how,
         limit,
-        visible: (id) => byId.has(id) || beside.has(id),
+        visible: (id) => byId.has(id) || extra.has(id),
         usage,
         safeSiblings(id) {
           const tool = byId.get(id)?.tool

@@ -5,7 +5,7 @@ import { createCallLog } from '../exec/call-log.ts'
 import { createCallOrder } from '../exec/call-order.ts'
 import { createRepeatedCalls } from '../exec/repeated-calls.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
-import type { Host } from '../meta/meta-host.ts'
+import type { MetaHost } from '../meta/meta-host.ts'
 import { createSessionTurns } from '../meta/session-turns.ts'
 import { createSurface, type Surface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
@@ -22,7 +22,7 @@ import type { ToolRuntime } from './tool-runtime.ts'
 /** What clients see: the tools that are listed, the meta-tools, and search. */
 export interface ClientTools {
   /** What meta-tools use. */
-  readonly host: Host
+  readonly host: MetaHost
   readonly surface: Surface
   readonly exposures: RememberedExposures
   readonly search: CatalogSearch
@@ -57,7 +57,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
   // The surface lists tools, so search and exposures get it as functions, which nothing calls before Pegboard starts.
   const exposures = createRememberedExposures(
     (profile) => settings.rulesOf(profile).exposure,
-    (caller) => surface.beside(caller),
+    (caller) => surface.alwaysListed(caller),
     () => !modules.isLoaded,
   )
   const order = createCallOrder(clock)
@@ -69,7 +69,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     llm: provider.llm,
     arriving: () => remote.upstreams.arriving,
     done: views.warm,
-    beside: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
+    unlisted: { sources: () => surface.unlisted.sources(), of: (caller) => surface.unlisted.of(caller) },
     onModelLost() {
       const data = 'The optional search model is unavailable. Search continues without it.'
       remote.emitLog({ level: 'warning', logger: 'pegboard/search', data })
@@ -89,7 +89,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     ? createSearchMisses({ stateDir: dirs.state, clock, log, hide: options.secrets.hide })
     : undefined
 
-  type Flag = Parameters<Host['context']['setFlag']>
+  type Flag = Parameters<MetaHost['context']['setFlag']>
   function setFlag(...flag: Flag): void {
     settings.setFlag(...flag)
     catalog.touch()
@@ -97,13 +97,13 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
   shared.hear('flag', (text) => setFlag(...(JSON.parse(text) as Flag)))
 
   const turns = createSessionTurns()
-  const host: Host = {
+  const host: MetaHost = {
     view,
     exposure: (caller) => exposures.of(view(caller), caller),
     search: observer
       ? (...query) => observer.run({ kind: 'search', name: 'search', attributes: {} }, () => search.find(...query))
       : search.find,
-    ...(misses && { searched: misses.searched }),
+    ...(misses && { recordSearch: misses.searched }),
     ...(search.writeText && { writeSearchText: search.writeText }),
     categoryLine: search.categoryLine,
     knownNeed: search.knownNeed,
@@ -115,14 +115,14 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     },
     tasks: deferred.tasks,
     delivery: deferred.delivery,
-    checked: calls.check,
+    check: calls.check,
     together: calls.together,
     results: runtime.results,
     maxResultTokens: (tool) =>
       tool === undefined
         ? execution.maxResultTokens
         : (settingOf(settings.config.tools, tool.id)?.maxResultTokens ?? tool.maxResultTokens),
-    missed: runtime.awaitTool,
+    awaitTool: runtime.awaitTool,
     serversRead: runtime.serversRead,
     whileLoading: modules.whileLoading,
     now: clock.now,

@@ -1,7 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Host } from '../meta/meta-host.ts'
+import type { MetaHost } from '../meta/meta-host.ts'
 import type { Surface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
@@ -20,7 +20,7 @@ import type { ToolRuntime } from './tool-runtime.ts'
 
 export interface ServerHostParts extends AppBase {
   readonly surface: Surface
-  readonly host: Host
+  readonly host: MetaHost
   readonly runtime: ToolRuntime
   readonly remote: RemoteSources
   readonly telemetry: AppTelemetry | undefined

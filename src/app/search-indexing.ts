@@ -18,8 +18,8 @@ export interface Indexing {
 export interface IndexingOptions {
   readonly catalog: Catalog
   search(): Pick<ToolSearch, 'sync' | 'warm'>
-  /** Tools that are not in the catalogue. */
-  beside(): readonly SearchSource[]
+  /** Meta-tools that are not listed but can be searched. */
+  unlisted(): readonly SearchSource[]
   /** Text that was written for the tools, and a number that changes with it. */
   readonly written?: { withText(sources: readonly SearchSource[]): readonly SearchSource[]; readonly version: number }
   readonly clock: Clock
@@ -38,7 +38,7 @@ const TEXTS = 1 << 20
 const PATIENCE_MS = 3_000
 
 export function createIndexing(options: IndexingOptions): Indexing {
-  const { catalog, search, beside, written, clock, log, arriving, done } = options
+  const { catalog, search, unlisted, written, clock, log, arriving, done } = options
   let indexed: Snapshot['tools'] | undefined
   let indexedText = 0
   let waiting: (() => void) | undefined
@@ -53,7 +53,7 @@ export function createIndexing(options: IndexingOptions): Indexing {
     indexed = snapshot.tools
     indexedText = text
     const sources = sourcesOf(snapshot)
-    const all = [...(written?.withText(sources) ?? sources), ...beside()]
+    const all = [...(written?.withText(sources) ?? sources), ...unlisted()]
     search().sync(all, snapshot.version * TEXTS + text)
   }
 

@@ -46,7 +46,9 @@ export function clientReport(app: App, caller: Caller, mode: Mode, pinned: reado
     return found.kind === 'found' && !listed.includes(found.tool.tool.name)
   }).length
   const unlisted =
-    mode === 'discovery' ? app.surface.beside(caller) - (listed.length - DISCOVERY_TOOLS - (pinned.length - left)) : 0
+    mode === 'discovery'
+      ? app.surface.alwaysListed(caller) - (listed.length - DISCOVERY_TOOLS - (pinned.length - left))
+      : 0
   const long = view.tools.filter(({ description }) => description.length > (facts?.maxText ?? Number.POSITIVE_INFINITY))
   return {
     name,

@@ -5,7 +5,7 @@ import type { Task } from '../exec/background-task.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import { readCall } from './execute_tool.ts'
 import { fitPart, limitOf } from './fit-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { stateLossNote } from './state-loss-note.ts'
 
@@ -13,7 +13,7 @@ const TASK_ID = inputSchema({ task_id: TEXT }, 'task_id')
 const WAIT_S = { least: 1, most: 3_600, usual: 60 }
 
 /** The tools for background tasks: start, status, wait, result, list and cancel. */
-export function backgroundTools(host: Host, isMeta: (name: string) => boolean): readonly MetaTool[] {
+export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolean): readonly MetaTool[] {
   const { tasks, now } = host
   const own = async (input: Readonly<Record<string, unknown>>, tool: string, caller: Caller): Promise<Task> => {
     const id = readText(input, 'task_id', tool, 100)
@@ -139,7 +139,7 @@ export function statusOf({ id, tool, status, startedAt, finishedAt, progress, ou
   }
 }
 
-async function resultOf(host: Host, caller: Caller, task: Task): Promise<ToolResult> {
+async function resultOf(host: MetaHost, caller: Caller, task: Task): Promise<ToolResult> {
   const { status, outcome, tool } = task
   const shown = statusOf(task, host.now())
   if (status === 'running') return valueResult({ ...shown, hint: 'Still running: background_wait waits for it.' })

@@ -5,11 +5,11 @@ import { riskOf } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 import { ownerStatus } from './owner-status.ts'
 
-export const browseCategory = (host: Host): MetaTool => ({
+export const browseCategory = (host: MetaHost): MetaTool => ({
   name: 'browse_category',
   title: 'Browse category',
   step: 'discover',

@@ -4,7 +4,7 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { KnownNeed } from '../search/atlas.ts'
 import type { ViewTool } from '../view/view.ts'
 import { needsPerson } from '../view/visibility.ts'
-import type { Host } from './meta-host.ts'
+import type { MetaHost } from './meta-host.ts'
 import { waitFor } from './owner-status.ts'
 
 /** Fixed words, so that no server chooses what a model reads here. */
@@ -40,7 +40,7 @@ export function callNeed(
 export type CallState = ReturnType<typeof waitFor> & { readonly needs?: CallNeed }
 
 /** What a caller has to expect, and what a call needs. */
-export function callState(entry: ViewTool, owner: Owner | undefined, host: Pick<Host, 'knownNeed'>): CallState {
+export function callState(entry: ViewTool, owner: Owner | undefined, host: Pick<MetaHost, 'knownNeed'>): CallState {
   const needs = callNeed(entry, owner, host.knownNeed(entry.tool))
   // These say why the server is failing.
   if (needs === 'login' || needs === 'setup') return { needs }

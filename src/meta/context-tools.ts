@@ -7,7 +7,7 @@ import type { PlatformAdapter } from '../core/service-types.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import { statusOf } from './background-tools.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { CHANGES, createInputError, inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 
 const ADAPTER_MS = 5_000
@@ -15,7 +15,7 @@ const MAX_NAMES = 20
 const DELIBERATE = ['follow', 'on', 'off'] as const
 
 /** Adds tools to the list of a caller. */
-export const requestToolInjection = (host: Host): MetaTool => ({
+export const requestToolInjection = (host: MetaHost): MetaTool => ({
   name: 'request_tool_injection',
   title: 'Request tool injection',
   description: () => 'Add found tools to the list, to call them by name.',
@@ -25,7 +25,7 @@ export const requestToolInjection = (host: Host): MetaTool => ({
 })
 
 /** The tools about the call context that are never listed. */
-export const contextTools = (host: Host): readonly MetaTool[] => [
+export const contextTools = (host: MetaHost): readonly MetaTool[] => [
   {
     name: 'clear_injected_tools',
     title: 'Clear injected tools',

@@ -8,7 +8,7 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
 import { awaitServerOf } from './await-server.ts'
 import { readMaxTokens } from './fit-answer.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 import type { Unlisted } from './unlisted-tools.ts'
 
@@ -22,7 +22,7 @@ export const bareName = (name: string): string =>
 
 /** @param start runs any tool by its name */
 export const executeTool = (
-  host: Host,
+  host: MetaHost,
   isMeta: (name: string) => boolean,
   start: (request: CallRequest) => Promise<ToolResult>,
   unlisted: Unlisted,

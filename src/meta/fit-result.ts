@@ -14,7 +14,7 @@ import { type KeptResult, type NewResult, RESULT_SCHEME } from '../results/resul
 import { calledName } from './called-tool.ts'
 import { bareName } from './execute_tool.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
-import type { Host } from './meta-host.ts'
+import type { MetaHost } from './meta-host.ts'
 
 /** Tokens of an image or a sound, which clients pass on as such. */
 const MEDIA_TOKENS = 1_500
@@ -37,7 +37,7 @@ type Body = NewResult & { readonly count?: number }
  *   no structured content
  */
 export async function fitResult(
-  host: Host,
+  host: MetaHost,
   request: Pick<CallRequest, 'name' | 'input' | 'caller'>,
   result: McpResult,
   promised: () => boolean,
@@ -123,7 +123,7 @@ const WHOLE = `${OWN_META}whole`
  * @param owner the server
  */
 export async function fitResource(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   title: string,
   contents: readonly ResourceContent[],
@@ -152,7 +152,7 @@ function tokensOfContent(content: ResourceContent): number {
 }
 
 async function replaceContent(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   title: string,
   content: ResourceContent,
@@ -187,7 +187,7 @@ export function readByModel(
 }
 
 /** Tokens that a result of a tool may have for a caller; the tool counts before the client. Infinity for no limit. */
-export function limitOf(host: Pick<Host, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
+export function limitOf(host: Pick<MetaHost, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
   const said =
     (tool && host.maxResultTokens(tool)) ?? host.view(caller).limits.maxResultTokens ?? host.maxResultTokens()
   return toLimit(said)
@@ -197,7 +197,7 @@ const toLimit = (tokens: number | undefined): number => tokens || Number.POSITIV
 
 /** The tool that a request runs, also through a meta-tool, and what the request says about the size of its result. */
 function calledTool(
-  host: Host,
+  host: MetaHost,
   { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
 ): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
   const asked = calledName(name, input)
@@ -293,13 +293,13 @@ function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): Mc
 }
 
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
-async function replace(host: Host, caller: Caller, body: Body, tokens: number, above: string): Promise<string> {
+async function replace(host: MetaHost, caller: Caller, body: Body, tokens: number, above: string): Promise<string> {
   const kept = await host.results.keep(caller, body)
   return kept ? await describeKept(host, caller, kept, body, tokens, above) : lost(body, tokens)
 }
 
 async function describeKept(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   kept: KeptResult,
   body: Body,
@@ -340,7 +340,7 @@ const keptParts = new WeakSet<object>()
 
 /** A part of a result, without JSON inside JSON; one that is too long is kept, and replaced by its description. */
 export async function fitPart(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   title: string,
   data: unknown,
@@ -377,7 +377,7 @@ const PART_TOKENS = 120
  * @param parts by index; the texts of failures are cut like others
  */
 export async function fitParts(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   parts: readonly { readonly title: string; readonly data: unknown }[],
 ): Promise<readonly unknown[]> {
@@ -403,7 +403,7 @@ function rowsIn(text: string): readonly unknown[] {
 }
 
 async function summarize(
-  host: Host,
+  host: MetaHost,
   caller: Caller,
   { handle }: KeptResult,
   { data }: Body,
@@ -433,7 +433,7 @@ const lost = ({ data, title, mimeType }: Body, tokens: number): string => {
 }
 
 /** How this caller reads a kept result: where tools are searched, it is not listed. */
-function readerFor(host: Host, caller: Caller): string {
+function readerFor(host: MetaHost, caller: Caller): string {
   const { mode } = host.exposure(caller)
   if (mode === 'code') return 'tools.pegboard.read_result in a script,'
   return mode === 'discovery' ? 'execute_tool read_result' : 'read_result'

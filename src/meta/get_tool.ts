@@ -18,11 +18,11 @@ import { callState } from './call-needs.ts'
 import { bareName } from './execute_tool.ts'
 import { firstFitting, readMaxTokens } from './fit-answer.ts'
 import { limitOf } from './fit-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS, readFormat, readText, TEXT } from './meta-input.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
-export const getTool = (host: Host, unlisted: Unlisted): MetaTool => ({
+export const getTool = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
   name: 'get_tool',
   title: 'Get tool',
   step: 'schema',

@@ -1,9 +1,9 @@
 import { valueResult } from '../core/tool-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS } from './meta-input.ts'
 import { ownerStatus } from './owner-status.ts'
 
-export const listCategories = (host: Host): MetaTool => ({
+export const listCategories = (host: MetaHost): MetaTool => ({
   name: 'list_categories',
   title: 'List categories',
   step: 'discover',

@@ -21,7 +21,7 @@ import type { SessionTurns } from './session-turns.ts'
 export type { SearchStatus } from '../search/tool-search.ts'
 
 /** What meta-tools may use. */
-export interface Host {
+export interface MetaHost {
   view(caller: Caller): View
   exposure(caller: Caller): Exposure
   /** Searches the tools that this caller sees. */
@@ -31,8 +31,8 @@ export interface Host {
     limit: number,
     how?: Pick<ToolQueryOptions, 'lanes' | 'explain' | 'brief'>,
   ): Promise<ToolAnswer>
-  /** Notes what a search answered, to learn which tool is called after it. */
-  searched?(caller: Caller, answers: readonly AnsweredQuery[]): void
+  /** Records what a search answered, to learn which tool is called after it. */
+  recordSearch?(caller: Caller, answers: readonly AnsweredQuery[]): void
   /**
    * Lets the client's model write search text for unknown tools, those of these owners first.
    * @returns whether a search may now find more
@@ -48,8 +48,11 @@ export interface Host {
   /** What calls of a well-known server's tool need, from the atlas. */
   knownNeed(tool: Tool): KnownNeed | undefined
   call(request: CallRequest): Promise<ToolResult>
-  /** Runs all checks that precede a call. @throws PegboardError the same errors as `call` */
-  checked(request: CallRequest): ViewTool
+  /**
+   * Resolves the name, and checks policy and arguments, as `call` does. Counts no limits and asks for no approval.
+   * @throws PegboardError the same errors as `call`
+   */
+  check(request: CallRequest): ViewTool
   /** Prepares one approval question for all requests that need approval. */
   together(requests: readonly CallRequest[]): JointApproval | undefined
   /** Results that are too long for a model. */
@@ -67,7 +70,7 @@ export interface Host {
    * Called for a name that is not a tool although its server is configured. Waits for a server that was never seen,
    * and returns whether to look again.
    */
-  missed(name: string, request: CallRequest): Promise<boolean>
+  awaitTool(name: string, request: CallRequest): Promise<boolean>
   /** Waits a moment for servers that are being read for the first time. */
   serversRead(caller: Caller): Promise<void>
   /** Resolves when the modules are loaded or take too long. Undefined if nothing is loading. */

@@ -1,7 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { findNearest } from '../core/tool-names.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 
 export { OPEN_SCHEMA as ANY_ARGUMENTS } from '../view/listed-tools.ts'
 
@@ -58,7 +58,7 @@ export function readInteger(
  * How tools are described: `json`, or `ts` for declarations in TypeScript. The default is `ts` for callers that write scripts.
  * @throws PegboardError E_VALIDATION
  */
-export function readFormat(input: Input, tool: string, host: Host, caller: Caller): 'json' | 'ts' {
+export function readFormat(input: Input, tool: string, host: MetaHost, caller: Caller): 'json' | 'ts' {
   const { format = host.exposure(caller).mode === 'code' ? 'ts' : 'json' } = input
   if (format !== 'json' && format !== 'ts') throw createInputError(tool, 'format: "json" or "ts" is required')
   return format

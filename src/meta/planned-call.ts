@@ -1,7 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
-import type { Host } from './meta-host.ts'
+import type { MetaHost } from './meta-host.ts'
 
 /** Many planned calls can wait at once, and all of them are read when they are listed. */
 const MAX_PARAMS = 65_536
@@ -12,13 +12,13 @@ const MAX_PARAMS = 65_536
  * @throws PegboardError the error that the call would fail with now; E_CONFIRMATION_REQUIRED if every call needs
  * approval
  */
-export function resolvePlannedCall(host: Host, request: CallRequest): ViewTool {
+export function resolvePlannedCall(host: MetaHost, request: CallRequest): ViewTool {
   const bytes = Buffer.byteLength(JSON.stringify(request.input) ?? '')
   if (bytes > MAX_PARAMS)
     throw new PegboardError('E_TOO_LARGE', `The params have ${bytes} bytes; planned calls can have ${MAX_PARAMS}.`, {
       hint: 'Put long data into a file, and name the file.',
     })
-  const entry = host.checked({ ...request, finders: ['search_tools', 'list_categories'] })
+  const entry = host.check({ ...request, finders: ['search_tools', 'list_categories'] })
   const { caller } = request
   const decision = host.view(caller).policy.decide(entry.tool, caller)
   if (decision.allow && decision.ask)

@@ -6,7 +6,7 @@ import type { ResultQuery } from '../results/result-query.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
 import { describeBytes, limitOf } from './fit-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 
 const NAME = 'read_result'
@@ -22,7 +22,7 @@ const MAX_SELECT = 100
 const MAX_PATTERN = 1_000
 
 /** Reads on in a result that was too long for the model. */
-export const readResultTool = (host: Host): MetaTool => ({
+export const readResultTool = (host: MetaHost): MetaTool => ({
   name: NAME,
   title: 'Read result',
   description: () =>

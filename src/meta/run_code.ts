@@ -10,7 +10,7 @@ import { beginCalls } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import { fitPart } from './fit-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, RUNS, readInteger, readText } from './meta-input.ts'
 import { READ_RESULT } from './read_result.ts'
 
@@ -31,7 +31,7 @@ const SHOWN = { calls: 20, printed: 2_000 }
  * @param own what a script can call besides tools, by name
  */
 export const runCode = (
-  host: Host,
+  host: MetaHost,
   sandbox: { readonly thread: string; readonly clock: Clock },
   isMeta: (name: string) => boolean,
   own: Readonly<Record<string, (request: CallRequest) => Promise<ToolResult>>>,
@@ -108,7 +108,7 @@ export const runCode = (
 })
 
 /** The text of an error as a script gets it. The script can read the rest of a long one. */
-async function fitError(host: Host, { caller }: CallRequest, title: string, error: string): Promise<string> {
+async function fitError(host: MetaHost, { caller }: CallRequest, title: string, error: string): Promise<string> {
   if (error.length <= ERROR_CHARS) return error
   const kept = await host.results.keep(caller, { data: error, mimeType: 'text/plain', title })
   const rest = kept ? ` [Not all of it. Read on with ${READ_RESULT} {"handle":"${kept.handle}"}.]` : ''

@@ -8,14 +8,14 @@ import { outcomeOf } from '../exec/outcome.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
 import { readCall } from './execute_tool.ts'
 import { fitPart, fitParts, limitOf } from './fit-result.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 
 const MAX_ACTIONS = 50
 /** Characters of an error that is kept because it is long. */
 const MAX_ERROR = 400
 
-export const runParallelTool = (host: Host, isMeta: (name: string) => boolean): MetaTool => ({
+export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolean): MetaTool => ({
   name: 'run_parallel',
   title: 'Run in parallel',
   description: () => 'Run up to 50 tools at once; results in order, one failing stops no other.',

@@ -5,7 +5,7 @@ import { notInjectable } from '../exec/call-output.ts'
 import { runInOrder } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bareName, readCall } from './execute_tool.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, RUNS, readText, TEXT } from './meta-input.ts'
 
 /** Finds the calls in a text that a model wrote, and returns the rest of the text. */
@@ -22,7 +22,7 @@ const MAX_CALLS = 50
 
 /** @param start runs any tool by its name, as if the client had called it */
 export const runText = (
-  host: Host,
+  host: MetaHost,
   isMeta: (name: string) => boolean,
   readCalls: ReadCalls,
   start: (request: CallRequest) => Promise<ToolResult>,

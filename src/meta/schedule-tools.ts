@@ -3,7 +3,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { valueResult } from '../core/tool-result.ts'
 import type { Listed, Scheduler } from '../exec/scheduler.ts'
 import { readCall } from './execute_tool.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { resolvePlannedCall } from './planned-call.ts'
 import { stateLossNote } from './state-loss-note.ts'
@@ -14,7 +14,7 @@ const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']
 type Input = Readonly<Record<string, unknown>>
 
 /** The tools that run other tools later, once or repeatedly. */
-export function scheduleTools(host: Host, schedule: () => Scheduler): readonly MetaTool[] {
+export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readonly MetaTool[] {
   /**
    * `action` is the older name of `tool`. The job's name is `label`, or `name` when both `action` and `name` are
    * given.

@@ -11,7 +11,7 @@ import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readFormat, readInteger, readText, TEXT } from './meta-input.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
 
@@ -35,7 +35,7 @@ const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Maximum number of names in a hint. */
 const SHOWN_NAMES = 10
 
-export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
+export const searchTools = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
   name: 'search_tools',
   title: 'Search tools',
   step: 'discover',
@@ -68,7 +68,7 @@ export const searchTools = (host: Host, unlisted: Unlisted): MetaTool => ({
     const full = input.detail === 'full'
     const own = unlisted.of(request.caller)
     const lines = [...new Set(linesOf(query))]
-    host.searched?.(
+    host.recordSearch?.(
       request.caller,
       lines.flatMap((line, at) => {
         const answers = hits.filter((hit) => (hit.query ?? 0) === at)
@@ -115,7 +115,11 @@ const ownersOf = ({ hits }: ToolAnswer, view: View): string[] =>
   hits.flatMap(({ id }) => view.byId.get(id)?.tool.module ?? [])
 
 /** What categories are for: those of the tools that are shown, then the largest. */
-function categoryLines(view: View, host: Host, shown: readonly { readonly name: string }[]): Record<string, string> {
+function categoryLines(
+  view: View,
+  host: MetaHost,
+  shown: readonly { readonly name: string }[],
+): Record<string, string> {
   const near = new Set(shown.flatMap(({ name }) => view.byId.get(name)?.tool.module ?? []))
   const owners = view.owners
     .filter(({ id }) => view.count(id) > 0)

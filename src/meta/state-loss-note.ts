@@ -1,7 +1,7 @@
-import type { Host } from './meta-host.ts'
+import type { MetaHost } from './meta-host.ts'
 
 /** A note for lists that may be shorter than the caller remembers, because damaged state was put aside. */
-export function stateLossNote({ lostAt }: Pick<Host, 'lostAt'>): { readonly note?: string } {
+export function stateLossNote({ lostAt }: Pick<MetaHost, 'lostAt'>): { readonly note?: string } {
   const at = lostAt()
   if (at === undefined) return {}
   const time = new Date(at).toISOString()

@@ -20,7 +20,7 @@ import { factTools } from './fact-tools.ts'
 import { fitResource, fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
 import { listCategories } from './list_categories.ts'
-import type { Host, MetaTool, Step } from './meta-host.ts'
+import type { MetaHost, MetaTool, Step } from './meta-host.ts'
 import { checkKeys } from './meta-input.ts'
 import { READ_RESULT, readResultTool } from './read_result.ts'
 import { runCode } from './run_code.ts'
@@ -36,7 +36,7 @@ export interface Surface {
   /** In the order for clients. Equal views give equal lists, and the same object if it holds all tools. */
   list(caller: Caller, mode: Mode): readonly ListedTool[]
   /** How many tools are listed in every mode, besides the tools of owners and the meta-tools that lead to them. */
-  beside(caller: Caller): number
+  alwaysListed(caller: Caller): number
   /** Runs a meta-tool or any tool that the caller sees. @throws PegboardError */
   call(request: CallRequest): Promise<ToolResult>
   /**
@@ -166,7 +166,7 @@ function withExecution(entry: ViewTool): ListedTool {
 const withoutOutput = ({ outputSchema: _left, ...listed }: ListedTool): ListedTool => listed
 
 export function createSurface(
-  host: Host,
+  host: MetaHost,
   options: {
     readonly pinned: (caller: Caller) => readonly string[]
     /** True if the caller has the tools that run others in parallel and in the background. */
@@ -287,14 +287,14 @@ export function createSurface(
     return outputSchemas ?? (maxResultBytes === undefined && limitOf(host, caller, tool) === Number.POSITIVE_INFINITY)
   }
 
-  /** @param beside the tool that shows the full description of shortened ones */
-  const toldTo =
-    (caller: Caller, beside: boolean, isAmongAll = true) =>
+  /** @param describes whether `get_tool` is listed, which shows the full description of shortened ones */
+  const listFor =
+    (caller: Caller, describes: boolean, isAmongAll = true) =>
     (entry: ViewTool): ListedTool => {
       const whole = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
       const keepsOutput = entry.tool.output === undefined || (isAmongAll && listsOutput(caller, entry.tool))
       const listed = keepsOutput ? whole : withoutOutput(whole)
-      return beside && isCut(entry)
+      return describes && isCut(entry)
         ? { ...listed, description: `${listed.description} Call ${describing.name} for all of it.` }
         : listed
     }
@@ -312,7 +312,7 @@ export function createSurface(
   function direct(view: View, caller: Caller, reads: boolean): readonly ListedTool[] {
     const more = [...also(caller), ...(reads ? listMeta([reading], caller) : [])]
     const describes = view.tools.length + more.length < view.limits.maxTools && view.tools.some(isCut)
-    const listed = [...view.tools.map(toldTo(caller, describes)), ...more]
+    const listed = [...view.tools.map(listFor(caller, describes)), ...more]
     return describes ? [...listed, ...listMeta([describing], caller)] : listed
   }
 
@@ -359,7 +359,7 @@ export function createSurface(
         ...(step === undefined ? {} : { step }),
       }))
     },
-    beside: (caller) => (options.primitives(caller) ? primitives.length + 1 : 0),
+    alwaysListed: (caller) => (options.primitives(caller) ? primitives.length + 1 : 0),
     list(asking, mode) {
       const caller = turns.as(asking)
       const view = host.view(caller)
@@ -374,7 +374,7 @@ export function createSurface(
       const always = listMeta(tools, caller)
       const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
       const room = view.limits.maxTools - always.length
-      const kept = [...chosen].slice(0, room).map(toldTo(caller, true, false))
+      const kept = [...chosen].slice(0, room).map(listFor(caller, true, false))
       return [...always, ...(more.length + kept.length > room ? [] : more), ...kept]
     },
     async call(given) {

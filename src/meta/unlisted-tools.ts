@@ -3,7 +3,7 @@ import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
 import type { SearchSource } from '../search/tool-search.ts'
 import { hashOf } from '../search/word-pieces.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 
 /** Meta-tools that can be called by name and found by search but are not listed, to keep the menu small. */
 export interface Unlisted {
@@ -15,7 +15,7 @@ export interface Unlisted {
 
 /** @param isFor whether a caller has a tool now */
 export function createUnlisted(
-  host: Host,
+  host: MetaHost,
   tools: readonly MetaTool[],
   isFor: (tool: MetaTool, caller: Caller) => boolean,
 ): Unlisted {
@@ -29,7 +29,7 @@ export function createUnlisted(
   }
 }
 
-function sourceOf(tool: MetaTool, host: Host): SearchSource {
+function sourceOf(tool: MetaTool, host: MetaHost): SearchSource {
   const { name, title, inputSchema } = tool
   const description = tool.description(host.view(localCaller))
   return {
@@ -48,7 +48,7 @@ function sourceOf(tool: MetaTool, host: Host): SearchSource {
 }
 
 /** What `get_tool` shows of a meta-tool, and `search_tools` in short. */
-export function shownMeta({ name, hints, inputSchema, description }: MetaTool, host: Host, caller: Caller) {
+export function shownMeta({ name, hints, inputSchema, description }: MetaTool, host: MetaHost, caller: Caller) {
   return {
     name,
     description: description(host.view(caller)),

@@ -5,7 +5,7 @@ import { valueResult } from '../core/tool-result.ts'
 import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
 import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
 import { readCall } from './execute_tool.ts'
-import type { Host, MetaTool } from './meta-host.ts'
+import type { MetaHost, MetaTool } from './meta-host.ts'
 import {
   ANY_ARGUMENTS,
   CHANGES,
@@ -23,7 +23,7 @@ import { stateLossNote } from './state-loss-note.ts'
 const ONE = inputSchema({ watcher_id: TEXT }, 'watcher_id')
 
 /** The tools that call another tool repeatedly and report changes. */
-export function watchTools(host: Host, watchers: () => Watchers): readonly MetaTool[] {
+export function watchTools(host: MetaHost, watchers: () => Watchers): readonly MetaTool[] {
   const one = (
     name: string,
     title: string,

@@ -27,10 +27,10 @@ const DOORS = 5
 
 /**
  * Decides how tools are listed for a caller. Tools fit if their tokens equal the budget.
- * @param beside number of tools that every mode lists
+ * @param alwaysListed number of tools that every mode lists
  * @param counts whether servers and APIs whose tools are unknown count with an estimate
  */
-export function decideExposure(view: View, common: ExposureSettings, beside = 0, counts = true): Exposure {
+export function decideExposure(view: View, common: ExposureSettings, alwaysListed = 0, counts = true): Exposure {
   const { maxTools, trustsListChanged, exposure } = view.limits
   const settings = { ...common, ...exposure }
   const budgetTokens = Math.floor(settings.contextWindow * settings.share)
@@ -43,7 +43,7 @@ export function decideExposure(view: View, common: ExposureSettings, beside = 0,
     unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
   const wanted: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
-  const listed = tools + beside + (wanted === 'compact' ? DOORS : 0)
+  const listed = tools + alwaysListed + (wanted === 'compact' ? DOORS : 0)
   const unfit = isSearched(wanted)
     ? undefined
     : listed > maxTools

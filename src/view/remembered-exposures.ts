@@ -28,12 +28,12 @@ interface Kept {
 }
 
 /**
- * @param beside returns the number of tools that every mode lists; default 0
+ * @param alwaysListed returns the number of tools that every mode lists; default 0
  * @param isLoading whether modules are being loaded
  */
 export function createRememberedExposures(
   settingsOf: (profile: string) => ExposureSettings,
-  beside: (caller: Caller) => number = () => 0,
+  alwaysListed: (caller: Caller) => number = () => 0,
   isLoading: () => boolean = () => false,
 ): RememberedExposures {
   // A session may use several profiles in turn, and a principal several clients.
@@ -47,7 +47,7 @@ export function createRememberedExposures(
       const way = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
       const known = all.get(key)?.get(way)
       const settings = known?.settings ?? settingsOf(profile)
-      const decide = (counts: boolean): Exposure => decideExposure(view, settings, beside(caller), counts)
+      const decide = (counts: boolean): Exposure => decideExposure(view, settings, alwaysListed(caller), counts)
       const outgrown = known && !known.isFinal && known.view.deref() !== view ? decide(false) : undefined
       const isFinal = !isLoading() && ownersWithoutTools(view).length === 0
       if (known && !(outgrown && isSearched(outgrown.mode))) {
