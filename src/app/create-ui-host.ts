@@ -1,22 +1,24 @@
 import { type Caller, localCaller } from '../core/caller.ts'
 import { createEmitter } from '../core/emitter.ts'
-import { PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { knownSecrets } from '../core/known-secrets.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { RecentCall } from '../exec/recent-calls.ts'
+import { readMisses } from '../search/misses.ts'
 import { keptBearer } from '../server/bearer-tokens.ts'
 import { hasExpired } from '../server/token-store.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import { switchEntries } from '../setup/switch-entries.ts'
 import { escapedLine } from '../trust/hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
-import type { CallRow, ReviewServer, TokenRow } from '../ui/api-types.ts'
+import type { CallRow, LoginState, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { HttpTarget, StdioTarget } from '../upstream/upstream-settings.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
 import { type AliasReport, editAliases, reportAliases } from './alias-proposals.ts'
 import { moduleNames } from './module-names.ts'
 import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
+import { missesFile } from './search-misses.ts'
 import { listLater, stopLater } from './ui-later.ts'
 import { listClients, listOwners, spentBy } from './ui-owners.ts'
 import type { UiParts } from './ui-parts.ts'
@@ -40,6 +42,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
   const { app, clock, recent, log } = options
   const callers = new Map<string, Caller>()
   const shown = (text: string): string => toPrintable(options.hide(text))
+  /** Logins that were started here, by server. */
+  const logins = new Map<string, LoginState>()
   const parts: UiParts = {
     ...options,
     shown,
@@ -85,6 +89,14 @@ export function createUiHost(options: UiHostOptions): UiHost {
     const { login } = await import('../upstream/oauth/login.ts')
     const store = await options.logins()
     return await new Promise((resolve, reject) => {
+      let state: LoginState | undefined
+      // An older login of the same server says nothing about this one.
+      const end = (next?: LoginState): void => {
+        if (logins.get(id) !== state) return
+        if (next) logins.set(id, next)
+        else logins.delete(id)
+        changed.emit()
+      }
       const done = login({
         id,
         settings,
@@ -93,7 +105,11 @@ export function createUiHost(options: UiHostOptions): UiHost {
         store,
         clock,
         person: {
-          show: (url) => resolve({ url }),
+          show: (url) => {
+            state = { url }
+            logins.set(id, state)
+            resolve({ url })
+          },
           // The page opens it, in the browser that the person uses.
           open: async () => undefined,
           warn: (message) => log.warn(message),
@@ -103,10 +119,13 @@ export function createUiHost(options: UiHostOptions): UiHost {
       })
       done.then(async () => {
         await app.upstreams.connect(id).catch(() => undefined)
-        changed.emit()
+        end()
         resolve({})
       }, reject)
-      done.catch((error: unknown) => log.warn('a login failed', { server: id, error }))
+      done.catch((error: unknown) => {
+        log.warn('a login failed', { server: id, error })
+        end({ error: shown(messageOf(error)) })
+      })
     })
   }
 
@@ -143,7 +162,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
         ...(spent ? { spent } : {}),
         servers: servers.length,
         failing: servers.filter(({ state }) => state === 'failing').length,
-        toReview: [...view.hidden.values()].filter(({ kind }) => kind === 'quarantined').length,
+        toReview: [...view.hidden.values()].filter(({ kind, rejected }) => kind === 'quarantined' && !rejected).length,
         calls: {
           total: recent.total,
           failed: recent.failed,
@@ -153,7 +172,11 @@ export function createUiHost(options: UiHostOptions): UiHost {
         clients: options.clients.all().length,
       }
     },
-    owners: () => listOwners(parts),
+    owners: () =>
+      listOwners(parts).map((row) => {
+        const login = row.server === undefined ? undefined : logins.get(row.server)
+        return login ? { ...row, login } : row
+      }),
     server(name) {
       const id = upstreamId(name)
       const settings = options.config().servers[id]
@@ -202,6 +225,10 @@ export function createUiHost(options: UiHostOptions): UiHost {
       return await tryTool(parts, { name: call.tool, input: kept.input, caller, signal })
     },
     clients: () => listClients(parts),
+    async usage() {
+      const { rows } = (await app.usage?.({ by: 'day', days: 30 })) ?? { rows: [] }
+      return rows.map(({ name, calls, failures, tokens, direct }) => ({ day: name, calls, failures, tokens, direct }))
+    },
     async tokens() {
       const now = clock.now()
       return (await app.server.tokens.list()).map((token): TokenRow => {
@@ -276,6 +303,9 @@ export function createUiHost(options: UiHostOptions): UiHost {
       return undo === undefined ? {} : { undo }
     },
     async misses() {
+      // Measuring loads the search model, which takes seconds.
+      if (readMisses(missesFile(options.config().dirs.state), clock.now()).length === 0)
+        return { recorded: 0, proposals: [], unused: [], before: 0, after: 0 }
       report = await reportAliases({ app, config: options.config(), caller: parts.caller('default') }, clock.now())
       const { misses, proposals, unused, before, after } = report
       return {

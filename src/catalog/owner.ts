@@ -105,6 +105,8 @@ export interface Withheld {
   /** Completes the sentence "it …". Safe to show to a model. */
   readonly reason: string
   readonly hint: string
+  /** The operator has rejected this definition, so nothing waits. */
+  readonly rejected?: true
 }
 
 /**

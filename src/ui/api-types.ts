@@ -26,9 +26,13 @@ export interface OwnerRow {
   readonly downloading?: true
   /** It waits for a login. */
   readonly needsLogin?: true
+  /** A login that was started on the page: where to log in, or why it failed. Absent after a success. */
+  readonly login?: LoginState
   /** Actions that are possible now. */
   readonly actions: readonly ServerAction[]
 }
+
+export type LoginState = { readonly url: string } | { readonly error: string }
 
 export type ServerAction = 'connect' | 'restart' | 'disconnect' | 'login'
 export const SERVER_ACTIONS: readonly ServerAction[] = ['connect', 'restart', 'disconnect', 'login']
@@ -139,6 +143,13 @@ export interface Spent {
   readonly tokens: number
   /** With every tool listed and every result sent whole. */
   readonly direct: number
+}
+
+/** Tokens of one day, UTC. */
+export interface DayRow extends Spent {
+  /** Such as `2026-11-28`. */
+  readonly day: string
+  readonly failures: number
 }
 
 export interface TokenRow {

@@ -1,6 +1,7 @@
 import type {
   CallRow,
   ClientRow,
+  DayRow,
   LaterKind,
   LaterRow,
   MissesAnswer,
@@ -34,6 +35,8 @@ export interface UiHost {
   calls(): readonly CallRow[]
   replay(id: string, signal: AbortSignal): Promise<TryAnswer>
   clients(): readonly ClientRow[]
+  /** Tokens by day, of the last 30 days, oldest first. */
+  usage(): Promise<readonly DayRow[]>
   tokens(): Promise<readonly TokenRow[]>
   revoke(id: string): Promise<void>
   later(): Promise<readonly LaterRow[]>

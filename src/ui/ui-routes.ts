@@ -37,6 +37,7 @@ export const uiRoutes: Readonly<Record<string, Route>> = {
   'GET calls': (host) => host.calls(),
   'POST replay': (host, { body, signal }) => host.replay(text(body['id'], 'id'), signal),
   'GET clients': (host) => host.clients(),
+  'GET usage': (host) => host.usage(),
   'GET tokens': (host) => host.tokens(),
   'POST revoke': (host, { body }) => host.revoke(text(body['id'], 'id')),
   'GET later': (host) => host.later(),

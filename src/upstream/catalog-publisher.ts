@@ -151,8 +151,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const tools = all.flatMap(([name, tool]) => (held.has(name) ? [] : [tool]))
     count = tools.length
     const withheld = all.flatMap(([name, tool]) => {
-      const why = held.get(name)
-      return why ? [{ tool, code: why.code, reason: why.reason, hint: reviewHint(id) }] : []
+      const found = held.get(name)
+      if (!found) return []
+      const { code, reason, why } = found
+      return [{ tool, code, reason, hint: reviewHint(id), ...(why === 'rejected' ? { rejected: true as const } : {}) }]
     })
     return { tools, withheld }
   }

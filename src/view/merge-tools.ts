@@ -162,10 +162,10 @@ export function withheldTools(
   const hidden = new Map<string, Hidden>()
   const names = new Map<string, string>()
   for (const { withheld } of owners.values())
-    for (const { tool, code, reason, hint } of withheld) {
+    for (const { tool, ...why } of withheld) {
       const seen = checkVisibility(tool, caller, rules)
       const mayLearn = 'tool' in seen || seen.hidden.kind === 'unavailable'
-      hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', reason, code, hint } : seen.hidden)
+      hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', ...why } : seen.hidden)
       for (const name of [tool.id, tool.name, tool.id.replace(/^mcp_/, '')]) names.set(name, tool.id)
     }
   return { hidden, names }

@@ -37,6 +37,8 @@ export interface Hidden {
   /** Of a quarantined tool. */
   readonly code?: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   readonly hint?: string
+  /** The operator has rejected it. */
+  readonly rejected?: true
 }
 
 /** The error for a call of a hidden tool. Never use it for a `denied` tool. */

@@ -150,6 +150,20 @@ it('shows a changed tool as a difference, and refuses to accept another one than
   expect(readFileSync(join(page.dir, 'pegboard.lock.json'), 'utf8')).toContain(tool.hash)
 })
 
+it('counts no tool that was rejected among those that wait for approval', async () => {
+  const test = await serve({ calc: { tools: [add] } }, { calc: { trust: 'first-use' } }, undefined, { page: true })
+  const { get, post } = await createClient(await servePage(test))
+  test.offer('calc', { tools: [{ ...add, description: 'Adds three numbers.' }] })
+  await test.app.upstreams.refresh('calc')
+  const server = async () => (await get('review')).find((one: Answer) => one.id === 'calc')
+  await expect.poll(async () => (await server())?.waiting.length).toBe(1)
+  expect((await get('overview')).toReview).toBe(1)
+  const [tool] = (await server()).waiting
+  await post('review', { server: 'calc', decision: 'reject', shown: { add: tool.hash } })
+  expect(await server()).toMatchObject({ waiting: [], rejected: ['add'] })
+  await expect.poll(async () => (await get('overview')).toReview).toBe(0)
+})
+
 it('lists clients with the tokens that they paid and saved, as pegboard usage counts them', async () => {
   const page = await offering([add, sub], {}, { exposure: { mode: 'discovery' } })
   const { get } = await createClient(page)
@@ -171,6 +185,8 @@ it('lists clients with the tokens that they paid and saved, as pegboard usage co
   const spent = { calls: 1, tokens: total?.tokens, direct: total?.direct }
   expect((await get('clients'))[0].spent).toEqual(spent)
   expect((await get('overview')).spent).toEqual(spent)
+  const day = new Date().toISOString().slice(0, 10)
+  expect(await get('usage')).toEqual([{ day, failures: 0, ...spent }])
   await client.close()
 })
 

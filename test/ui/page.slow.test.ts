@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
-import { temporaryFolder } from '../app.ts'
+import { startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { add, serve, sub } from '../offered.ts'
 import { makeTool } from '../tools.ts'
+import { withRig } from '../upstream/oauth/rig.ts'
 import { expectAccessible, hasBrowser, openTab, useBrowser } from './browser.ts'
 import { servePage } from './open-page.ts'
 
@@ -161,14 +162,53 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
     await client.close()
   })
 
-  it('shows a changed tool side by side, and accepts it', async () => {
+  it('logs in to a server, and shows why a login failed', () =>
+    withRig(async ({ server }) => {
+      const env = { PATH: process.env['PATH'], PEGBOARD_KEYRING: 'off' }
+      const started = await startApp({ mcpServers: { crm: { url: server.url, start: 'background' } } }, undefined, {
+        page: true,
+        env,
+      })
+      await started.app.work()
+      const served = await servePage(started)
+      const { page, context, problems } = await openTab(browser(), served.link())
+      const row = page.getByRole('row', { name: /mcp_crm/ })
+      await row.getByText('needs login').waitFor()
+      await row.getByRole('button').click()
+      const drawer = page.getByRole('dialog', { name: 'mcp_crm' })
+      const openLogin = async () => {
+        await drawer.getByRole('button', { name: 'Log in' }).click()
+        const opened = context.waitForEvent('page')
+        await drawer.getByRole('link', { name: 'Open the login page of mcp_crm' }).click()
+        return await opened
+      }
+
+      const refused = await openLogin()
+      await refused.getByText('Cancel').click()
+      await refused.getByText('The login was refused. You can close this page.').waitFor()
+      await drawer.getByText('The login failed. The authorization server refused the login: access_denied.').waitFor()
+
+      const login = await openLogin()
+      await login.locator('input[name=login]').fill('alice')
+      await login.locator('input[name=password]').fill('x')
+      await login.getByRole('button', { name: 'Sign-in' }).click()
+      await login.getByRole('button', { name: 'Continue' }).click()
+      await login.getByText('Pegboard is logged in. You can close this page.').waitFor()
+      await page.getByText('Logged in: mcp_crm').waitFor()
+      await drawer.getByText('started', { exact: true }).waitFor()
+      await expect.poll(() => drawer.getByRole('link', { name: /Open the login page/ }).count()).toBe(0)
+      expect(served.app.view(localCaller).byId.has('mcp_crm.who')).toBe(true)
+      expect(problems).toEqual([])
+    }))
+
+  it('shows a changed tool side by side, and approves it', async () => {
     const { client, ...served } = await inhabited()
     const { page } = await openTab(browser(), served.link())
     await page.getByRole('link', { name: /Review/ }).click()
     const tool = page.getByRole('article', { name: 'sum of other' })
     await tool.getByText('sends them to <b>example.com</b>').waitFor()
-    await tool.getByRole('button', { name: 'Accept' }).click()
-    await page.getByText('Accepted: sum of other').waitFor()
+    await tool.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('Approved: sum of other').waitFor()
     await expect.poll(() => served.app.view(localCaller).byId.has('mcp_other.sum')).toBe(true)
     await client.close()
   })
@@ -188,6 +228,7 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
     await page.getByRole('button', { name: 'mcp_many.tool_0', exact: true }).focus()
     for (let step = 0; step < 30; step++) await page.keyboard.press('PageDown')
     await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('mcp_many.tool_300')
+    if (SHOTS !== undefined) await page.screenshot({ path: join(SHOTS, 'tools-10000.png') })
     await page.locator('.table').evaluate((element) => {
       element.scrollTop = element.scrollHeight
     })

@@ -40,7 +40,7 @@ const panels: readonly Panel[] = [
   {
     id: 'review',
     title: 'Review',
-    about: 'Tools that are new, changed or blocked. Clients do not see them before you accept them.',
+    about: 'Tools that are new, changed or blocked. Clients do not see them before you approve them.',
     view: Review,
     badge: () => overview.value?.toReview ?? 0,
   },

@@ -39,7 +39,7 @@ export async function listenForRedirect(port: number, issuer: string): Promise<L
     const [found] = at < 0 ? [] : waiting.splice(at, 1)
     if (!found) return answer(400, 'Not expected', 'This login is unknown or has ended. Run pegboard auth again.')
     if (url.searchParams.has('error')) answer(200, 'Not logged in', 'The login was refused. You can close this page.')
-    else answer(200, 'Done', 'Pegboard is logged in. You can close this page and go back to the terminal.')
+    else answer(200, 'Done', 'Pegboard is logged in. You can close this page.')
     found.done(url.searchParams)
   })
   await new Promise<void>((resolve, reject) => {

@@ -19,12 +19,12 @@ const columns: readonly Column<CallRow>[] = [
   },
   { id: 'ms', title: 'Took', width: '6rem', end: true, cell: ({ ms }) => duration(ms), sort: (a, b) => a.ms - b.ms },
   {
-    id: 'size',
-    title: 'Size',
+    id: 'tokens',
+    title: 'Tokens',
     width: '6rem',
     end: true,
-    cell: ({ bytes }) => (bytes === undefined ? '' : size(bytes)),
-    sort: (a, b) => (a.bytes ?? 0) - (b.bytes ?? 0),
+    cell: ({ tokens }) => (tokens === undefined ? '' : count(tokens)),
+    sort: (a, b) => (a.tokens ?? 0) - (b.tokens ?? 0),
   },
   { id: 'outcome', title: 'Outcome', width: 'minmax(10rem, 1fr)', cell: ({ outcome }) => <State value={outcome} /> },
 ]
@@ -121,7 +121,7 @@ function Detail({ call, onClose }: { readonly call: CallRow; onClose(): void }) 
           {busy ? 'Running…' : 'Run it again as you'}
         </button>
         <a class="button" href={`#/tools?tool=${encodeURIComponent(call.tool)}`}>
-          The tool
+          Open the tool
         </a>
       </div>
       <p class="hint">

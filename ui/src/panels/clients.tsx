@@ -1,15 +1,16 @@
 import { useState } from 'preact/hooks'
-import type { TokenRow } from '../../../src/ui/api-types.ts'
+import type { DayRow, Spent, TokenRow } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { count, date, percent } from '../parts/format.ts'
 import { Loading } from '../parts/status.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
-import { attempt, clients, version } from '../state.ts'
+import { attempt, clients, overview, version } from '../state.ts'
 
 export function Clients() {
   return (
     <div class="scroll">
       <Connected />
+      <Days />
       <Tokens />
     </div>
   )
@@ -43,7 +44,7 @@ function Connected() {
               <th scope="col" class="end">
                 Tokens
               </th>
-              <th scope="col" class="end" title="Against all tools listed and all results sent whole">
+              <th scope="col" class="end">
                 Saved
               </th>
             </tr>
@@ -59,15 +60,61 @@ function Connected() {
                 <td class="end">{count(tools)}</td>
                 <td class="end">{spent ? count(spent.calls) : '–'}</td>
                 <td class="end">{spent ? count(spent.tokens) : '–'}</td>
-                <td class="end">
-                  {spent && spent.direct > 0
-                    ? `${count(spent.direct - spent.tokens)} (${percent(1 - spent.tokens / spent.direct)})`
-                    : '–'}
-                </td>
+                <td class="end">{spent ? savedOf(spent) : '–'}</td>
               </tr>
             ))}
           </tbody>
         </table>
+      )}
+    </section>
+  )
+}
+
+const savedOf = ({ tokens, direct }: Spent): string =>
+  direct > 0 ? `${count(direct - tokens)} (${percent(1 - tokens / direct)})` : '–'
+
+function Days() {
+  const [rows] = useFetched(() => get<readonly DayRow[]>('usage'), [overview.value?.spent?.calls])
+  return (
+    <section class="card">
+      <h2>Tokens of the last 30 days</h2>
+      {!rows ? (
+        <Loading what="usage" />
+      ) : rows.length === 0 ? (
+        <p>Nothing is counted yet.</p>
+      ) : (
+        <>
+          <table class="plain">
+            <caption class="unseen">Tokens of the last 30 days</caption>
+            <thead>
+              <tr>
+                <th scope="col">Day (UTC)</th>
+                {['Calls', 'Failed', 'Tokens', 'Without Pegboard', 'Saved'].map((title) => (
+                  <th key={title} scope="col" class="end">
+                    {title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {[...rows].reverse().map((row) => (
+                <tr key={row.day}>
+                  <th scope="row">{row.day}</th>
+                  {[row.calls, row.failures, row.tokens, row.direct].map((value, at) => (
+                    <td key={at} class="end">
+                      {count(value)}
+                    </td>
+                  ))}
+                  <td class="end">{savedOf(row)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <p class="hint">
+            Without Pegboard, clients would list every tool and get every result whole. A negative number means that
+            searches and failed calls have cost more so far.
+          </p>
+        </>
       )}
     </section>
   )
@@ -96,7 +143,7 @@ function Tokens() {
               <th scope="col" class="end">
                 Tools now
               </th>
-              <th scope="col">Until</th>
+              <th scope="col">Expires</th>
               <th scope="col">
                 <span class="unseen">Action</span>
               </th>
@@ -127,7 +174,7 @@ function Token({ row, done }: { readonly row: TokenRow; done(): void }) {
       <td>{principal}</td>
       <td>{rights.filter(Boolean).join('; ')}</td>
       <td class="end">{expired ? '–' : count(tools)}</td>
-      <td>{expiresAt === undefined ? 'revoked' : `${expired ? 'expired ' : ''}${date(expiresAt)}`}</td>
+      <td>{expiresAt === undefined ? 'never' : `${expired ? 'expired ' : ''}${date(expiresAt)}`}</td>
       <td class="end">
         {asks ? (
           <>

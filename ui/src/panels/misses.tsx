@@ -16,8 +16,8 @@ export function Misses() {
     return (
       <Empty title="No misses">
         <p>
-          Each search so far led to a call of its first result. Queries that do not are recorded here, without arguments
-          and secrets.
+          Pegboard records a query here if the model then calls another tool than the first result, or calls none within
+          10 minutes. Arguments and secrets are not recorded.
         </p>
       </Empty>
     )

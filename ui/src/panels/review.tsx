@@ -7,11 +7,11 @@ import { useFetched } from '../parts/use-fetched.ts'
 import { attempt, overview, version } from '../state.ts'
 
 const STATES: Readonly<Record<string, string>> = {
-  changed: 'changed since it was accepted',
+  changed: 'changed since it was approved',
   new: 'new',
   flagged: 'blocked by a check',
   unreadable: 'the lock file is damaged',
-  first: 'accepted when its server is next used',
+  first: 'approved when its server is next used',
 }
 
 export function Review() {
@@ -19,13 +19,13 @@ export function Review() {
     () => get<readonly ReviewServer[]>('review'),
     [version.value, overview.value?.toReview],
   )
-  if (!servers) return <Loading what="what waits for you" />
+  if (!servers) return <Loading what="what waits for approval" />
   const waiting = servers.filter((server) => server.waiting.length > 0)
   const rejected = servers.filter((server) => server.rejected.length > 0)
   return (
     <div class="scroll">
       {waiting.length === 0 && (
-        <Empty title="Nothing waits for you">
+        <Empty title="Nothing waits for approval">
           <p>
             When a server changes a tool, or a check finds something in it, Pegboard hides the tool and shows the
             difference here.
@@ -53,7 +53,7 @@ export function Review() {
             ))}
           </ul>
           <p class="hint">
-            To accept one after all: <code>pegboard review SERVER TOOL --accept</code>
+            To approve one after all: <code>pegboard review SERVER TOOL --accept</code>
           </p>
         </section>
       )}
@@ -67,7 +67,7 @@ function Waiting({ server, tool, done }: { readonly server: string; readonly too
     setBusy(true)
     const made = await attempt(
       () => post('review', { server, decision, shown: { [tool.name]: tool.hash } }),
-      `${decision === 'accept' ? 'Accepted' : 'Rejected'}: ${tool.name} of ${server}`,
+      `${decision === 'accept' ? 'Approved' : 'Rejected'}: ${tool.name} of ${server}`,
     )
     setBusy(false)
     // A refusal means that the tool has changed since.
@@ -80,7 +80,7 @@ function Waiting({ server, tool, done }: { readonly server: string; readonly too
         <p class="hint">{STATES[tool.state] ?? tool.state}</p>
         <div class="actions">
           <button type="button" class="main" disabled={busy} onClick={() => void decide('accept')}>
-            Accept<span class="unseen"> {tool.name}</span>
+            Approve<span class="unseen"> {tool.name}</span>
           </button>
           <button type="button" disabled={busy} onClick={() => void decide('reject')}>
             Reject<span class="unseen"> {tool.name}</span>
@@ -98,7 +98,7 @@ function Waiting({ server, tool, done }: { readonly server: string; readonly too
         </ul>
       )}
       {tool.unknownBefore && (
-        <p class="hint">The accepted definition is not stored on this machine. This is the current one.</p>
+        <p class="hint">The approved definition is not stored on this machine. This is the current one.</p>
       )}
       <Difference changes={tool.changes} whole={tool.state !== 'changed' || tool.unknownBefore} />
     </article>
@@ -112,7 +112,7 @@ const Difference = ({ changes, whole }: { readonly changes: ReviewTool['changes'
     <thead>
       <tr>
         <th scope="col">Place</th>
-        {!whole && <th scope="col">Accepted</th>}
+        {!whole && <th scope="col">Approved</th>}
         <th scope="col">{whole ? 'Definition' : 'Now'}</th>
       </tr>
     </thead>

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OwnerRow, ServerAction, ServerDetail } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
@@ -27,7 +27,7 @@ const columns: readonly Column<OwnerRow>[] = [
     id: 'state',
     title: 'State',
     width: '9rem',
-    cell: (row) => <State value={row.downloading ? 'downloading' : row.state} />,
+    cell: (row) => <State value={stateOf(row)} />,
     sort: (a, b) => a.state.localeCompare(b.state),
   },
   {
@@ -50,9 +50,16 @@ const columns: readonly Column<OwnerRow>[] = [
     id: 'about',
     title: 'About',
     width: 'minmax(12rem, 2fr)',
-    cell: ({ reason, summary }) => (reason ? <span class="reason">{reason}</span> : summary),
+    cell: (row) => (row.reason ? <span class="reason">{reasonOf(row)}</span> : row.summary),
   },
 ]
+
+const stateOf = ({ downloading, needsLogin, state }: OwnerRow): string =>
+  downloading ? 'downloading' : needsLogin ? 'needs login' : state
+
+/** The reason names a command; here is a button for it. */
+const reasonOf = ({ needsLogin, reason }: OwnerRow): string | undefined =>
+  needsLogin ? 'The server requires a login. Open it and choose Log in.' : reason
 
 export function Servers() {
   const [opened, setOpened] = useState<string | undefined>()
@@ -91,13 +98,17 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
     [state, reason],
   )
   const [busy, setBusy] = useState<ServerAction | undefined>()
-  const [page, setPage] = useState<string | undefined>()
+  const { login } = row
+  const asked = useRef(false)
+  useEffect(() => {
+    if (asked.current && login === undefined) tell('done', `Logged in: ${id}`)
+    asked.current = login !== undefined && 'url' in login
+  }, [login])
   async function act(action: ServerAction): Promise<void> {
     setBusy(action)
     const answer = await attempt(() => post<{ readonly url?: string }>('server', { id: server, action }))
     setBusy(undefined)
-    if (answer?.url !== undefined) setPage(answer.url)
-    else if (answer) tell('done', `${WORDS[action][1]}: ${id}`)
+    if (answer && answer.url === undefined) tell('done', `${WORDS[action][1]}: ${id}`)
     again()
   }
   return (
@@ -105,15 +116,15 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
       <dl class="facts">
         <dt>State</dt>
         <dd>
-          <State value={row.downloading ? 'downloading' : state} />
-          {nextAttemptAt !== undefined && state === 'failing' && (
+          <State value={stateOf(row)} />
+          {nextAttemptAt !== undefined && state === 'failing' && !row.needsLogin && (
             <span class="hint"> tries again {until(nextAttemptAt)}</span>
           )}
         </dd>
         {reason && (
           <>
             <dt>Why</dt>
-            <dd>{reason}</dd>
+            <dd>{reasonOf(row)}</dd>
           </>
         )}
         <dt>Costs</dt>
@@ -137,7 +148,7 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
         )}
         {detail?.target && (
           <>
-            <dt>Runs</dt>
+            <dt>{row.transport === 'stdio' ? 'Runs' : 'Address'}</dt>
             <dd>
               <code>{detail.target}</code>
             </dd>
@@ -158,24 +169,36 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
           </>
         )}
       </dl>
-      {page !== undefined && (
-        <p class="callout">
-          <a href={page} target="_blank" rel="noopener noreferrer">
-            Open the login page of {id}
-          </a>
-          . This page notices when you are done.
+      {login && (
+        <p class="callout" role="status">
+          {'error' in login ? (
+            `The login failed. ${login.error}`
+          ) : (
+            <>
+              <a href={login.url} target="_blank" rel="noopener noreferrer">
+                Open the login page of {id}
+              </a>
+              . This page notices when you are done.
+            </>
+          )}
         </p>
       )}
       {state !== 'skipped' && (
         <div class="actions">
           {actions.map((action) => (
-            <button key={action} type="button" disabled={busy !== undefined} onClick={() => void act(action)}>
+            <button
+              key={action}
+              type="button"
+              class={action === 'login' && row.needsLogin ? 'main' : ''}
+              disabled={busy !== undefined}
+              onClick={() => void act(action)}
+            >
               {busy === action ? `${WORDS[action][0]}…` : WORDS[action][0]}
             </button>
           ))}
           <SwitchButton names={[id]} to={state === 'disabled' ? 'enabled' : 'disabled'} />
           <a class="button" href={`#/tools?owner=${encodeURIComponent(id)}`}>
-            Its tools
+            Show its tools
           </a>
         </div>
       )}
@@ -189,11 +212,11 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
           </ul>
         </section>
       )}
-      {detail && (
+      {detail && row.transport === 'stdio' && (
         <section>
           <h3>Last lines on stderr</h3>
           {detail.stderr.length === 0 ? (
-            <p class="hint">It has written nothing since it was started.</p>
+            <p class="hint">The server has written nothing since it started.</p>
           ) : (
             // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
             <pre class="log" tabIndex={0}>

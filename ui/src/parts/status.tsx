@@ -28,6 +28,7 @@ const TONES: Readonly<Record<string, string>> = {
   input_required: 'calm',
   skipped: 'warn',
   degraded: 'warn',
+  'needs login': 'warn',
   failing: 'bad',
   unavailable: 'bad',
   read: 'calm',
