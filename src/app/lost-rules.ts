@@ -1,6 +1,6 @@
 import type { Config } from '../config/load-config.ts'
 import { spellingsOf } from '../core/name-folding.ts'
-import type { RuleSetting } from '../policy/policy-options.ts'
+import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
 import { createCoverer, listOf, shortOf } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
@@ -23,7 +23,7 @@ export function lostRulesOf(config: () => Config): LostRules {
 /** Patterns of rules that forbid, ask or limit. Actions of a module's constraints get the module as a prefix. */
 function collectForbidding(config: Config): string[] {
   const own = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
-    ...[...policy.deny, ...policy.ask, ...policy.hidden].flatMap(patternsOf),
+    ...RULE_LISTS.flatMap((list) => (list === 'allow' ? [] : policy[list].flatMap(patternsOf))),
     ...policy.rateLimits.flatMap((rate) => listOf(rate.tools)),
     ...Object.entries(tools).flatMap(([name, { enabled, rate_limit }]) => (enabled && !rate_limit ? [] : [name])),
     ...Object.entries(modules).flatMap(([id, { constraints }]) =>

@@ -2,13 +2,11 @@ import type { Snapshot } from '../catalog/catalog.ts'
 import type { Owner } from '../catalog/owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
-import type { RuleSetting } from '../policy/policy-options.ts'
+import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
 import { compilePatterns, createRule, listOf, listSpellings, lower, ownNames, shortOf } from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { renamedIn } from './profile-rules.ts'
-
-const LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
 /** A rule that matches no tool: probably a typo, or the tool was renamed. Or a rule about one tool that matches several. */
 export interface UnmatchedRule {
@@ -67,7 +65,7 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
 function entriesOf(config: Config): readonly Entry[] {
   const ids = moduleIds(config.servers)
   const said = ({ policy }: Pick<Config, 'policy'>, where: string, renamed: ReturnType<typeof renamedIn>): Entry[] => [
-    ...LISTS.flatMap((list) =>
+    ...RULE_LISTS.flatMap((list) =>
       policy[list].map((given) => ({
         setting: `${where}policy.${list}`,
         given,

@@ -30,6 +30,9 @@ const ruleShape = z
   })
   .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
 
+/** The lists of rules that match tools. Only `allow` permits. */
+export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
+
 /** Which tools, for whom; all given conditions must match. */
 const ruleOptions = z.lazy(() =>
   z.union([z.string().min(1), ruleShape], {

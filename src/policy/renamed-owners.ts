@@ -1,5 +1,5 @@
 import type { PolicySettings } from './policy.ts'
-import type { RateSetting, RuleSetting } from './policy-options.ts'
+import { type RateSetting, RULE_LISTS, type RuleSetting } from './policy-options.ts'
 import { listOf, lower } from './policy-rules.ts'
 
 /**
@@ -41,10 +41,7 @@ export function withRenamedOwners(settings: PolicySettings, renamed: Renamed): P
   })
   return {
     ...settings,
-    deny: rules(settings.deny),
-    ask: rules(settings.ask),
-    allow: rules(settings.allow),
-    hidden: rules(settings.hidden),
+    ...Object.fromEntries(RULE_LISTS.map((list) => [list, rules(settings[list])])),
     rateLimits: rates(settings.rateLimits),
     perMinute: byTool(settings.perMinute),
     disabled: [...(settings.disabled ?? []), ...(settings.disabled ?? []).flatMap((name) => ofTools(name, renamed))],
