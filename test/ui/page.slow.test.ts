@@ -214,7 +214,9 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
   })
 
   it('draws only the rows in sight of 10,000 tools, and reaches the last one', async () => {
-    const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
+    const served = await servePage(
+      await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }, { exposure: { mode: 'auto' } }),
+    )
     const tools = Array.from({ length: 10_000 }, (_, at) =>
       makeTool(`mcp_many.tool_${at}`, { origin: 'upstream', description: `Handles item ${at} of the long list.` }),
     )
