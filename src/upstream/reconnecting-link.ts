@@ -15,7 +15,8 @@ import type { UpstreamShared } from './upstream-shared.ts'
 
 export interface LinkOptions {
   readonly id: string
-  readonly settings: ServerSettings
+  /** Read at each connection attempt, so that changed settings apply to the next one. */
+  settings(): ServerSettings
   readonly shared: UpstreamShared
   readonly log: Log
   readonly credentials?: Credentials
@@ -76,11 +77,11 @@ const PLAIN: EraVerdict = { era: 'legacy', transport: 'stdio', at: 0 }
 const MAX_REASON = 16 * 1024
 
 export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
-  const { id, settings, shared, log } = options
+  const { id, shared, log } = options
   const { clock } = shared
   const backoff = createBackoff(clock)
   const ending = new AbortController()
-  const tell = createReasonFilter(settings, options.isSilent)
+  const tell = createReasonFilter(options.settings(), options.isSilent)
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   let leaving: Promise<unknown> | undefined
@@ -138,6 +139,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     // Two processes of one server could conflict over its files.
     await leaving
     const beganAt = clock.now()
+    const settings = options.settings()
     const limits = getTimeouts(settings, shared, seen)
     const stopWarning = limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, slow)
     backoff.begin()
@@ -233,7 +235,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
 
   /** Tells waiting callers that there may be no answer; the process keeps running. */
   function slow(): void {
-    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s${mayInstall(settings) ? '; it may still be downloading' : ''}`
+    const why = `no answer within ${shared.connectTimeoutMs / 1_000} s${mayInstall(options.settings()) ? '; it may still be downloading' : ''}`
     if (state !== 'failing') log.warn(why)
     patient = true
     become('failing', why)

@@ -196,7 +196,7 @@ export function createInstances(options: InstancesOptions): Instances {
     const credentials = options.credentials(who.principal, () => link.later(0))
     const link: ReconnectingLink = createReconnectingLink({
       id,
-      settings: options.settings(),
+      settings: options.settings,
       shared,
       log,
       credentials,

@@ -188,7 +188,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     credentials,
     habits,
     id,
-    settings,
+    settings: () => settings,
     shared,
     log,
     async opened(connection, beganAt) {

@@ -429,6 +429,17 @@ describe('a configuration change', () => {
       await expect(text('mcp_s.hang')).rejects.toMatchObject({ code: 'E_TIMEOUT' })
     }))
 
+  it('to connectTimeoutMs applies to the next connection attempt', () =>
+    withServers(
+      { s: { ...scripted('--silent'), connectTimeoutMs: 100 } },
+      async ({ upstreams }) => {
+        await until(() => upstreams.status()[0]?.reason === 'no answer within 0.1 s')
+        upstreams.configure(settingsOf({ s: { ...scripted('--silent'), connectTimeoutMs: 200 } }))
+        await until(() => upstreams.status()[0]?.reason === 'no answer within 0.2 s')
+      },
+      { wait: false },
+    ))
+
   it('that does restarts it', () =>
     withServers({ s: scripted() }, async ({ upstreams, text }) => {
       const pid = Number(await text('mcp_s.get_pid'))
