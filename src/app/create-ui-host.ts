@@ -186,7 +186,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       const reached = target === undefined ? undefined : target.kind === 'stdio' ? target.command : bare(target.url)
       return {
         id,
-        stderr: shown(withoutValues(app.upstreams.tail(id), target))
+        stderr: shown(withoutValues(app.upstreams.stderrTail(id), target))
           .split('\n')
           .filter(Boolean)
           .slice(-MAX_STDERR_LINES),

@@ -68,7 +68,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
     // The words of the server stay as they are.
     const told = status?.detail ?? status?.reason ?? fault
     // A server that waits for another one says so only on stderr.
-    const words = /^no answer within [\d.]+ s$/.test(told) ? lastWords(app.upstreams.tail(id), false) : undefined
+    const words = /^no answer within [\d.]+ s$/.test(told) ? lastWords(app.upstreams.stderrTail(id), false) : undefined
     const reason = words === undefined ? told : `${told}; it printed: ${words}`
     const { target } = settings
     const code = serverFault({

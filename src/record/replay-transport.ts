@@ -117,7 +117,7 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
       asked.clear()
       events?.closed('closed')
     },
-    tail: () => '',
+    stderrTail: () => '',
   }
 }
 

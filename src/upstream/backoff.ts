@@ -32,10 +32,10 @@ export interface Backoff {
    */
   failed(askedMs?: number): number
   /**
-   * Records a broken connection. If it lasted a minute, counting starts again.
+   * Records a broken connection. If the connection lasted at least a minute, counting starts again.
    * @param failures number of failures it counts as, default 1
    */
-  lost(askedMs?: number, failures?: number): number
+  connectionLost(askedMs?: number, failures?: number): number
   /** Milliseconds until a call may start an attempt; 0 if it may now. */
   dueInMs(): number
 }
@@ -85,7 +85,7 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
       count(1)
       return wait(askedMs)
     },
-    lost(askedMs, failures = 1) {
+    connectionLost(askedMs, failures = 1) {
       if (upSince !== undefined && clock.now() - upSince >= HEALTHY_MS) {
         attempt = 0
         atOnce = false

@@ -46,7 +46,7 @@ export interface Connection {
   /** Sets the log level; 2026-era servers get it with every request. */
   setLogLevel(level: string): void
   /** The last lines the server wrote to stderr. */
-  tail(): string
+  stderrTail(): string
   close(graceMs?: number): Promise<void>
 }
 
@@ -61,7 +61,7 @@ export interface ConnectOptions extends Shared, RecordAndReplay {
   readonly settings: ServerSettings
   readonly log: Log
   /** Called when it starts, with how to read the end of its stderr, also after it has ended. */
-  readonly onStart?: ((tail: () => string) => void) | undefined
+  readonly onStart?: ((stderrTail: () => string) => void) | undefined
   /** Do not restart a server that dies of the probe without it, because it died of both before. */
   readonly once?: boolean
   /** Result of an earlier probe, so that a legacy server need not be probed again. */

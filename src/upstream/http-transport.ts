@@ -132,7 +132,7 @@ export async function createHttpTransport(
       await transport.close()
       await client.close()
     },
-    tail: () => '',
+    stderrTail: () => '',
   }
 }
 

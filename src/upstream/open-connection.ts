@@ -56,7 +56,7 @@ export async function openConnection(
   /** Waits for the answer to Pegboard's own probe. */
   let probing: { answered(message: Message): void; closed(): void } | undefined
 
-  options.onStart?.(() => transport.tail())
+  options.onStart?.(() => transport.stderrTail())
   const reply = (response: Message): void => {
     const failed = (error: unknown): void => log.debug('answer not sent', { error: messageOf(error) })
     // A question may be answered after the server has exited.
@@ -206,7 +206,7 @@ export async function openConnection(
   } catch (error) {
     seen.probeFatal =
       prior === undefined && spokenTo && deadReason !== '' && (error as { code?: unknown }).code === DIED_PROBED
-    const tail = transport.tail().trim()
+    const tail = transport.stderrTail().trim()
     if (tail) log.debug('stderr', { tail })
     const died = transport.kind === 'stdio' && deadReason !== '' && deadReason !== 'closed' ? deadReason : undefined
     await transport.close(0)
@@ -275,7 +275,7 @@ export async function openConnection(
     setLogLevel(level) {
       logLevel = level
     },
-    tail: () => transport.tail(),
+    stderrTail: () => transport.stderrTail(),
     async close(graceMs) {
       state = 'closed'
       listening?.stop()

@@ -48,7 +48,7 @@ export interface ReconnectingLink {
   /** Milliseconds since the epoch, if an attempt is planned. */
   readonly nextAttemptAt: number | undefined
   /** The end of the stderr of the current or last process. */
-  tail(): string
+  stderrTail(): string
   verdict: EraVerdict | undefined
   /** Connects after this delay, or earlier if a caller needs it. */
   later(waitMs: number): void
@@ -96,7 +96,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   let locked: PegboardError | undefined
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
-  let tail = (): string => ''
+  let stderrTail = (): string => ''
   let troubles = 0
   let quietUntil = 0
 
@@ -162,7 +162,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         verdict: known ?? (turn === 'plain' ? PLAIN : undefined),
         onNotification: options.notification,
         onStart(read) {
-          tail = read
+          stderrTail = read
         },
         onModern() {
           modern = true
@@ -201,13 +201,13 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     } catch (error) {
       stopWarning?.()
       patient = false
-      const tail = connection?.tail().trim()
+      const stderrTail = connection?.stderrTail().trim()
       await connection?.close(0)
       // The server may have been replaced by another version.
       verdict = undefined
       turn = turn === 'probe' && probeFatal ? 'plain' : turn !== undefined || probeFatal ? 'probe' : undefined
       const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
-      const waitMs = ending.signal.aborted ? undefined : failed(why, tail, askedOf(error))
+      const waitMs = ending.signal.aborted ? undefined : failed(why, stderrTail, askedOf(error))
       const lasting = lastingCause(error)
       locked = lasting
         ? new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
@@ -246,12 +246,12 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     if (state === 'connecting') become('connecting', why)
   }
 
-  function failed(why: string, tail: string | undefined, askedMs: number | undefined): number {
+  function failed(why: string, stderrTail: string | undefined, askedMs: number | undefined): number {
     const waitMs = backoff.failed(askedMs)
     // Logs a failure once and repetitions at debug level.
     log[state === 'failing' && why === reason ? 'debug' : 'warn'](tell.withPaths(why), {
       retryInMs: waitMs,
-      ...(tail ? { stderr: tail } : {}),
+      ...(stderrTail ? { stderr: stderrTail } : {}),
     })
     later(waitMs)
     become('failing', why)
@@ -261,17 +261,17 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   function lost(connection: Connection, why: string, failures = 1, askedMs?: number): void {
     if (live !== connection) return
     live = undefined
-    const tail = connection.tail().trim()
+    const stderrTail = connection.stderrTail().trim()
     void connection.close(0)
     if (ending.signal.aborted) return
-    const waitMs = backoff.lost(askedMs, failures)
+    const waitMs = backoff.connectionLost(askedMs, failures)
     // An unused server stays stopped until a call, unless it keeps dying.
     if (backoff.attempt <= 1 && !options.keeps()) {
-      log.warn(`disconnected: ${why}`, tail ? { stderr: tail } : {})
+      log.warn(`disconnected: ${why}`, stderrTail ? { stderr: stderrTail } : {})
       become('known', `disconnected: ${why}`)
       return
     }
-    log.warn(`disconnected: ${why}`, { retryInMs: waitMs, ...(tail ? { stderr: tail } : {}) })
+    log.warn(`disconnected: ${why}`, { retryInMs: waitMs, ...(stderrTail ? { stderr: stderrTail } : {}) })
     later(waitMs)
     // Calls wait for the first reconnection, but not for a server that keeps dying.
     become(backoff.attempt > 1 ? 'failing' : 'connecting', `disconnected: ${why}`)
@@ -341,7 +341,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     get nextAttemptAt() {
       return nextAttemptAt
     },
-    tail: () => tail(),
+    stderrTail: () => stderrTail(),
     get verdict() {
       return verdict
     },

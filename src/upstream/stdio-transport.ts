@@ -153,7 +153,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     },
   })
 
-  const complained = (bytes: Buffer): void => {
+  const readStderr = (bytes: Buffer): void => {
     stderr = (stderr + bytes.toString('utf8')).slice(-TAIL)
   }
 
@@ -256,7 +256,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           () => overlong || events?.flooded() === true,
         ),
         // Only the end of stderr is kept.
-        createOutputThrottle(started.stderr, options.clock, options.flood, complained, () => true),
+        createOutputThrottle(started.stderr, options.clock, options.flood, readStderr, () => true),
       ]
       // `exit` reports a broken pipe with a better reason.
       for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
@@ -301,7 +301,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       await waitAtMost(exited, 1_000)
     },
     noise: () => noted,
-    tail: () => stderr,
+    stderrTail: () => stderr,
   }
 }
 

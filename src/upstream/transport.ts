@@ -39,7 +39,7 @@ export interface UpstreamTransport {
   /** The first line it printed that is neither MCP nor output of an installer. */
   noise?(): string | undefined
   /** The last stderr output. */
-  tail(): string
+  stderrTail(): string
 }
 
 /** Records what servers answer, or answers in their place. */

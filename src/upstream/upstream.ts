@@ -94,7 +94,7 @@ export interface Upstream {
   ended(session: string): void
   status(): UpstreamStatus
   /** The end of what its process wrote to stderr. */
-  tail(): string
+  stderrTail(): string
   /** Tool settings without effect. */
   problems(): readonly string[]
   /** The own names of all its tools, including excluded ones. */
@@ -597,7 +597,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       ...(kind() === 'shared' ? {} : { instances: instances.running }),
     }),
     ended: (session) => instances.ended(session),
-    tail: () => link.tail(),
+    stderrTail: () => link.stderrTail(),
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {

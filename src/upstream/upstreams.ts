@@ -79,7 +79,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
   /** The end of what a server's process wrote to stderr; it may hold secrets. */
-  tail(id: string): string
+  stderrTail(id: string): string
   /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
   /** Own names of all tools of a server, including excluded ones; empty if it is disabled. */
@@ -114,8 +114,8 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
    */
   missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
   /**
-   * Applies a new configuration: starts new servers, stops removed ones, restarts those whose target, login or relay
-   * setting changed; others keep running with their new settings.
+   * Applies a new configuration: starts new servers, stops removed ones, and restarts those whose
+   * `restartKeyOf` changed; others keep running with their new settings.
    */
   configure(servers: Readonly<Record<string, ServerSettings>>): Promise<void>
 }
@@ -137,8 +137,8 @@ const MISS_WAIT_MS = 8_000
 interface Running {
   readonly upstream: Upstream
   readonly module: string
-  /** The settings whose change requires a restart. */
-  readonly reach: string
+  /** See `restartKeyOf`. */
+  readonly restartKey: string
   readonly text: string
 }
 
@@ -223,10 +223,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (!settings.enabled) continue
       const module = modules.get(id) as string
       const text = JSON.stringify(settings)
-      const reach = reachOf(settings)
+      const restartKey = restartKeyOf(settings)
       const before = running.get(id)
-      const stays = before && before.reach === reach && before.module === module ? before.upstream : undefined
-      next.set(id, { upstream: stays ?? createUpstream(id, module, settings, shared), module, reach, text })
+      const stays = before && before.restartKey === restartKey && before.module === module ? before.upstream : undefined
+      next.set(id, { upstream: stays ?? createUpstream(id, module, settings, shared), module, restartKey, text })
       if (stays && before?.text !== text) stays.apply(settings)
     }
     const added = [...next].filter(([id, { upstream }]) => running.get(id)?.upstream !== upstream)
@@ -322,7 +322,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       ),
     where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
-    tail: (id) => running.get(id)?.upstream.tail() ?? '',
+    stderrTail: (id) => running.get(id)?.upstream.stderrTail() ?? '',
     problems: () => [...running.values()].flatMap(({ upstream }) => upstream.problems()),
     async refresh(id) {
       if (id === undefined) {
@@ -381,8 +381,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 }
 
-/** Everything a running process or open session depends on. Attribution is fixed per connection. */
-const reachOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
+/**
+ * The settings that restart a server when they change, because its process or session depends on them. Attribution is
+ * fixed per connection, so an empty `prefix` is one of them. Every other setting must be read when it is used.
+ */
+const restartKeyOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
   JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])
 
 /** True if a tool name begins with one of these. */
