@@ -13,7 +13,7 @@ interface View {
   readonly config: { readonly access: 'none' | 'read' | 'write' }
 }
 
-/** `enabled` of tools that need `access` to be at least `read`, or `write`. @param setting path of the module's settings */
+/** `available` of tools that need `access` to be at least `read`, or `write`. @param setting path of the module's settings */
 export const accessChecks = (setting: string) => ({
   reads: ({ config }: View): true | string => config.access !== 'none' || `set ${setting}.access to "read" or "write"`,
   writes: ({ config }: View): true | string => config.access === 'write' || `set ${setting}.access to "write"`,

@@ -83,11 +83,11 @@ function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string,
 /** Short owner ids by other names of the servers: those of the file, in lower case, and those that a profile uses. */
 export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: ProfileSettings): Renamed {
   const named = Object.entries(profile?.servers ?? {})
-  const toPolicySettings = moduleIds(profile?.servers ?? {})
+  const ownerIds = moduleIds(profile?.servers ?? {})
   const names = [
     ...Object.keys(servers).map((id) => [id.toLowerCase(), id] as const),
     ...named.flatMap(([name, id]) =>
-      [name.toLowerCase(), shortOf(toPolicySettings.get(name) as string)].map((one) => [one, id] as const),
+      [name.toLowerCase(), shortOf(ownerIds.get(name) as string)].map((one) => [one, id] as const),
     ),
   ]
   return new Map(

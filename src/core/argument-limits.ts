@@ -11,9 +11,9 @@ export interface ArgumentLimits {
 /** Maximum number of keys and items in arguments. */
 export const MAX_KEYS = 10_000
 /** Maximum nesting depth of arguments. */
-export const MAX_DEPTH = 64
+export const MAX_NESTING = 64
 
-const argumentLimits: ArgumentLimits = { maxDepth: MAX_DEPTH, maxKeys: MAX_KEYS, maxBytes: 4 * 1024 * 1024 }
+const argumentLimits: ArgumentLimits = { maxDepth: MAX_NESTING, maxKeys: MAX_KEYS, maxBytes: 4 * 1024 * 1024 }
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
 

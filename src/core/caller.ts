@@ -192,7 +192,8 @@ export interface SharedFile extends SentFile {
 }
 
 /**
- * The second argument of `run`. The model neither sees nor fills it. No field is ever missing.
+ * The second argument of `run` in `defineModule`; tools in single files receive a `ToolContext`. The model neither sees
+ * nor fills it. No field is ever missing.
  *
  * @example
  * ```ts
@@ -226,8 +227,8 @@ export interface CallContext<Config = unknown> {
   /** Exports of `_` helper files, by file name without underscore and extension. */
   readonly shared: Readonly<Record<string, unknown>>
   /**
-   * Reaches only public addresses, unless `services.fetch` allows others. A read-only tool can only use GET, HEAD and
-   * OPTIONS.
+   * Reaches only public addresses, unless `services.fetch` allows others. In a tool with `readOnly: true`, methods
+   * other than GET, HEAD and OPTIONS throw E_READ_ONLY_CONTRACT.
    */
   readonly fetch: Fetch
   progress(done: number, total?: number, message?: string): void

@@ -104,7 +104,7 @@ export const errorCatalogue = {
   E_READ_ONLY_CONTRACT: {
     audience: 'model',
     class: 'bug',
-    meaning: 'A read-only tool tried to write.',
+    meaning: 'A tool that declares `readOnly` tried to change something. This is a mistake in the tool, not a setting.',
     next: 'Its author removes `readOnly`, or names the target in `writes`.',
   },
   E_OVERLOADED: {
@@ -260,14 +260,14 @@ export const errorCatalogue = {
   E_READ_ONLY: {
     audience: 'model',
     class: 'permission',
-    meaning: 'Writing is disabled here.',
+    meaning: 'The path, file system or database connection can be read but not written.',
     next: 'The named setting controls this: modules.filesystem.config.readonly, or the policy of a database connection.',
   },
   E_DENIED_BY_POLICY: {
     audience: 'model',
     class: 'permission',
     meaning:
-      'The operator does not allow this command, this argument of it, this address, this statement, or this change of servers.',
+      'The tool may run, but a rule forbids what this call asks for: a command or its argument, an address, a statement, a message, or a change of servers.',
     next: 'The named setting controls this: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {

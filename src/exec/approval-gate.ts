@@ -106,21 +106,21 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
         },
       )
     }
-    const together = approval && takesPart(approval, call) ? approval : undefined
+    const joint = approval && takesPart(approval, call) ? approval : undefined
     let messages: readonly string[]
     try {
-      messages = together ? together.messages() : createConfirmation([{ tool, input, asking }], hide)
+      messages = joint ? joint.messages() : createConfirmation([{ tool, input, asking }], hide)
     } catch (error) {
       onGate?.('unasked', setting)
       throw error
     }
     onGate?.('ask', setting)
     try {
-      if (!together) await show(messages, call, asking, tool.id)
-      else if (together.answer) await (paused?.(together.answer) ?? together.answer)
+      if (!joint) await show(messages, call, asking, tool.id)
+      else if (joint.answer) await (paused?.(joint.answer) ?? joint.answer)
       else {
-        together.answer = show(messages, call, asking, `${together.count} calls`)
-        await together.answer
+        joint.answer = show(messages, call, asking, `${joint.count} calls`)
+        await joint.answer
       }
     } catch (error) {
       const isDeclined = isPegboardError(error) && error.code === 'E_CONFIRMATION_DECLINED'

@@ -47,10 +47,10 @@ export async function runParallel(
   call: Call,
   labelOf: (name: string) => string,
   now: () => number,
-  together: Together = () => undefined,
+  prepareApproval: PrepareApproval = () => undefined,
 ): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
   const began = now()
-  const several = beginCalls(request, call, actions, together)
+  const several = beginCalls(request, call, actions, prepareApproval)
   const { onProgress } = request
   let done = 0
   const results = await Promise.all(
@@ -90,10 +90,10 @@ export async function runInOrder(
   actions: readonly Action[],
   request: CallRequest,
   call: Call,
-  together: Together = () => undefined,
+  prepareApproval: PrepareApproval = () => undefined,
 ): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: Output }> {
   const { onProgress, abort, signal } = request
-  const several = beginCalls(request, call, actions, together)
+  const several = beginCalls(request, call, actions, prepareApproval)
   const outcomes: Outcome[] = []
   try {
     for (const [index, action] of actions.entries()) {
@@ -109,7 +109,7 @@ export async function runInOrder(
 }
 
 type Call = (request: CallRequest) => Promise<ToolResult>
-type Together = (requests: readonly CallRequest[]) => JointApproval | undefined
+type PrepareApproval = (requests: readonly CallRequest[]) => JointApproval | undefined
 
 /** The calls that one request makes. Cancelling the request ends all of them. */
 export interface CallGroup {
@@ -129,7 +129,7 @@ export function beginCalls(
   request: CallRequest,
   call: Call,
   actions: readonly Action[] = [],
-  together: Together = () => undefined,
+  prepareApproval: PrepareApproval = () => undefined,
 ): CallGroup {
   const output = createOutput()
   const parts = actions.map(() => output.part())
@@ -139,7 +139,7 @@ export function beginCalls(
   const cancel = (): void => whole.abort(createCancelledError())
   if (signal?.aborted) cancel()
   else signal?.addEventListener('abort', cancel, { once: true })
-  const approval = together(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
+  const approval = prepareApproval(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
   return {
     output,
     async run({ name, params }, index, pause) {

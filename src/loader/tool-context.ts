@@ -66,8 +66,9 @@ export interface InjectedTools extends Set<string> {
 }
 
 /**
- * The flat context that tools in single files receive. Every field has a default, so a test may write `new
- * ToolContext()`. An unavailable service is `null`. `sent_files` and `injected_tools` only grow.
+ * The flat context that tools in single files receive; tools of `defineModule` receive a `CallContext`. Every field
+ * has a default, so a test may write `new ToolContext()`. An unavailable service is `null`. `sent_files` and
+ * `injected_tools` only grow.
  */
 export class ToolContext {
   platform = ''

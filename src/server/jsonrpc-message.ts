@@ -1,4 +1,4 @@
-import { MAX_DEPTH, MAX_KEYS } from '../core/argument-limits.ts'
+import { MAX_KEYS, MAX_NESTING } from '../core/argument-limits.ts'
 import { isRecord } from '../core/is-record.ts'
 import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
 import type { Message } from '../core/jsonrpc.ts'
@@ -23,7 +23,7 @@ const MAX_MESSAGE_KEYS = 2 * MAX_KEYS
 /** Levels above the arguments: the message and its params. */
 const AROUND_ARGUMENTS = 2
 const TOO_MANY = { too_many: new Array(MAX_KEYS + 1).fill(0) }
-const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_DEPTH) + ']'.repeat(MAX_DEPTH)) as unknown }
+const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_NESTING) + ']'.repeat(MAX_NESTING)) as unknown }
 
 /** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
 export function readMessage(line: string): Read {
@@ -36,7 +36,7 @@ export function readMessage(line: string): Read {
   const { message } = read
   if (message.method !== 'tools/call') return tooMany(message.id ?? null)
   // These arguments are refused later, with a result that the model can read.
-  const args = left.depth - AROUND_ARGUMENTS > MAX_DEPTH ? TOO_DEEP : TOO_MANY
+  const args = left.depth - AROUND_ARGUMENTS > MAX_NESTING ? TOO_DEEP : TOO_MANY
   return { ok: true, message: { ...message, params: { ...message.params, arguments: args } } }
 }
 
