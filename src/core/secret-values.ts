@@ -17,13 +17,18 @@ const quoted = (text: string): string => text.replaceAll('.', '\\.')
 /** The start of a word; in JSON an escape may precede it. */
 const START = '(?:(?<![\\w-])|(?<=\\\\(?:[nrt]|u[\\dA-Fa-f]{4})))'
 /** JSON may escape it, several times in nested JSON. */
-const SLASH = '\\\\*/'
+const SLASH = '\\\\{0,31}/'
+
+/** More characters than a secret has. Without a limit, a text of some megabytes overflows the stack of the search. */
+const MAX_SECRET = 100_000
+const limited = (pattern: string): string => pattern.replaceAll(',}', `,${MAX_SECRET}}`)
 
 /**
  * @param heads prefixes separated by `|`. They end with a character that is rare in most texts and the same in all of
  * them
  */
-function rule(name: string, heads: string, rest: string): SecretRule {
+function rule(name: string, heads: string, unlimited: string): SecretRule {
+  const rest = limited(unlimited)
   const head = `${START}(?:${quoted(heads)})`
   return {
     name,
@@ -41,14 +46,17 @@ const rules = once((): readonly SecretRule[] => [
     name: 'private-key',
     place: '(N)(?<=-----BEGIN) (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY',
     pattern:
-      /-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\s*(?:Proc-Type|DEK-Info|Version|Comment):[^\n]*)*(?:[A-Za-z0-9+/=\s]|\\[nrt])*(?:-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----)?/g,
+      /-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\s{0,99}(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{0,999}){0,99}(?:[A-Za-z0-9+/=\s]|\\[nrt]){0,200000}(?:-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----)?/g,
   },
   // The second part of a signed token is JSON too; an encrypted one has five parts. Pegboard's sealed ids are
   // neither.
   {
     name: 'jwt',
     place: `(J)(?<=${START}eyJ)[\\w-]{8}`,
-    pattern: new RegExp(`${START}eyJ[\\w-]{8,}\\.(?:eyJ[\\w-]{8,}(?:\\.[\\w-]*)?|[\\w-]*(?:\\.[\\w-]+){3})`, 'g'),
+    pattern: new RegExp(
+      limited(`${START}eyJ[\\w-]{8,}\\.(?:eyJ[\\w-]{8,}(?:\\.[\\w-]{0,})?|[\\w-]{0,}(?:\\.[\\w-]{1,}){3})`),
+      'g',
+    ),
   },
   rule('aws-access-key', 'AKIA|ASIA|ABIA|ACCA', '[A-Z0-9]{16}'),
   rule('github-token', 'gho_|ghp_|ghu_|ghs_|ghr_', '[A-Za-z0-9]{30,}'),
@@ -77,7 +85,7 @@ const rules = once((): readonly SecretRule[] => [
     name: 'login-in-address',
     place: `(:)${SLASH}${SLASH}[^\\s/:@"'<>]{0,256}:[^\\s/@"'<>]{1,256}@`,
     // Placeholders are not secrets.
-    pattern: /(?<=:\\*\/\\*\/[^\s/:@"'<>]{0,256}:)(?![$%*{[])[^\s/@"'<>]{1,256}(?=@)/g,
+    pattern: /(?<=:\\{0,31}\/\\{0,31}\/[^\s/:@"'<>]{0,256}:)(?![$%*{[])[^\s/@"'<>]{1,256}(?=@)/g,
   },
 ])
 

@@ -78,3 +78,16 @@ it('the data of a JSON-RPC error has no key that only Pegboard writes', async ()
   const { error } = await callTool(client, { name: 'evil__fail', arguments: {} })
   expect(error).toEqual({ code: -32000, message: 'no', data: { kept: 1 } })
 })
+
+it('a result of 8 MB that looks like one token is kept like any other long result', async () => {
+  const text = `eyJ${'a'.repeat(8_000_000)}`
+  const { client, state } = await answering({
+    initialize: describing({ tools: {} }),
+    'tools/list': { result: { tools: [{ name: 'big', inputSchema: { type: 'object' } }] } },
+    'tools/call': { result: { content: [{ type: 'text', text }] } },
+  })
+  await expect.poll(state, { timeout: 60_000 }).toMatchObject({ state: 'started' })
+  const { content, isError } = await callTool(client, { name: 'evil__big', arguments: {} })
+  expect(isError).toBeUndefined()
+  expect(content[0].text).toMatch(/^\[mcp_evil\.big: 8\.0 MB, .* Kept as r_/)
+})
