@@ -1,6 +1,6 @@
 import type { Owner } from '../catalog/owner.ts'
 import { shownState } from '../catalog/owner-state.ts'
-import { clashesOf, ownerOfResource } from '../catalog/resource-owner.ts'
+import { clashesOf, isOwnScheme, ownerOfResource } from '../catalog/resource-owner.ts'
 import type { Caller, ServerStatus, ServiceUser } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
@@ -213,7 +213,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
               entry,
             }),
           ),
-        ]
+        ].filter(({ uri }) => !isOwnScheme(uri))
       }),
     async readResource(id, uri) {
       const { server, owner } = await known(id)

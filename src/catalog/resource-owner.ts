@@ -1,7 +1,7 @@
 import { once } from '../core/once.ts'
 import type { Owner } from './owner.ts'
 
-/** Schemes of Pegboard's own resources. Templates of servers never match them. */
+/** Schemes of Pegboard's own resources. No server or module answers for them. */
 const OWN_SCHEMES: ReadonlySet<string> = new Set([
   'server:',
   'notifications:',
@@ -48,6 +48,14 @@ function spacesAround(uri: string): readonly string[] {
   return [...uri.slice(0, MAX_FOLDER).matchAll(/\//g)].map(({ index }) => uri.slice(0, index + 1))
 }
 
+/** Schemes are the same in any letter case. */
+const canonical = (uri: string): string => schemeOf(uri) + uri.slice(schemeOf(uri).length)
+
+interface Named {
+  readonly owner: Owner
+  readonly uri: string
+}
+
 interface Holding {
   readonly owner: Owner
   since: number
@@ -57,7 +65,8 @@ interface Holding {
 
 /** Computed once for a list of owners. */
 interface Index {
-  readonly listers: ReadonlyMap<string, readonly Owner[]>
+  /** By canonical URI. */
+  readonly listers: ReadonlyMap<string, readonly Named[]>
   readonly spaces: ReadonlyMap<string, readonly Holding[]>
   readonly templates: ReadonlyMap<Owner, readonly string[]>
   readonly schemes: ReadonlyMap<Owner, ReadonlySet<string>>
@@ -77,7 +86,7 @@ function indexOf(owners: readonly Owner[]): Index {
 }
 
 function makeIndex(owners: readonly Owner[]): Index {
-  const listers = new Map<string, Owner[]>()
+  const listers = new Map<string, Named[]>()
   const spaces = new Map<string, Holding[]>()
   const templates = new Map<Owner, readonly string[]>()
   const schemes = new Map<Owner, ReadonlySet<string>>()
@@ -89,9 +98,9 @@ function makeIndex(owners: readonly Owner[]): Index {
     templates.set(owner, names.filter(isTemplate))
     schemes.set(owner, new Set(names.map(schemeOf)))
     for (const { uri } of owner.resources) {
-      const others = listers.get(uri)
-      if (others) others.push(owner)
-      else listers.set(uri, [owner])
+      const others = listers.get(canonical(uri))
+      if (others) others.push({ owner, uri })
+      else listers.set(canonical(uri), [{ owner, uri }])
     }
     for (const name of names) {
       const space = spaceOf(name)
@@ -143,17 +152,17 @@ function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
  * 5. the only owner that uses its scheme.
  *
  * A template or a name in a result counts for nothing in a scheme or folder in which another owner had something
- * before, nor in a scheme of Pegboard. If the current lists of that owner are unknown, nobody else's templates count.
+ * before. If the current lists of that owner are unknown, nobody else's templates count. Nobody answers for a scheme of
+ * Pegboard.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
-  if (schemeOf(uri) === 'sentfile:' || schemeOf(uri) === 'keptresult:') return undefined
+  const scheme = schemeOf(uri)
+  if (isOwnScheme(uri)) return undefined
   const page = uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined
   if (page) return page
   const index = indexOf(owners)
   const { listers, schemes, unsure } = index
-  const lister = firstThatHad(listers.get(uri) ?? [], uri)
-  const scheme = schemeOf(uri)
-  if (OWN_SCHEMES.has(scheme)) return lister
+  const lister = firstOf(listers.get(canonical(uri)) ?? [])
   const holders = holdersOf(index, uri)
   const [holder] = holders
   if (lister) return holder && sinceOf(holder, uri) < sinceOf(lister, uri) ? holder : lister
@@ -170,7 +179,7 @@ export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | 
 
 /** True if another owner answers for this URI, or if its scheme is one of Pegboard. */
 export function isOfAnother(owners: readonly Owner[], owner: Owner, uri: string): boolean {
-  if (OWN_SCHEMES.has(schemeOf(uri))) return true
+  if (isOwnScheme(uri)) return true
   const answering = ownerOfResource(owners, uri)
   return answering !== undefined && answering !== owner
 }
@@ -234,17 +243,19 @@ export function clashesOf(owners: readonly Owner[], owner: Owner): readonly stri
 const MAX_CLASHES = 20
 const shown = (uri: string): string => JSON.stringify(uri.length > 100 ? `${uri.slice(0, 100)}…` : uri)
 
-/** Templates that never match are not listed. */
-export const isListable = ({ uriTemplate }: Owner['templates'][number]): boolean =>
-  !OWN_SCHEMES.has(schemeOf(uriTemplate))
+/** Whether the scheme of a resource or template is one of Pegboard. */
+export const isOwnScheme = (name: string): boolean => OWN_SCHEMES.has(schemeOf(name))
 
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 
 /** An owner that appears later must not take a URI over. */
-function firstThatHad(owners: readonly Owner[], uri: string): Owner | undefined {
+const firstThatHad = (owners: readonly Owner[], uri: string): Owner | undefined =>
+  firstOf(owners.map((owner) => ({ owner, uri })))
+
+function firstOf(named: readonly Named[]): Owner | undefined {
   let found: Owner | undefined
   let since = Number.POSITIVE_INFINITY
-  for (const owner of owners) {
+  for (const { owner, uri } of named) {
     const had = owner.endpoints?.firstSeenAt?.(uri) ?? (listsResource(owner, uri) ? 0 : undefined)
     if (had === undefined || had >= since) continue
     found = owner

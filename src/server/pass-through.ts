@@ -1,6 +1,6 @@
 import { ProtocolError, type Server, type ServerContext } from '@modelcontextprotocol/server'
 import type { Owner, Prompt } from '../catalog/owner.ts'
-import { isListable, isOfAnother, ownerOfResource, ownerOfTemplate } from '../catalog/resource-owner.ts'
+import { isOfAnother, isOwnScheme, ownerOfResource, ownerOfTemplate } from '../catalog/resource-owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
@@ -108,7 +108,12 @@ export function passThrough(
     checkCursor(request.params)
     return {
       resourceTemplates: unique(
-        [...ownTemplates, ...owners(ctx).flatMap((owner) => owner.templates.filter(isListable).map(entryOf))],
+        [
+          ...ownTemplates,
+          ...owners(ctx).flatMap(({ templates }) =>
+            templates.filter(({ uriTemplate }) => !isOwnScheme(uriTemplate)).map(entryOf),
+          ),
+        ],
         'uriTemplate',
       ),
     } as never

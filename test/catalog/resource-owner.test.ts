@@ -133,19 +133,27 @@ describe('a resource of one owner is not taken over', () => {
     ])
   })
 
-  it("by a template or a mention, if it is Pegboard's own", () => {
+  it("by a template, a mention or a list, if its scheme is Pegboard's own in any letter case", () => {
     for (const uri of [
       'schema://core',
       'sentfile://123',
       'SentFile://123',
       'server://status',
+      'server://status/',
+      'SERVER://status',
       'stats://x',
       'notifications://inbox',
       'keptresult://r_1',
-    ])
+    ]) {
       expect([uri, ownerOfResource([evil], uri)]).toEqual([uri, undefined])
-    expect(ownerOfResource([owner('db', ['schema://main'])], 'schema://main')?.id).toBe('db')
-    expect(ownerOfResource([owner('db', ['sentfile://1'])], 'sentfile://1')).toBeUndefined()
+      expect([uri, ownerOfResource([owner('lister', [uri])], uri)]).toEqual([uri, undefined])
+    }
+  })
+
+  it('by listing it with its scheme in another letter case', () => {
+    const shouting = owner('evil', ['NOTES://1'])
+    expect(ownerOfResource([good, shouting], 'NOTES://1')?.id).toBe('good')
+    expect(clashesOf([good, shouting], shouting)).toEqual(['resource "NOTES://1": good answers for it'])
   })
 
   it("and both operators' logs report the attempt", () => {
