@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import { isPegboardError, joinSentences, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
+import { sizeOf } from '../core/raw-result.ts'
 import { olderTask } from '../core/task-protocol.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import { type McpResult, noticeBlock, WITHHELD } from '../core/tool-result.ts'
@@ -23,6 +24,8 @@ import { traceToolCall } from './traced-requests.ts'
 const INVALID_PARAMS = -32602
 const INTERNAL = -32603
 const NO_RESOURCE = -32002
+/** Unlike a result, an error cannot be kept and read later. */
+const MAX_DATA = 64 * 1024
 
 /**
  * Calls a tool. Refusals are results with `isError`, so that the model can read them.
@@ -168,9 +171,12 @@ function renameTask(host: CallHost, { caller, relay }: CallRequest, result: McpR
 export function toFailure(error: unknown, era: Caller['era'] = 'modern'): ProtocolFailure {
   if (isPegboardError(error)) return toProtocolFailure(error)
   if (!isProtocolFailure(error)) return new ProtocolFailure(INTERNAL, 'Internal error')
-  const { code, data } = error
+  const { code } = error
+  const size = sizeOf([error.data])
+  const data = size > MAX_DATA ? undefined : error.data
   // The client adds this prefix itself.
-  const message = error.message.replace(/^(MCP error -?\d+: )+/, '')
+  const said = error.message.replace(/^(MCP error -?\d+: )+/, '')
+  const message = size > MAX_DATA ? `${said} (without its data of ${size} bytes)` : said
   // 2026 has no code of its own for a missing resource.
   if (code === NO_RESOURCE && era === 'modern') return new ProtocolFailure(INVALID_PARAMS, message, data)
   // 2025 clients do not know this code.

@@ -95,6 +95,23 @@ it('the data of a JSON-RPC error has no key that only Pegboard writes', async ()
   expect(error).toEqual({ code: -32000, message: 'no', data: { kept: 1 } })
 })
 
+it('the data of a JSON-RPC error is left out above 64 KiB, and the message tells its size', async () => {
+  const failing = { error: { code: -32000, message: 'no', data: { rows: 'x'.repeat(2_000_000) } } }
+  const { client, state } = await answering({
+    initialize: describing({ tools: {}, resources: {} }),
+    'tools/list': { result: { tools: [{ name: 'fail', inputSchema: { type: 'object' } }] } },
+    'tools/call': failing,
+    'resources/list': { result: { resources: [{ uri: 'evil://a', name: 'a' }] } },
+    'resources/read': failing,
+  })
+  await expect.poll(state, { timeout: 60_000 }).toMatchObject({ state: 'started' })
+  const { error } = await callTool(client, { name: 'evil__fail', arguments: {} })
+  expect(error).toEqual({ code: -32000, message: 'no (without its data of 2000009 bytes)' })
+  const refused = await client.readResource({ uri: 'evil://a' }).catch((one) => one)
+  expect(refused.message).toMatch(/no \(without its data of 2000009 bytes\)$/)
+  expect(refused.data).toBeUndefined()
+})
+
 it('a result of 8 MB that looks like one token is kept like any other long result', async () => {
   const text = `eyJ${'a'.repeat(8_000_000)}`
   const { client, state } = await answering({
