@@ -1,4 +1,6 @@
+import { isOwnScheme } from '../catalog/resource-owner.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
+import { mayLink } from '../core/raw-result.ts'
 
 /**
  * True if clients can read a result's content: absent, or a list of typed blocks. Clients reject a whole result for
@@ -32,6 +34,20 @@ const NEEDED: Readonly<Record<string, Check>> = {
     isRecord(resource) &&
     areStrings(resource, 'uri') &&
     (areStrings(resource, 'text') || (areStrings(resource, 'blob') && BASE64.test(resource['blob'] as string))),
+}
+
+/** Moves resources of a tool result that have an address of Pegboard to a URN of their server. */
+export function withoutOwnSchemes(server: string, result: Json): Json {
+  const { content } = mayLink(result) ? result : {}
+  if (!Array.isArray(content)) return result
+  const moved = content.map((block: Json) => {
+    const resource = block['type'] === 'resource_link' ? block : (block['resource'] as Json | undefined)
+    const uri = resource?.['uri']
+    if (typeof uri !== 'string' || !isOwnScheme(uri)) return block
+    const own = { ...resource, uri: `urn:${server}:${uri}` }
+    return resource === block ? own : { ...block, resource: own }
+  })
+  return moved.every((block, at) => block === content[at]) ? result : { ...result, content: moved }
 }
 
 /** True if clients can read a server's answer for a resource, prompt, completion or task. */

@@ -10,7 +10,7 @@ import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { timeoutOf } from './adapt-server-tool.ts'
 import type { Connection, RequestOptions } from './connection.ts'
-import { isContent } from './content-blocks.ts'
+import { isContent, withoutOwnSchemes } from './content-blocks.ts'
 import { SESSION_LOST } from './fast-requests.ts'
 import type { Idle } from './idle-stop.ts'
 import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
@@ -241,7 +241,8 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     // Raw results were scanned on arrival.
-    const fit = rawBytes(result) && 'content' in result && isFlag(result['isError']) ? result : fitted(result)
+    const isFit = rawBytes(result) && 'content' in result && isFlag(result['isError'])
+    const fit = withoutOwnSchemes(id, isFit ? result : fitted(result))
     host.remember(fit)
     return { kind: 'mcp', result: withCheckedOutput(record, fit) }
   }
