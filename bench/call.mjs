@@ -20,6 +20,8 @@ const FLEET = makeFleet(1, 10)
 const [{ id }] = FLEET
 const SMALL = { text: 'hello' }
 const MIB = { bytes: 2 ** 20 }
+// The relay sends a long result whole, so Pegboard does, too.
+const SETTINGS = { exposure: { mode: 'direct' }, execution: { maxResultTokens: 0 } }
 const SCENES = [
   { scene: 'small, one at a time', input: SMALL, width: 1 },
   { scene: 'small, 32 at a time', input: SMALL, width: 32 },
@@ -65,7 +67,7 @@ async function compare(sides, scenes) {
 }
 
 async function overStdio(folder) {
-  const config = await writeConfig(folder, serversOf(FLEET), { exposure: { mode: 'direct' } })
+  const config = await writeConfig(folder, serversOf(FLEET), SETTINGS)
   const direct = startFake(FLEET[0])
   const relay = startRelay(config)
   const pegboard = startPegboard({ config, state: await mkdtemp(join(folder, 'state-')), cwd: folder })
@@ -93,7 +95,7 @@ async function overStdio(folder) {
 }
 
 async function overHttp(folder) {
-  const settings = { exposure: { mode: 'direct' }, server: { http: { token: '$' + '{PEGBOARD_TOKEN}' } } }
+  const settings = { ...SETTINGS, server: { http: { token: '$' + '{PEGBOARD_TOKEN}' } } }
   const config = await writeConfig(folder, serversOf(FLEET), settings)
   const direct = await startFakeHttp(FLEET[0])
   const pegboard = await startPegboardHttp({ config, state: await mkdtemp(join(folder, 'state-')) })
