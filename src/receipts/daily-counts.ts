@@ -39,8 +39,11 @@ export const REST = 'other'
 
 export const noCounts = (): Counts => Object.fromEntries(KEYS.map((key) => [key, 0])) as Counts
 
-export const addCounts = (some: Counts, more: Partial<Counts>): Counts =>
-  Object.fromEntries(KEYS.map((key) => [key, some[key] + (more[key] ?? 0)])) as Counts
+export function addCounts(some: Counts, more: Partial<Counts>): Counts {
+  const sum: { -readonly [key in keyof Counts]: number } = { ...some }
+  for (const key of KEYS) sum[key] += more[key] ?? 0
+  return sum
+}
 
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
 

@@ -128,6 +128,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let detail: string | undefined
   let version: string | undefined
   let serverName: string | undefined
+  let stateful = isStateful(settings, serverName)
   let about: string | undefined
   let capabilities: Json = {}
   let gateways: readonly string[] = []
@@ -235,7 +236,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const kind = (): InstanceKind => {
     if (settings.instance !== undefined) return settings.instance
     if (principals) return 'principal'
-    return asks || isStateful(settings, serverName) ? 'session' : 'shared'
+    return asks || stateful ? 'session' : 'shared'
   }
   const instances = createInstances({
     id,
@@ -247,7 +248,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     settings: () => settings,
     kind,
     isSilent,
-    mayShare: () => settings.instance === undefined && !principals && !isStateful(settings, serverName),
+    mayShare: () => settings.instance === undefined && !principals && !stateful,
     mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>
       principals ? createCredentials(id, settings, shared, log, loggedIn, principal) : withoutClose(credentials),
@@ -441,6 +442,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     detail = undefined
     version = connection.server?.version
     serverName = connection.server?.name
+    stateful = isStateful(settings, serverName)
     about = connection.server?.about
     capabilities = connection.capabilities
     gateways = connection.gateways
@@ -519,6 +521,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       claims.begin(since)
       version = known?.server?.version
       serverName = known?.server?.name
+      stateful = isStateful(settings, serverName)
       about = known?.server?.about
       capabilities = known?.capabilities ?? {}
       state = known ? 'known' : 'configured'
@@ -567,6 +570,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     apply(next) {
       settings = next
+      stateful = isStateful(settings, serverName)
       capacity = capacityOf(settings)
       publisher = createPublisher(forPublisher())
       publisher.publish(listing, standing())
