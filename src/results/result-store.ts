@@ -96,7 +96,8 @@ interface Entry extends KeptResult {
   afterSession: boolean
 }
 
-const PATIENCE_MS = 5_000
+/** Threads that read results have a low priority: on a busy machine, the end of a log of 50 MB took 6 s. */
+const PATIENCE_MS = 20_000
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 64 }
 /** Eight is the least of which one principal leaves one to others. */
 const THREADS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
