@@ -348,7 +348,8 @@ export async function fitPart(
 ): Promise<unknown> {
   const value = parseJsonText(data)
   if (typeof value === 'object' && value !== null) {
-    if (keptParts.has(value)) return value
+    if (keptParts.has(value))
+      return isLongerThan(JSON.stringify(value), tokens) ? withoutBeginning(value as KeptPart) : value
     // What was written as an escape in a text is a character now.
     if (value !== data) sanitize(value)
   }
@@ -368,6 +369,9 @@ export async function fitPart(
   keptParts.add(part)
   return part
 }
+
+/** Of many parts that were kept alone, each with a long beginning. */
+const withoutBeginning = ({ kept, size, hint }: KeptPart): KeptPart => ({ kept, size, hint })
 
 /** Tokens of the description of a kept part, without its beginning. */
 const PART_TOKENS = 120

@@ -17,7 +17,8 @@ vi.setConfig({ testTimeout: 60_000 })
 
 const database = { id: 'database', summary: 'Tables.', origin: 'module', state: 'ready' } as const
 const many = { id: 'many', summary: 'Many.', origin: 'module', state: 'ready' } as const
-const LATER = { watchers: true, scheduler: true }
+// Whole answers are compared.
+const LATER = { watchers: true, scheduler: true, maxResultTokens: 0 }
 const MODES = ['direct', 'discovery'] as const
 const blocked = { database: { constraints: { blocked_actions: ['drop_table'] } } }
 

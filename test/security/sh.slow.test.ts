@@ -187,7 +187,7 @@ describe.runIf(POSIX)('commands', () => {
     const { fails, dir } = await open({
       allowed_commands: ['sh'],
       sandbox: 'off',
-      max_output_bytes: 4_096,
+      max_output_bytes: 2_048,
       max_written_bytes: 1_000_000,
     })
     const before = process.memoryUsage().arrayBuffers
@@ -198,7 +198,7 @@ describe.runIf(POSIX)('commands', () => {
       data: { truncated: true },
     })
     const { stdout } = error.data as { stdout: string }
-    expect(stdout).toMatch(/^(?:y\n){1024}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
+    expect(stdout).toMatch(/^(?:y\n){512}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
     expect(await gone(await readPid(join(dir, 'pid')))).toBe(true)
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000)
   })
