@@ -18,7 +18,7 @@ const modules = readdirSync(join(ROOT, 'dist/modules')).flatMap((name) =>
 )
 await inFolder(async (folder) => {
   const state = join(folder, 'state')
-  // A module that is off has other texts than one that is on.
+  // The texts of a module depend on whether it is on.
   for (const on of [[], modules]) {
     const config = await writeConfig(folder, {}, { modules: Object.fromEntries(on.map((name) => [name, {}])) })
     const client = startPegboard({ config, state, cwd: folder })
