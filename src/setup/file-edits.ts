@@ -348,7 +348,7 @@ async function checkNoLink(folder: string): Promise<void> {
 const writeRecord = (own: string, record: SavedRecord): Promise<void> =>
   replaceFile(join(own, RECORD), `${JSON.stringify(record, null, 2)}\n`)
 
-/** Ids begin with the time. */
+/** The oldest first. Ids have the second only, and several changes can be made in one. */
 async function readRecords(folder: string): Promise<readonly SavedRecord[]> {
   await checkNoLink(folder)
   const names = await readdir(folder).catch(() => [])
@@ -359,7 +359,7 @@ async function readRecords(folder: string): Promise<readonly SavedRecord[]> {
     const record = bytes && parseRecord(bytes.toString('utf8'))
     if (record?.id === name) records.push(record)
   }
-  return records
+  return records.sort((a, b) => Date.parse(a.at) - Date.parse(b.at))
 }
 
 const isBackup = (name: unknown): boolean => name === undefined || (typeof name === 'string' && name === basename(name))

@@ -116,6 +116,19 @@ describe('applyEdits and undo', () => {
     expect([a, b].map((path) => readFileSync(path, 'utf8'))).toEqual(['1', '1'])
   })
 
+  it('undo the newest of several changes in one second', async () => {
+    const { stateDir, file, apply } = scene()
+    const a = file('a.json', '0')
+    for (const after of ['1', '2', '3', '4', '5', '6']) {
+      await apply([{ path: a, before: await readForEdit(a), after }])
+      clock.pass(1)
+    }
+    for (const before of ['5', '4', '3', '2', '1', '0']) {
+      await undo(stateDir)
+      expect(readFileSync(a, 'utf8')).toBe(before)
+    }
+  })
+
   it('keep the last 50 changes', async () => {
     const { stateDir, file, apply } = scene()
     const a = file('a', '0')

@@ -51,7 +51,7 @@ describe('an unknown stdio server', () => {
       { result: { ...fine, capabilities: 1 } },
       'it sent no valid serverInfo and capabilities',
     ],
-    ['refuses us', { error: { code: -32000, message: 'no license' } }, 'no license'],
+    ['refuses us', { error: { code: -32000, message: 'no license' } }, 'it refused: "no license"'],
   ])('that %s is failing for that reason', (_what, initialize, reason) =>
     withServers(
       { a: answering(initialize) },
