@@ -87,12 +87,20 @@ describe('a server', () => {
         const told = () => logged.filter(({ message }) => String(message).includes('more than Pegboard can read'))
         await text('mcp_m.send', { kind: 'ask', count: 20_000 })
         expect(await heard()).toBe(1_000)
-        await until(() => told().length === 1, 90_000)
+        // One report a second while messages are dropped: one or more, as fast as the machine reads.
+        await until(() => told().length > 0, 90_000)
         now += 1_000
         await text('mcp_m.send', { kind: 'ask', count: 20_000 })
         expect(await heard()).toBe(2_000)
-        await until(() => told().length === 2, 90_000)
-        expect(told().map(({ level }) => level)).toEqual(['warn', 'debug'])
+        await until(() => told().length > 1, 90_000)
+        expect(told()[0]?.level).toBe('warn')
+        expect(
+          new Set(
+            told()
+              .slice(1)
+              .map(({ level }) => level),
+          ),
+        ).toEqual(new Set(['debug']))
       },
       { clock },
     )
