@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
 import type { Caller } from '../core/caller.ts'
 import { messageOf } from '../core/errors.ts'
-import { once } from '../core/once.ts'
+import { lazy, once } from '../core/once.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Tool } from '../core/tool.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
@@ -94,7 +94,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     },
   })
   // Created for the first query, or ahead of it: a first list needs none of its code.
-  const search = once(() =>
+  const search = lazy(() =>
     createToolSearch({
       log,
       store,
@@ -129,7 +129,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
   const index = createIndexing({
     catalog,
     ...(expansion && { written: expansion }),
-    search,
+    search: search.get,
     unlisted: options.unlisted.sources,
     clock,
     log,
@@ -148,7 +148,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       const extra = options.unlisted.of(caller)
       index.now()
       const usage = options.usage(caller.principal)
-      const found = await search().query(query, {
+      const found = await search.get().query(query, {
         ...how,
         limit,
         visible: (id) => byId.has(id) || extra.has(id),
@@ -176,10 +176,10 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         atlas(),
       ),
     knownNeed: (tool) => (tool.origin === 'upstream' ? atlas()?.needOf(tool) : undefined),
-    status: () => ({ ...search().status, ...(expansion && { expand: expansion.status }) }),
+    status: () => ({ ...search.get().status, ...(expansion && { expand: expansion.status }) }),
     async indexed() {
       index.now()
-      await search().warm()
+      await search.get().warm()
       await semantic?.settled()
     },
     follow: index.follow,

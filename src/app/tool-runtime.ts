@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { rootsOf } from '../config/path-roots.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
-import { type Once, once } from '../core/once.ts'
+import { type Lazy, lazy } from '../core/once.ts'
 import { createGate } from '../exec/approval-gate.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
 import { callerNow } from '../exec/stored-caller.ts'
@@ -30,7 +30,7 @@ export interface ToolRuntime {
   readonly injected: Injected
   readonly results: ResultStore
   /** Starts programs for modules. */
-  readonly programs: Once<Programs>
+  readonly programs: Lazy<Programs>
   readonly calls: Calls
   readonly modules: AppModules
   readonly awaitTool: AwaitTool
@@ -74,7 +74,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     thread: own.resultThread,
   })
   // Most configurations start no program.
-  const programs = once(() =>
+  const programs = lazy(() =>
     createPrograms({ platform: process.platform, environment: env, warn: (message) => log.warn(message) }),
   )
   const listServers = createServerList({
@@ -86,7 +86,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   })
   const provider = createServiceProvider({
     ...options,
-    processes: programs,
+    processes: programs.get,
     callerNow(caller) {
       try {
         return callerNow(caller, rights)
