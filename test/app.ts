@@ -31,8 +31,13 @@ export async function startApp(
   { level = 'warn', ...options }: AppOptions & { readonly level?: LogLevel } = {},
 ): Promise<TestApp> {
   const env = { PATH: process.env.PATH, HOME: dir, TMPDIR: tmpdir(), PEGBOARD_STATE_DIR: join(dir, 'state') }
-  // A first connection to a module from its source takes long on a busy machine.
-  const patient = { ...settings, loader: { importTimeoutMs: 60_000, ...(settings['loader'] as object | undefined) } }
+  const search = settings['search'] as { readonly embedderOptions?: object } | undefined
+  // On a busy machine, a module's first import and the vector of a query take longer than the defaults allow.
+  const patient = {
+    ...settings,
+    loader: { importTimeoutMs: 60_000, ...(settings['loader'] as object | undefined) },
+    search: { ...search, embedderOptions: { queryTimeoutMs: 60_000, ...search?.embedderOptions } },
+  }
   const { config } = readConfig(JSON.stringify(patient), join(dir, 'mcp.config.json'), { env, cwd: dir })
   const logged: string[] = []
   const app = createApp(config, {

@@ -122,15 +122,10 @@ test.each(['legacy', 'modern'] as const)(
           ],
         },
       )
-      // Until all tools have vectors, search uses keywords only.
-      const local = await connectTo(served.app)
-      await vi.waitFor(
-        async () => {
-          await local.callTool({ name: 'search_tools', arguments: { query: 'rows' } })
-          expect(served.app.searchStatus()).toMatchObject({ ranking: 'hybrid', embedded: 'ready' })
-        },
-        { timeout: 30_000 },
-      )
+      // Until both models have the vectors of all tools, the same query gets another relevance.
+      await served.app.indexed()
+      const ready = { ranking: 'hybrid', embedded: 'ready', semantic: { state: 'ready' } }
+      expect(served.app.searchStatus()).toMatchObject(ready)
       return served
     }
     const queries = [
