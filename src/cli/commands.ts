@@ -409,9 +409,4 @@ export const commands: readonly Command[] = [
     maxOperands: 1_000,
     options: { profile },
   },
-  {
-    name: 'docs',
-    summary: 'Rewrite the generated parts of README.md, docs and mcp.config.schema.json (for developers of Pegboard).',
-    options: { check: { about: 'Change nothing. Exit with 1 if a page is stale.' } },
-  },
 ]

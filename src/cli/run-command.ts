@@ -43,7 +43,6 @@ const programs: Readonly<Record<string, () => Promise<{ run(args: Args, io: Io, 
     usage: () => import('./token-usage.ts'),
     later: () => import('./later.ts'),
     completion: () => import('./completion.ts'),
-    docs: () => import('./docs.ts'),
   }
 
 /**

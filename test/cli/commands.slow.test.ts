@@ -349,7 +349,7 @@ describe('the command line', () => {
 
   it('prints help in general and for one command, and the version', async () => {
     const general = await run('--help')
-    for (const name of ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval', 'docs'])
+    for (const name of ['serve', 'list', 'search', 'call', 'check', 'schema', 'eval'])
       expect(general.out).toMatch(new RegExp(`^ {2}${name} `, 'm'))
     const search = (await run('help', 'search')).out
     expect(search).toContain('Usage: pegboard search <query> [--limit N]')

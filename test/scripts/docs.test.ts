@@ -2,12 +2,18 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { fillSections, schemaFile } from '../../src/cli/docs.ts'
-import { clientsTable, commandsTable, errorsTable, failureClassesTable, settingsTable } from '../../src/cli/generate.ts'
+import {
+  clientsTable,
+  commandsTable,
+  errorsTable,
+  failureClassesTable,
+  settingsTable,
+} from '../../scripts/doc-tables.ts'
+import { fillSections, rewritePages, schemaFile } from '../../scripts/generated-pages.ts'
 import { configJsonSchema } from '../../src/config/config-schema.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { clientFacts } from '../../src/view/client-table.ts'
-import { folder, pegboard } from './terminal.ts'
+import { folder } from '../cli/terminal.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -89,19 +95,18 @@ describe('fillSections', () => {
   })
 })
 
-describe('docs', () => {
+describe('rewritePages', () => {
   const at = folder({ 'README.md': '# T\n<!-- generated:commands -->\n<!-- /generated -->\n' })
   afterAll(() => at.remove())
 
-  it('reports outdated files with --check, rewrites them, and passes afterwards', async () => {
-    const stale = await pegboard(at.dir, 'docs', '--check')
-    expect([stale.code, stale.out]).toEqual([1, 'Stale: README.md, mcp.config.schema.json\n'])
-    expect((await pegboard(at.dir, 'docs')).out).toBe('Written: README.md, mcp.config.schema.json\n')
+  it('reports outdated files, rewrites them, and reports none afterwards', () => {
+    expect(rewritePages(at.dir, [], true)).toEqual(['README.md', 'mcp.config.schema.json'])
+    expect(rewritePages(at.dir, [], false)).toEqual(['README.md', 'mcp.config.schema.json'])
     expect(readFileSync(join(at.dir, 'README.md'), 'utf8')).toContain(
       '`pegboard check [--client NAME] [--profile NAME] [--replay DIR] [--wait SECONDS] [--frozen]`',
     )
-    expect((await pegboard(at.dir, 'docs', '--check')).code).toBe(0)
+    expect(rewritePages(at.dir, [], true)).toEqual([])
     writeFileSync(join(at.dir, 'mcp.config.schema.json'), '{}')
-    expect((await pegboard(at.dir, 'docs', '--check', '--json')).code).toBe(1)
+    expect(rewritePages(at.dir, [], true)).toEqual(['mcp.config.schema.json'])
   })
 })

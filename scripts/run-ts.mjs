@@ -1,12 +1,13 @@
-// npm run train, npm run train:fusion: bundles a trainer, which is TypeScript, and runs it.
+// node scripts/run-ts.mjs FILE: bundles a script that is TypeScript, and runs it.
 import { rmSync } from 'node:fs'
+import { basename } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 
-const [trainer] = process.argv.splice(2, 1)
-const outfile = `dist/training/train-${process.pid}.mjs`
+const [script] = process.argv.splice(2, 1)
+const outfile = `dist/scripts/${basename(script, '.ts')}-${process.pid}.mjs`
 await build({
-  entryPoints: [`training/${trainer}`],
+  entryPoints: [script],
   bundle: true,
   platform: 'node',
   format: 'esm',

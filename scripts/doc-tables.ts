@@ -1,14 +1,14 @@
-import { errorCatalogue } from '../core/errors.ts'
-import { failureClasses } from '../core/failure-class.ts'
-import { firstSentence } from '../core/first-sentence.ts'
-import { isRecord } from '../core/is-record.ts'
-import type { Tool } from '../core/tool.ts'
-import { riskOf } from '../core/tool.ts'
-import { findingCatalogue } from '../doctor/findings.ts'
-import { clientFacts } from '../view/client-table.ts'
-import { commands, commonOptions } from './commands.ts'
-import { defaultOf, typeOf } from './describe.ts'
-import { usageOf } from './help.ts'
+import { commands, commonOptions } from '../src/cli/commands.ts'
+import { defaultOf, typeOf } from '../src/cli/describe.ts'
+import { usageOf } from '../src/cli/help.ts'
+import { errorCatalogue } from '../src/core/errors.ts'
+import { failureClasses } from '../src/core/failure-class.ts'
+import { firstSentence } from '../src/core/first-sentence.ts'
+import { isRecord } from '../src/core/is-record.ts'
+import type { ToolModule } from '../src/core/module.ts'
+import { riskOf } from '../src/core/tool.ts'
+import { findingCatalogue } from '../src/doctor/findings.ts'
+import { clientFacts } from '../src/view/client-table.ts'
 
 /** The table of all settings, from the JSON Schema of the configuration. */
 export function settingsTable(schema: Readonly<Record<string, unknown>>): string {
@@ -38,10 +38,17 @@ function keyRows(key: string, schema: unknown): string[][] {
   ]
 }
 
-export function toolsTable(tools: readonly Tool[]): string {
-  const rows = tools
-    .filter((tool) => !tool.internal)
-    .map((tool) => [code(tool.id), riskOf(tool.effect), firstSentence(tool.description, 160)])
+/** The table of the bundled tools, without internal ones. */
+export function toolsTable(modules: readonly ToolModule[]): string {
+  const rows = modules.flatMap(({ name, tools }) =>
+    Object.entries(tools)
+      .filter(([, { internal }]) => !internal)
+      .map(([action, { effect, description }]) => [
+        code(`${name}.${action}`),
+        riskOf(effect),
+        firstSentence(description, 160),
+      ]),
+  )
   return markdown(['Tool', 'Risk', 'What it does'], rows)
 }
 
