@@ -1,4 +1,4 @@
-import type { ToolDef } from 'pegboard'
+import { createSemaphore, type ToolDef } from 'pegboard'
 
 /** Limits concurrency. Principals are served in turn, and the calls of each in their order. */
 export interface Turns {
@@ -10,70 +10,24 @@ export interface Turns {
 
 /** @param share turns that one principal can have at once; of three or more it leaves one to others, because turns can be long */
 export function createTurns(most: number, share = most > 2 ? most - 1 : most): Turns {
-  const held = new Map<string, number>()
-  // In the order in which they are served next.
-  const lines = new Map<string, Set<() => void>>()
-  let busy = 0
-
-  const mayEnter = (who: string): boolean => busy < most && (held.get(who) ?? 0) < share
-
-  function enter(who: string): () => void {
-    busy++
-    held.set(who, (held.get(who) ?? 0) + 1)
+  const slots = createSemaphore({ maxConcurrent: most, share, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
+  function endOnce(who: string): () => void {
     let isOver = false
     return () => {
-      if (isOver) return
+      if (!isOver) slots.release(who)
       isOver = true
-      busy--
-      const left = (held.get(who) as number) - 1
-      if (left > 0) held.set(who, left)
-      else held.delete(who)
-      toEnd(who)
-      callNext()
     }
   }
-
-  function callNext(): void {
-    for (const [who, line] of lines) {
-      const [go] = line
-      if (!go || !mayEnter(who)) continue
-      toEnd(who)
-      go()
-      return
-    }
-  }
-
-  /** A principal that was served goes to the end. */
-  function toEnd(who: string): void {
-    const line = lines.get(who)
-    if (!line) return
-    lines.delete(who)
-    lines.set(who, line)
-  }
-
   return {
-    takeFree: (who) => (mayEnter(who) ? enter(who) : undefined),
+    takeFree(who) {
+      if (!slots.isFree(who)) return undefined
+      slots.reacquire(who)
+      return endOnce(who)
+    },
     async take(who, signal) {
       signal.throwIfAborted()
-      if (mayEnter(who)) return enter(who)
-      return await new Promise((resolve, reject) => {
-        const line = lines.get(who) ?? new Set()
-        const leave = (): void => {
-          signal.removeEventListener('abort', abort)
-          line.delete(go)
-          if (line.size === 0) lines.delete(who)
-        }
-        const go = (): void => {
-          leave()
-          resolve(enter(who))
-        }
-        const abort = (): void => {
-          leave()
-          reject(signal.reason)
-        }
-        signal.addEventListener('abort', abort, { once: true })
-        lines.set(who, line.add(go))
-      })
+      await slots.acquire(signal, who)
+      return endOnce(who)
     },
   }
 }

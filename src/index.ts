@@ -33,6 +33,7 @@ export type { Profile } from './core/profile.ts'
 export { redact, redactUrl } from './core/redact.ts'
 export { type JsonSchema, type Schema, type StandardSchema, toSchema } from './core/schema.ts'
 export { scrub } from './core/scrub.ts'
+export { createSemaphore } from './core/semaphore.ts'
 export type {
   AdapterServer,
   Adapters,

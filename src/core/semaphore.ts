@@ -5,7 +5,7 @@ export interface Semaphore {
   /**
    * Acquires a slot, waiting if necessary. A caller that gives up leaves the queue and gets the signal's reason.
    * @param who each value has its own queue; queues are served in turn, and when the queue is full the longest one
-   * loses its last entry. A value never has the last eighth of the slots, which are for others; calls without a value
+   * loses its last entry. A value never has more than `share` of the slots, and leaves the rest to others; calls without a value
    * may have all.
    * @throws PegboardError E_OVERLOADED if the queue is full
    */
@@ -31,13 +31,13 @@ const LEFT_TO_OTHERS = 1 / 8
  * first out.
  * @param setting named in the error when the queue is full
  */
-export function createSemaphore({ maxConcurrent, maxQueued, setting }: Capacity): Semaphore {
+export function createSemaphore({ maxConcurrent, maxQueued, setting, share: given }: Capacity): Semaphore {
   let running = 0
   let waiting = 0
   // In the order in which they are served next. A Set keeps the order and allows removal from the middle.
   const lines = new Map<string, Set<Waiting>>()
   const held = new Map<string, number>()
-  const share = maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
+  const share = given ?? maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
   const mayEnter = (who: string): boolean => running < maxConcurrent && (who === '' || (held.get(who) ?? 0) < share)
   const change = (who: string, by: 1 | -1): void => {
     running += by
@@ -67,6 +67,12 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting }: Capacity)
     if (longest === who || !last) throw full()
     leave(longest, last)
     last.giveUp(full())
+  }
+
+  /** The queue of a value that was served goes to the end. */
+  function toEnd(who: string): void {
+    const line = lines.get(who)
+    if (line && lines.delete(who)) lines.set(who, line)
   }
 
   return {
@@ -108,12 +114,12 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting }: Capacity)
     },
     release(who = '') {
       change(who, -1)
+      toEnd(who)
       for (const [next, line] of lines) {
         if (!mayEnter(next)) continue
         const [one] = line as ReadonlySet<Waiting>
         leave(next, one as Waiting)
-        // The queue just served goes to the end.
-        if (lines.delete(next)) lines.set(next, line)
+        toEnd(next)
         change(next, 1)
         one?.enter()
         return

@@ -41,6 +41,8 @@ export interface Needs {
 /** Limits of concurrent calls. Tools that share the object share the limits. */
 export interface Capacity {
   readonly maxConcurrent: number
+  /** Slots that one principal can have (default 7/8 of them). */
+  readonly share?: number
   /** Number of calls that may wait. Pegboard rejects the next one. */
   readonly maxQueued: number
   /** The setting with which the operator changes `maxQueued`; empty if there is none. */

@@ -212,7 +212,7 @@ describe('a call', () => {
       gates[n]?.()
     }
     expect(await Promise.all([...eve.slice(0, 3), ...bob])).toEqual(['done', 'done', 'done', 'done', 'done'])
-    expect(order).toEqual(['eve', 'eve', 'bob', 'eve', 'bob'])
+    expect(order).toEqual(['eve', 'bob', 'eve', 'bob', 'eve'])
   })
 
   it('that waits in the queue does not run once it is cancelled, denied or the server stops', async () => {
