@@ -1,10 +1,10 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { constants } from 'node:fs'
-import { chmod, lstat, mkdir, open, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Credential, Grant } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { readPrivateFile } from '../core/private-file.ts'
 import type { Effect } from '../core/tool.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 import type { TokenSettings } from './server-options.ts'
@@ -119,19 +119,9 @@ async function closeToOthers(file: string): Promise<void> {
     throw createTokenFileError(file, 'others may read it, and its mode cannot be changed')
 }
 
-/** Does not follow a link that replaced the file. */
-async function readOwnFile(file: string): Promise<string> {
-  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
-  try {
-    return await handle.readFile('utf8')
-  } finally {
-    await handle.close()
-  }
-}
-
 async function readToken(file: string): Promise<string> {
   for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-    const token = (await readOwnFile(file)).trim()
+    const token = (await readPrivateFile(file)).trim()
     if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
     if (token !== '') break
     // Another process has created the file and not written it yet.

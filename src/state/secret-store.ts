@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:fs'
-import { mkdir, open } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { readPrivateFile } from '../core/private-file.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { writtenByOthers } from '../core/written-by-others.ts'
 import { exclusively } from './file-lock.ts'
 import { deletePieces, getPieces, type Keyring, openKeyring, setPieces } from './keyring.ts'
 
@@ -139,7 +138,10 @@ const unreadable = (name: string, why: string): PegboardError =>
   })
 
 async function readEntries(file: string): Promise<Map<string, Entry>> {
-  const text = await readPrivate(file)
+  const text = await readPrivateFile(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw new PegboardError('E_STATE', `${file} cannot be read: ${messageOf(error)}.`)
+  })
   if (text === undefined) return new Map()
   const read = tryParseJson(text)
   if (!isRecord(read) || !isRecord(read['secrets']))
@@ -147,21 +149,4 @@ async function readEntries(file: string): Promise<Map<string, Entry>> {
       hint: 'Restore the file, or delete it and set the secrets again.',
     })
   return new Map(Object.entries(read['secrets']) as Array<[string, Entry]>)
-}
-
-/** Refuses links, and files that another user may have written. */
-async function readPrivate(file: string): Promise<string | undefined> {
-  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw new PegboardError('E_STATE', `${file} cannot be read: ${messageOf(error)}.`)
-  })
-  if (!handle) return undefined
-  try {
-    const others = writtenByOthers(file)
-    if (others !== undefined) throw new PegboardError('E_STATE', `${file} is not safe to use: ${others}.`)
-    if (process.platform !== 'win32' && ((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600)
-    return await handle.readFile('utf8')
-  } finally {
-    await handle.close()
-  }
 }

@@ -1,11 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { constants, watch as watchFolder } from 'node:fs'
-import { mkdir, open, readdir, rm } from 'node:fs/promises'
+import { watch as watchFolder } from 'node:fs'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { readPrivateFile } from '../../core/private-file.ts'
 import { replaceFile } from '../../core/replace-file.ts'
-import { writtenByOthers } from '../../core/written-by-others.ts'
 import { exclusively } from '../../state/file-lock.ts'
 import { deletePieces, getPieces, type Keyring, setPieces } from '../../state/keyring.ts'
 
@@ -92,11 +92,11 @@ export function createTokenStore(
 
   async function parse(file: string): Promise<Document | undefined> {
     try {
-      const document = JSON.parse(await readPrivate(file)) as Document
+      const document = JSON.parse(await readPrivateFile(file)) as Document
       return document?.format === 1 ? document : undefined
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return undefined
-      throw error
+      throw createUnreadableError(messageOf(error))
     }
   }
 
@@ -199,27 +199,6 @@ export function createTokenStore(
         stop?.()
       }
     },
-  }
-}
-
-/**
- * Reads a file that only this user can have written: not a link, and made private before reading.
- * @throws PegboardError E_UPSTREAM_UNAVAILABLE if another user may write it
- */
-async function readPrivate(file: string): Promise<string> {
-  const handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch(
-    (error: NodeJS.ErrnoException) => {
-      throw error.code === 'ELOOP' ? createUnreadableError(`${file} is a symbolic link`) : error
-    },
-  )
-  try {
-    const others = writtenByOthers(file)
-    if (others !== undefined) throw createUnreadableError(others)
-    const { mode } = await handle.stat()
-    if (process.platform !== 'win32' && (mode & 0o077) !== 0) await handle.chmod(0o600)
-    return await handle.readFile('utf8')
-  } finally {
-    await handle.close()
   }
 }
 
