@@ -1,4 +1,5 @@
 import type { SentFile } from '../core/caller.ts'
+import { mediaInBlock, textInBlock } from '../core/content-block.ts'
 import { isPegboardError, joinSentences, type PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
@@ -55,25 +56,18 @@ function relayedAnswer({ content = [], structuredContent, isError }: McpResult):
 const joinText = (parts: readonly string[]): string => parts.filter((part) => part !== '').join('\n') || '(nothing)'
 
 function textOf(block: ContentBlock): string | undefined {
-  const { type, text, uri, name, resource } = block
-  if (type === 'text') return String(text)
-  if (type === 'resource_link') return `[${String(name ?? 'resource')}: ${String(uri)}]`
-  return type === 'resource' && isRecord(resource) && typeof resource['text'] === 'string'
-    ? resource['text']
-    : undefined
+  const { type, uri, name } = block
+  return type === 'resource_link' ? `[${String(name ?? 'resource')}: ${String(uri)}]` : textInBlock(block)
 }
 
-function fileOf({ type, data, mimeType, resource }: ContentBlock): SentFile | undefined {
-  if ((type === 'image' || type === 'audio') && typeof data === 'string')
-    return { data: Buffer.from(data, 'base64'), filename: type, mimetype: String(mimeType) }
-  if (type !== 'resource' || !isRecord(resource) || typeof resource['blob'] !== 'string') return undefined
-  const { uri, blob, mimeType: kind } = resource
-  return {
-    data: Buffer.from(blob, 'base64'),
-    filename: String(uri).split('/').at(-1) || 'file',
-    mimetype: String(kind ?? 'application/octet-stream'),
-    fileUrl: String(uri),
-  }
+function fileOf(block: ContentBlock): SentFile | undefined {
+  const media = mediaInBlock(block)
+  if (!media) return undefined
+  const { data, mimeType: mimetype } = media
+  const { type, resource } = block
+  if (!isRecord(resource)) return { data, filename: type, mimetype }
+  const fileUrl = String(resource['uri'])
+  return { data, filename: fileUrl.split('/').at(-1) || 'file', mimetype, fileUrl }
 }
 
 /** The model only learns that there is a file. The application reads the content. */

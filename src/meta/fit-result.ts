@@ -1,5 +1,6 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
+import { mediaInBlock, textInBlock } from '../core/content-block.ts'
 import { isRecord } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
@@ -55,7 +56,7 @@ export async function fitResult(
   if (size <= maxResultBytes && !hasTooManyTokens) return result
   // The shown text has four bytes for each token.
   const limit = Math.min(most, maxResultBytes / 4)
-  const text = content.flatMap((block) => textOf(block) ?? []).join('\n')
+  const text = content.flatMap((block) => textInBlock(block) ?? []).join('\n')
   // Of an error, the text says it all.
   const structuredContent = isError === true && text !== '' ? undefined : result.structuredContent
   const { value, isSame } = unwrap(structuredContent, text)
@@ -77,12 +78,12 @@ export async function fitResult(
     keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
   }
   if (!isSame && text !== '') keepOrShow(bodyOf(text, title))
-  const others = content.filter((block) => textOf(block) === undefined)
+  const others = content.filter((block) => textInBlock(block) === undefined)
   let room = Math.min(limit / 2, MAX_SHOWN_TOKENS)
   let bytes = maxResultBytes / 2
   const left: ContentBlock[] = []
   for (const block of others) {
-    const media = mediaOf(block)
+    const media = mediaInBlock(block)
     const tokens = media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
     const length = sizeOf(block)
     if ((!media || isShort(media)) && tokens <= room && length <= bytes) {
@@ -147,7 +148,7 @@ export async function fitResource(
 }
 
 function tokensOfContent(content: ResourceContent): number {
-  const media = mediaOf({ type: 'resource', resource: content })
+  const media = mediaInBlock({ type: 'resource', resource: content })
   return media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(String(content['text'] ?? content['blob'] ?? ''))
 }
 
@@ -160,7 +161,7 @@ async function replaceContent(
   most: number,
 ): Promise<ResourceContent> {
   const { text, blob: _bytes, _meta, ...rest } = content
-  const body = mediaOf({ type: 'resource', resource: content }) ?? { data: String(text), mimeType: 'text/plain' }
+  const body = mediaInBlock({ type: 'resource', resource: content }) ?? { data: String(text), mimeType: 'text/plain' }
   const named = { ...body, title }
   const kept = await host.results.keep(caller, named)
   return {
@@ -179,9 +180,9 @@ export function readByModel(
   const texts = structuredContent === undefined ? [] : [JSON.stringify(structuredContent) ?? '']
   let media = 0
   for (const block of content) {
-    const found = textOf(block) === undefined ? mediaOf(block) : undefined
+    const found = textInBlock(block) === undefined ? mediaInBlock(block) : undefined
     if (found && isShort(found)) media += MEDIA_TOKENS
-    else texts.push(textOf(block) ?? JSON.stringify(block))
+    else texts.push(textInBlock(block) ?? JSON.stringify(block))
   }
   return { texts, media }
 }
@@ -238,32 +239,13 @@ function isLongResult({ content = [], structuredContent }: McpResult, limit: num
     return true
   }
   for (const block of content) {
-    const text = textOf(block)
-    const media = text === undefined ? mediaOf(block) : undefined
+    const text = textInBlock(block)
+    const media = text === undefined ? mediaInBlock(block) : undefined
     if (media && isShort(media)) left -= MEDIA_TOKENS
     else if (!take(text ?? JSON.stringify(block))) return true
     if (left < 0) return true
   }
   return structuredContent !== undefined && !take(JSON.stringify(structuredContent) ?? '')
-}
-
-/** The text that a model reads in a block. */
-function textOf({ type, text, resource }: ContentBlock): string | undefined {
-  if (type === 'text') return String(text)
-  return type === 'resource' && isRecord(resource) && typeof resource['text'] === 'string'
-    ? resource['text']
-    : undefined
-}
-
-/** A picture, a sound or the bytes of a resource. */
-function mediaOf({ type, data, mimeType, resource }: ContentBlock): Omit<Body, 'title'> | undefined {
-  if ((type === 'image' || type === 'audio') && typeof data === 'string')
-    return { data: Buffer.from(data, 'base64'), mimeType: String(mimeType) }
-  if (type !== 'resource' || !isRecord(resource) || typeof resource['blob'] !== 'string') return undefined
-  return {
-    data: Buffer.from(resource['blob'], 'base64'),
-    mimeType: String(resource['mimeType'] ?? 'application/octet-stream'),
-  }
 }
 
 /** Clients show models pictures and sounds; other bytes they show as base64. */
