@@ -111,6 +111,7 @@ const INDEX: Table = {
     'createConnect createFetch createPaths exclusively fileToOpen ownFilesBelow',
     why('guards of addresses and paths, made by code and not by callers'),
   ),
+  createSemaphore: why('limits calls at once'),
 }
 
 const HTTP_ROUTES: Table = {
