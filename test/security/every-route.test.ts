@@ -202,7 +202,7 @@ const COMMANDS: Table = {
   serve: route('stdio'),
   record: why('serves and calls, as the commands serve and call do'),
   ...each(
-    'list top search why check doctor review registry schema prompt parse eval suggest completion docs ui',
+    'list top search why check doctor review registry schema prompt parse eval suggest completion ui',
     why('prints what is there; no tool is run by it'),
   ),
   audit: why('checks the log of calls, for the operator'),
