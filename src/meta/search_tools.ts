@@ -11,6 +11,7 @@ import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
+import { limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readFormat, readInteger, readText, TEXT } from './meta-input.ts'
 import { shownMeta, type Unlisted } from './unlisted-tools.ts'
@@ -49,7 +50,7 @@ export const searchTools = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
   hints: READS,
   async run(input, request) {
     const format = readFormat(input, 'search_tools', host, request.caller)
-    const tokens = readMaxTokens(input, 'search_tools')
+    const tokens = Math.min(readMaxTokens(input, 'search_tools'), limitOf(host, request.caller))
     const query = readQuery(input)
     const limitKey = input.max_results === undefined ? 'limit' : 'max_results'
     const limit = readInteger(input, limitKey, 'search_tools', 1, 20, 5)
@@ -104,6 +105,9 @@ export const searchTools = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
     function* answers(): Iterable<object> {
       yield answer(tools, used ?? {}, about, hint)
       const plain = tools.map(({ tags: _tags, parameters: _parameters, ...row }) => row)
+      if (full && format !== 'ts')
+        for (let whole = tools.length - 1; whole >= 0; whole--)
+          yield answer([...tools.slice(0, whole), ...plain.slice(whole)], withoutSchemas(whole, tools.length, hint))
       yield answer(plain, hint)
       for (const some of shrinking(plain)) yield answer(some)
     }
@@ -282,6 +286,12 @@ function hintFor(
   if (more.length > 0)
     hints.push(`Also named, but not shown here: ${formatNames(more, SHOWN_NAMES)}. Search for them separately.`)
   return hints.length > 0 ? { hint: hints.join(' ') } : {}
+}
+
+/** The hint of an answer in which only the first rows have schemas. */
+function withoutSchemas(whole: number, all: number, { hint }: { readonly hint?: string }): { readonly hint: string } {
+  const note = `To stay within the limit, ${all - whole} of ${all} tools are shown without parameters. get_tool has the rest.`
+  return { hint: hint === undefined ? note : `${hint} ${note}` }
 }
 
 const formatNames = (names: readonly string[], most: number): string =>

@@ -1,6 +1,9 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { expect, it } from 'vitest'
+import { answerOf, startApp } from '../app.ts'
+import { connectTo } from '../client.ts'
 import { appWithResults } from '../long-results.ts'
+import { makeTool } from '../tools.ts'
 
 const ROOTS = { modules: { filesystem: { config: { roots: ['.'] } } } }
 
@@ -24,6 +27,44 @@ it('search_tools drops details and then rows, and says how many', async () => {
   expect(some.tools[0]).not.toHaveProperty('parameters')
   expect(some.tools[0].name).toBe(all.tools[0].name)
   expect(some.omitted).toBe(all.count - some.count)
+})
+
+it('search_tools shows the schemas of the best tools, as many as the result limit allows, and all rows', async () => {
+  const limit = 4_000
+  const { app } = await startApp({
+    exposure: { mode: 'discovery' },
+    execution: { maxResultTokens: limit },
+    search: { embedder: 'none' },
+  })
+  const names = Array.from({ length: 30 }, (_, at) => `field_${at}`)
+  const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', description: `The ${name}.` }]))
+  const schema = { type: 'object', properties }
+  const owner = { id: 'forms', summary: 'Forms.', origin: 'module', state: 'ready' } as const
+  const description = 'Fills one form.'
+  app.catalog.set(owner, {
+    tools: Array.from({ length: 25 }, (_, at) => makeTool(`forms.fill_form_${at}`, { description, schema })),
+  })
+  const client = await connectTo(app)
+  const ask = async (args: object) => {
+    const result = await client.callTool({ name: 'search_tools', arguments: { query: 'fill a form', ...args } })
+    return answerOf(result)
+  }
+  const wanted = { max_results: 20, detail: 'full' }
+  const some = await ask(wanted)
+  expect(some).toMatchObject({ count: 20 })
+  expect(some.omitted).toBeUndefined()
+  expect(countTokens(JSON.stringify(some))).toBeLessThanOrEqual(limit)
+  const whole = some.tools.filter((tool: object) => 'parameters' in tool).length
+  expect(whole).toBeGreaterThan(2)
+  expect(some.hint).toContain(`${20 - whole} of 20 tools are shown without parameters. get_tool has the rest.`)
+  for (const [at, tool] of some.tools.entries()) {
+    expect('parameters' in tool, tool.name).toBe(at < whole)
+    expect(tool).toMatchObject({ params_summary: expect.any(String), relevance: expect.any(Number) })
+  }
+  expect(some.tools[0].parameters).toEqual(schema)
+  const { tools } = await ask({ ...wanted, max_tokens: 2_000 })
+  expect(tools.filter((tool: object) => 'parameters' in tool).length).toBeLessThan(whole)
+  expect((await ask({ max_results: 20 })).hint).toBeUndefined()
 })
 
 it('browse_category makes the page smaller, and the next page goes on', async () => {
