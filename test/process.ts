@@ -116,7 +116,8 @@ export async function talkTo(
   let rest = ''
   let errors = ''
   const waiting = new Map<unknown, (message: Record<string, unknown>) => void>()
-  const calls = new Map<unknown, 'open' | 'answered'>()
+  /** By id, because a test may send an id again: how many requests and calls with it wait for an answer. */
+  const pending = new Map<unknown, { requests: number; calls: number }>()
   const asker = expect.getState().currentTestName
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk
@@ -127,21 +128,29 @@ export async function talkTo(
     for (const line of lines) {
       const message = JSON.parse(line) as Record<string, unknown>
       messages.push(message)
-      const call = message.method === undefined ? calls.get(message.id) : undefined
-      if (call !== undefined) count(call === 'open' ? 'answer' : 'doubled')
-      if (call !== undefined) calls.set(message.id, 'answered')
+      const sent = message.method === undefined ? pending.get(message.id) : undefined
+      if (sent !== undefined) {
+        if (sent.requests === 0) count('doubled', asker)
+        else if (sent.calls > 0) count('answer')
+        sent.requests = Math.max(0, sent.requests - 1)
+        sent.calls = Math.max(0, sent.calls - 1)
+      }
       waiting.get(message.id)?.(message)
     }
   })
   child.once('exit', (code) => {
     // A server that was killed, stopped by a second signal, or left by its client need not answer.
     const lost = code !== null && code < 128 && !child.stdin.writableEnded
-    for (const state of calls.values()) if (state === 'open') count(lost ? 'lost' : 'given up', asker)
+    for (const { calls } of pending.values())
+      for (let left = calls; left > 0; left--) count(lost ? 'lost' : 'given up', asker)
   })
   const send = (message: Readonly<Record<string, unknown>>): void => {
-    if (message['method'] === 'tools/call') {
-      count('call')
-      calls.set(message['id'], 'open')
+    const { id, method } = message
+    if (id !== undefined && method !== undefined) {
+      const { requests, calls } = pending.get(id) ?? { requests: 0, calls: 0 }
+      const isCall = method === 'tools/call'
+      if (isCall) count('call')
+      pending.set(id, { requests: requests + 1, calls: calls + Number(isCall) })
     }
     child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
   }

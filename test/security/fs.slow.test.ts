@@ -661,8 +661,10 @@ test('FS-19: a kill during a write leaves the old file or the new one, and the n
   for (let round = 0; round < 30 && left === 0; round++) {
     await writeFile(join(folder, 'a.txt'), old)
     const { client, pid } = await start()
+    const killed = new AbortController()
+    const { signal } = killed
     const writing = client
-      .callTool({ name: 'filesystem__write', arguments: { path: 'a.txt', content: fresh } })
+      .callTool({ name: 'filesystem__write', arguments: { path: 'a.txt', content: fresh } }, { signal })
       .catch(() => undefined)
     const until = performance.now() + 20_000
     while (strays().length === 0 && performance.now() < until) {
@@ -670,6 +672,8 @@ test('FS-19: a kill during a write leaves the old file or the new one, and the n
       await new Promise((resolve) => setImmediate(resolve))
     }
     process.kill(pid, 'SIGKILL')
+    // The call is given up, not lost.
+    killed.abort()
     await writing
     left = strays().length
     expect([old, fresh]).toContain(await readFile(join(folder, 'a.txt'), 'utf8'))
