@@ -199,6 +199,7 @@ describe.runIf(POSIX)('commands', () => {
     })
     const { stdout } = error.data as { stdout: string }
     expect(stdout).toMatch(/^(?:y\n){512}\n… \d+ bytes left out …\n(?:y?\n)?(?:y\n)+$/)
+    expect(stdout.replace(/\n….*…\n/, '').length).toBe(2_048)
     expect(await gone(await readPid(join(dir, 'pid')))).toBe(true)
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000)
   })
