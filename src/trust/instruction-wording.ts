@@ -2,12 +2,20 @@ import type { Finding, FindingCode, Level } from './finding.ts'
 import { escapeInvisible } from './hidden-text.ts'
 import { aboutOtherTools, CARRIES_AWAY, type Neighbours } from './steering.ts'
 
-// Both of the following expressions contain it.
+const NOT_SAY =
+  /\b(?:do(?:n['’]?t| not)|never)\s+(?:ever\s+)?(?:mention|reveal|disclose|say|admit)\s+(?:that|how)\s+you\b/i
+/** All of the following contain it. */
 const USER = /user\b/i
 const NOT_TELL =
   /\b(?:do(?:n['’]?t| not)|never|without)\s+(?:ever\s+)?(?:tell(?:ing)?|inform(?:ing)?|mention(?:ing)?|reveal(?:ing)?|disclos(?:e|ing)|notify(?:ing)?|alert(?:ing)?|let(?:ting)?)\s+(?:(?:this|it|that|anything|any of this|about (?:this|it))\s+)?(?:to\s+)?the\s+user\b/i
 const HIDE =
   /\b(?:hide|conceal|keep)\s+(?:this|it|these|that)(?:\s+\w+){0,3}?\s+(?:secret\s+|hidden\s+)?from\s+the\s+user\b/i
+const STAYS_HIDDEN = /\b(?:stay|remain|kept?)\s+(?:hidden|secret|invisible|concealed)\s+(?:from|to)\s+the\s+user\b/i
+const NOT_NOTICE =
+  /\buser\s+(?:must|should|shall|may|need|does|will|can)\s*(?:not|n['’]t|never)\s+(?:notice|know\s+(?:about|of|that)|find\s+out|be\s+(?:told|informed|aware|made\s+aware))\b/i
+const UNKNOWN_TO =
+  /\bwithout\s+(?:the\s+user(?:['’]s\s+knowledge|\s+(?:knowing|noticing))|the\s+knowledge\s+of\s+the\s+user)\b/i
+const SECRECY = [NOT_TELL, HIDE, STAYS_HIDDEN, NOT_NOTICE, UNKNOWN_TO]
 
 const OVERRIDE =
   /\b(?:ignore|disregard|forget|override|bypass)\s+(?:all\s+|any\s+|the\s+|your\s+|every\s+)*(?:previous|prior|earlier|preceding|above|former|existing|system)\s+(?:instructions?|prompts?|rules?|directions?|messages?|guidelines?)/gi
@@ -15,9 +23,25 @@ const QUOTE_BEFORE =
   /(?:["'`“‘«(]|\b(?:such as|like|e\.g\.|example|examples|detects?|phrases?|attempts?|to|or|and)\b)[\s:,]*(?:to\s+)?$/i
 
 const SECRET =
-  /(?:~|\$HOME|%USERPROFILE%)[/\\]\.(?:ssh|aws|cursor|claude|gnupg|config|kube|netrc)|\bid_(?:rsa|ed25519)\b|\/etc\/(?:passwd|shadow)|\bmcp\.json\b/i
+  /(?:~|\$HOME|%USERPROFILE%)[/\\]\.(?:ssh|aws|cursor|claude|gnupg|config|kube|netrc)|[/\\]\.(?:ssh|gnupg)[/\\]|\bid_(?:rsa|ed25519)\b|\/etc\/(?:passwd|shadow)|\bmcp\.json\b|(?<![\w.])\.env\b/gi
+/** Of these, the files that have nothing but keys. Others are named in many instructions for the setup. */
+const KEYS = /\.(?:ssh|aws|gnupg|netrc)\b|id_|shadow/i
+const DOT_ENV = '.env'
+const PUBLIC_KEY = /^[\w./\\-]{0,80}\.pub\b/i
+/** Characters that are read on each side of the name of a secret. */
+const AROUND = 200
+/** A text that names more secrets is hostile, and takes long to read. */
+const MOST_SECRETS = 100
 const HANDS_OVER =
   /\b(?:send|upload|forward|transmit|exfiltrate|post|pass|give)\b[^.\n]{0,40}\b(?:contents?|text|body|key)\b[^\n]{0,60}?(?:~|\$HOME|%USERPROFILE%|\/etc|\bid_(?:rsa|ed25519)\b|\bmcp\.json\b)/i
+// The following four are tested on the text directly before or after the name.
+const READ_BEFORE = /\b(?:read|open|load|cat|fetch|get|access)\b[^.\n]{0,40}$/i
+const FILLS_AFTER =
+  /^[^\n]{0,80}\b(?:put|paste|insert|fill|add|give|provide|write|encode|pass|send|include|append)\b[^.\n]{0,40}\b(?:its|the|their)\s+(?:\w+\s+)?(?:contents?|text|output)\b/i
+const CONTENT_OF =
+  /\b(?:must|shall|should|set|fill|put|pass|provide|give|send|add|include|paste|insert)\b[^.\n]{0,60}\bcontents?\s+of\s+(?:the\s+)?(?:file\s+)?["'`]?\S{0,40}$/i
+const ORDERED_BEFORE =
+  /\b(?:before|prior to|first|also|always|must|should|please|then|make sure|needs? to|remember to)\b[^.\n]{0,60}\b(?:read|open|load|cat|fetch|access|include|copy)\b[^.\n]{0,40}$/i
 const READS = /\b(?:read|open|load|cat|fetch|get|access)\b/i
 
 const ORDER =
@@ -35,19 +59,15 @@ export function findInstructions(text: string, where: string, around: Neighbours
     if (found.some((one) => one.code === code && one.level === level)) return
     found.push({ code, level, where, what, evidence: excerpt(text, at, length) })
   }
-  const match = (pattern: RegExp, code: FindingCode, level: Level, what: string): boolean => {
+  const match = (pattern: RegExp, code: FindingCode, level: Level, what: string): void => {
     const hit = pattern.exec(text)
     if (hit) add(code, level, what, hit.index, hit[0].length)
-    return hit !== null
   }
 
   for (const { level, name, at, length } of aboutOtherTools(text, around))
     add('instructs-other-tool', level, `gives instructions about another tool, ${JSON.stringify(name)}`, at, length)
-  if (
-    USER.test(text) &&
-    !match(NOT_TELL, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
-  )
-    match(HIDE, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
+  for (const pattern of USER.test(text) ? [NOT_SAY, ...SECRECY] : [NOT_SAY])
+    match(pattern, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
   for (const hit of text.matchAll(OVERRIDE)) {
     const quotes = QUOTE_BEFORE.test(text.slice(Math.max(0, hit.index - 40), hit.index))
     const opens = /(?:^|[.!?:\n>]\s*|\bplease\s+)$/i.test(text.slice(Math.max(0, hit.index - 40), hit.index))
@@ -60,15 +80,36 @@ export function findInstructions(text: string, where: string, around: Neighbours
       hit[0].length,
     )
   }
-  const secret = SECRET.exec(text)
-  if (secret) {
-    const near = text.slice(Math.max(0, secret.index - 200), secret.index + 200)
-    if ((READS.test(near) && CARRIES_AWAY.test(near)) || HANDS_OVER.test(near))
-      add('instructs-secrets', 'doubt', 'tells the model to read secrets and send them', secret.index, secret[0].length)
-  }
+  const secrets = aboutSecrets(text)
+  if (secrets) add('instructs-secrets', secrets.level, secrets.what, secrets.at, secrets.length)
   match(ORDER, 'instructs-order', 'note', 'wants to be called before all other tools')
   match(MARKUP, 'imitates-markup', 'note', 'imitates the markup of system instructions')
   return found
+}
+
+/**
+ * Finds the worst sentence about a file with secrets: `doubt` if it tells the model to read the file or to pass it on,
+ * `note` if it only mentions a file with keys.
+ */
+function aboutSecrets(text: string): { what: string; level: Level; at: number; length: number } | undefined {
+  let noted: ReturnType<typeof aboutSecrets>
+  let count = 0
+  for (const { 0: file, index: at } of text.matchAll(SECRET)) {
+    const { length } = file
+    const after = text.slice(at + length, at + length + AROUND)
+    if (PUBLIC_KEY.test(after)) continue
+    const doubt = (what: string) => ({ what, level: 'doubt', at, length }) as const
+    if (++count > MOST_SECRETS) return doubt('names many files with secrets')
+    const before = text.slice(Math.max(0, at - AROUND), at)
+    const near = `${before}${file}${after}`
+    const isKeys = KEYS.test(file)
+    const isSent = file !== DOT_ENV && ((READS.test(near) && CARRIES_AWAY.test(near)) || HANDS_OVER.test(near))
+    const isFilled = READ_BEFORE.test(before) && FILLS_AFTER.test(after)
+    if (isSent || isFilled || CONTENT_OF.test(before)) return doubt('tells the model to read secrets and send them')
+    if (isKeys && ORDERED_BEFORE.test(before)) return doubt('tells the model to read a file with keys')
+    if (isKeys) noted ??= { what: 'mentions a file with keys', level: 'note', at, length }
+  }
+  return noted
 }
 
 const excerpt = (text: string, at: number, length: number): string =>
