@@ -132,8 +132,22 @@ export async function untilIndexed(client, timeoutMs = 120_000) {
   }
 }
 
-/** Starts once and lets every server answer, so that `state` knows them afterwards; with `indexed` the search index, too. */
-export async function warmUp(run, fleet, { indexed = false } = {}) {
+/** Waits until the encoder has read every tool, which takes about two minutes for 10,000 tools. */
+async function untilEncoded(client, timeoutMs = 600_000) {
+  const until = now() + timeoutMs
+  for (;;) {
+    const { contents } = await client.request('resources/read', { uri: 'server://status' })
+    if (JSON.parse(contents[0].text).search.encoder !== 'loading') return
+    if (now() > until) throw new Error('not encoded')
+    await sleep(500)
+  }
+}
+
+/**
+ * Starts once and lets every server answer, so that `state` knows them afterwards. With `indexed` the search index, too,
+ * and with `encoded` the vectors of the encoder.
+ */
+export async function warmUp(run, fleet, { indexed = false, encoded = false } = {}) {
   const client = startPegboard(run)
   try {
     await client.connect()
@@ -142,6 +156,7 @@ export async function warmUp(run, fleet, { indexed = false } = {}) {
       await client.call('search_tools', { query: 'anything' })
       await untilIndexed(client)
     }
+    if (encoded) await untilEncoded(client)
     // What is learnt is written behind the answer.
     await sleep(300)
   } finally {

@@ -83,7 +83,7 @@ async function measureLarge(folder) {
     state: await mkdtemp(join(folder, 'state-')),
     cwd: folder,
   }
-  await warmUp(run, LARGE, { indexed: true })
+  await warmUp(run, LARGE, { indexed: true, encoded: true })
   // The first start after that keeps what V8 compiled.
   const [, ...all] = (await interleave([run], LARGE_ROUNDS + 1, startLarge))[0]
   const of = (pick) => median(all.map(pick))

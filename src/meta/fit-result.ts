@@ -36,16 +36,18 @@ type Body = NewResult & { readonly count?: number }
  * handle.
  * @param promised whether the client knows an output schema of the tool. It then gets an error instead, because errors need
  *   no structured content
+ * @param isMeta whether a name means a meta-tool of this caller
  */
 export async function fitResult(
   host: MetaHost,
   request: Pick<CallRequest, 'name' | 'input' | 'caller'>,
   result: McpResult,
   promised: () => boolean,
+  isMeta: (name: string) => boolean,
 ): Promise<McpResult> {
   if (result['resultType'] !== undefined) return result
   const { caller } = request
-  const called = calledTool(host, request)
+  const called = calledTool(host, request, isMeta)
   const most = Math.min(limitOf(host, caller, called.tool), called.maxTokens)
   const { reads, maxResultBytes = Number.POSITIVE_INFINITY } = host.view(caller).limits
   const size = sizeOf(result)
@@ -200,10 +202,11 @@ const toLimit = (tokens: number | undefined): number => tokens || Number.POSITIV
 function calledTool(
   host: MetaHost,
   { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
+  isMeta: (name: string) => boolean,
 ): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
   const asked = calledName(name, input)
-  const found = host.view(caller).resolve(asked)
-  const tool = found.kind === 'found' ? found.tool.tool : undefined
+  const found = isMeta(asked) ? undefined : host.view(caller).resolve(asked)
+  const tool = found?.kind === 'found' ? found.tool.tool : undefined
   const hasMaximum = asked !== name || bareName(name) === 'run_code'
   const wanted = Number(hasMaximum && isRecord(input) ? input['max_tokens'] : undefined)
   return {

@@ -224,7 +224,7 @@ export function createSurface(
   )
 
   /** The meta-tool with this name, if this caller has it. */
-  function metaNamed({ name: given, caller }: CallRequest): MetaTool | undefined {
+  function metaNamed({ name: given, caller }: Pick<CallRequest, 'name' | 'caller'>): MetaTool | undefined {
     const name = bareName(given)
     if (name === coding.name) return host.exposure(caller).mode === 'code' ? coding : undefined
     const meta = discovery.get(name) ?? contextTool(name, caller)
@@ -338,7 +338,8 @@ export function createSurface(
 
   return {
     metaNames: META_NAMES,
-    fit: (request, result, promised) => fitResult(host, request, result, promised),
+    fit: (request, result, promised) =>
+      fitResult(host, request, result, promised, (name) => metaNamed({ ...request, name }) !== undefined),
     fitResource: (...resource) => fitResource(host, ...resource),
     listsOutput,
     unlisted,

@@ -6,7 +6,7 @@ import { silentLog } from '../../src/core/log.ts'
 import { createResultStore } from '../../src/results/result-store.ts'
 import { keptResultsOptions } from '../../src/results/results-options.ts'
 import { markOfThisProcess } from '../../src/state/process-mark.ts'
-import { temporaryFolder } from '../app.ts'
+import { answerOf, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { appWithResults, handleIn } from '../long-results.ts'
 import { serve } from '../offered.ts'
@@ -131,6 +131,20 @@ it('maxResultTokens of a tool counts before that of the client', async () => {
   const { text } = await appWithResults(settings)
   expect(await text('big.words', { count: 20_000 })).toHaveLength(100_000)
   expect(await text('big.rows', { count: 40 })).toContain('above the limit of 600.')
+})
+
+it('the limit of a tool does not apply to a meta-tool whose name is another spelling of its id', async () => {
+  const { app } = await serve(
+    { search: { tools: [{ name: 'tools', inputSchema: { type: 'object' } }] } },
+    { search: { trust: 'always', maxResultTokens: 500 } },
+    undefined,
+    {},
+    { exposure: { mode: 'discovery' } },
+  )
+  const client = await connectTo(app)
+  const query = { query: 'read a file', max_results: 20, detail: 'full' }
+  const found = answerOf(await client.callTool({ name: 'search_tools', arguments: query }))
+  expect(found.tools.length).toBeGreaterThan(5)
 })
 
 it('read_result is found by search once there is a handle, and listed where all tools are', async () => {
