@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { CallRow, TryAnswer } from '../../../src/ui/api-types.ts'
 import { post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
+import { Facts } from '../parts/facts.tsx'
 import { count, date, duration, size, time } from '../parts/format.ts'
 import { Outcome } from '../parts/outcome.tsx'
 import { Empty, State } from '../parts/status.tsx'
@@ -91,31 +92,23 @@ function Detail({ call, onClose }: { readonly call: CallRow; onClose(): void }) 
     setAnswer(await attempt(() => post<TryAnswer>('replay', { id: call.id })))
     setBusy(false)
   }
-  const facts: readonly (readonly [label: string, text: string | undefined])[] = [
-    ['Time', date(call.at)],
-    ['Client', `${call.client || 'unknown'}, for ${call.principal} in profile ${call.profile}`],
-    ['Took', duration(call.ms)],
-    ['Result', call.bytes === undefined ? undefined : `${size(call.bytes)}, about ${count(call.tokens ?? 0)} tokens`],
-    ['Error', call.error],
-    ['To do', call.hint],
-    ['Place', call.place],
-    ['Call', call.id],
-  ]
   return (
     <Drawer title={call.tool} onClose={onClose}>
       <p>
         <State value={call.outcome} />
       </p>
-      <dl class="facts">
-        {facts.map(([label, text]) =>
-          text === undefined ? null : (
-            <>
-              <dt>{label}</dt>
-              <dd class="text">{text}</dd>
-            </>
-          ),
-        )}
-      </dl>
+      <Facts
+        rows={[
+          ['Time', date(call.at)],
+          ['Client', `${call.client || 'unknown'}, for ${call.principal} in profile ${call.profile}`],
+          ['Took', duration(call.ms)],
+          ['Result', call.bytes !== undefined && `${size(call.bytes)}, about ${count(call.tokens ?? 0)} tokens`],
+          ['Error', call.error],
+          ['To do', call.hint],
+          ['Place', call.place],
+          ['Call', call.id],
+        ]}
+      />
       <div class="actions">
         <button type="button" disabled={busy || !call.replayable} onClick={() => void replay()}>
           {busy ? 'Running…' : 'Run it again as you'}

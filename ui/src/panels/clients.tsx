@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { DayRow, Spent, TokenRow } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { count, date, percent } from '../parts/format.ts'
+import { PlainTable } from '../parts/plain-table.tsx'
 import { Loading } from '../parts/status.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
 import { attempt, clients, overview, version } from '../state.ts'
@@ -26,45 +27,25 @@ function Connected() {
       ) : rows.length === 0 ? (
         <p>No client listens now. Clients that only send single requests are not listed; their calls are.</p>
       ) : (
-        <table class="plain">
-          <caption class="unseen">Connected clients</caption>
-          <thead>
-            <tr>
-              <th scope="col">Client</th>
-              <th scope="col">User</th>
-              <th scope="col">Profile</th>
-              <th scope="col">Protocol</th>
-              <th scope="col">Mode</th>
-              <th scope="col" class="end">
-                Tools listed
-              </th>
-              <th scope="col" class="end">
-                Calls
-              </th>
-              <th scope="col" class="end">
-                Tokens
-              </th>
-              <th scope="col" class="end">
-                Saved
-              </th>
+        <PlainTable
+          caption="Connected clients"
+          columns={['Client', 'User', 'Profile', 'Protocol', 'Mode', 'Tools listed', 'Calls', 'Tokens', 'Saved']}
+          numbers={['Tools listed', 'Calls', 'Tokens', 'Saved']}
+        >
+          {rows.map(({ id, name, principal, profile, protocol, mode, tools, spent }) => (
+            <tr key={id}>
+              <th scope="row">{name}</th>
+              <td>{principal}</td>
+              <td>{profile}</td>
+              <td>{protocol}</td>
+              <td>{mode}</td>
+              <td class="end">{count(tools)}</td>
+              <td class="end">{spent ? count(spent.calls) : '–'}</td>
+              <td class="end">{spent ? count(spent.tokens) : '–'}</td>
+              <td class="end">{spent ? savedOf(spent) : '–'}</td>
             </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ id, name, principal, profile, protocol, mode, tools, spent }) => (
-              <tr key={id}>
-                <th scope="row">{name}</th>
-                <td>{principal}</td>
-                <td>{profile}</td>
-                <td>{protocol}</td>
-                <td>{mode}</td>
-                <td class="end">{count(tools)}</td>
-                <td class="end">{spent ? count(spent.calls) : '–'}</td>
-                <td class="end">{spent ? count(spent.tokens) : '–'}</td>
-                <td class="end">{spent ? savedOf(spent) : '–'}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </PlainTable>
       )}
     </section>
   )
@@ -72,6 +53,8 @@ function Connected() {
 
 const savedOf = ({ tokens, direct }: Spent): string =>
   direct > 0 ? `${count(direct - tokens)} (${percent(1 - tokens / direct)})` : '–'
+
+const AMOUNTS = ['Calls', 'Failed', 'Tokens', 'Without Pegboard', 'Saved']
 
 function Days() {
   const [rows] = useFetched(() => get<readonly DayRow[]>('usage'), [overview.value?.spent?.calls])
@@ -84,32 +67,19 @@ function Days() {
         <p>Nothing is counted yet.</p>
       ) : (
         <>
-          <table class="plain">
-            <caption class="unseen">Tokens of the last 30 days</caption>
-            <thead>
-              <tr>
-                <th scope="col">Day (UTC)</th>
-                {['Calls', 'Failed', 'Tokens', 'Without Pegboard', 'Saved'].map((title) => (
-                  <th key={title} scope="col" class="end">
-                    {title}
-                  </th>
+          <PlainTable caption="Tokens of the last 30 days" columns={['Day (UTC)', ...AMOUNTS]} numbers={AMOUNTS}>
+            {[...rows].reverse().map((row) => (
+              <tr key={row.day}>
+                <th scope="row">{row.day}</th>
+                {[row.calls, row.failures, row.tokens, row.direct].map((value, at) => (
+                  <td key={at} class="end">
+                    {count(value)}
+                  </td>
                 ))}
+                <td class="end">{savedOf(row)}</td>
               </tr>
-            </thead>
-            <tbody>
-              {[...rows].reverse().map((row) => (
-                <tr key={row.day}>
-                  <th scope="row">{row.day}</th>
-                  {[row.calls, row.failures, row.tokens, row.direct].map((value, at) => (
-                    <td key={at} class="end">
-                      {count(value)}
-                    </td>
-                  ))}
-                  <td class="end">{savedOf(row)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+            ))}
+          </PlainTable>
           <p class="hint">
             Without Pegboard, clients would list every tool and get every result whole. A negative number means that
             searches and failed calls have cost more so far.
@@ -133,28 +103,16 @@ function Tokens() {
           <code>pegboard token create NAME --tools &quot;github.*&quot; --expires 30d</code>
         </p>
       ) : (
-        <table class="plain">
-          <caption class="unseen">Bearer tokens</caption>
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">User</th>
-              <th scope="col">May use</th>
-              <th scope="col" class="end">
-                Tools now
-              </th>
-              <th scope="col">Expires</th>
-              <th scope="col">
-                <span class="unseen">Action</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <Token key={row.id} row={row} done={again} />
-            ))}
-          </tbody>
-        </table>
+        <PlainTable
+          caption="Bearer tokens"
+          columns={['Name', 'User', 'May use', 'Tools now', 'Expires']}
+          numbers={['Tools now']}
+          acts
+        >
+          {rows.map((row) => (
+            <Token key={row.id} row={row} done={again} />
+          ))}
+        </PlainTable>
       )}
     </section>
   )

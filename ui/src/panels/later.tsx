@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { LaterRow } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { date, until } from '../parts/format.ts'
+import { PlainTable } from '../parts/plain-table.tsx'
 import { Empty, Loading } from '../parts/status.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
 import { attempt } from '../state.ts'
@@ -27,46 +28,33 @@ export function Later() {
     )
   return (
     <div class="scroll">
-      <table class="plain">
-        <caption class="unseen">Background tasks, watchers and schedules</caption>
-        <thead>
-          <tr>
-            <th scope="col">What</th>
-            <th scope="col">Kind</th>
-            <th scope="col">User</th>
-            <th scope="col">Tool</th>
-            <th scope="col">State</th>
-            <th scope="col">Next</th>
-            <th scope="col">Since</th>
-            <th scope="col">
-              <span class="unseen">Action</span>
-            </th>
+      <PlainTable
+        caption="Background tasks, watchers and schedules"
+        columns={['What', 'Kind', 'User', 'Tool', 'State', 'Next', 'Since']}
+        acts
+      >
+        {rows.map(({ kind, id, what, owner, tool, state, nextAt, at, stoppable }) => (
+          <tr key={`${kind} ${id}`}>
+            <th scope="row">{what}</th>
+            <td>{kind}</td>
+            <td>{owner}</td>
+            <td>{tool ?? '–'}</td>
+            <td>{state}</td>
+            <td>{nextAt === undefined ? '–' : until(nextAt)}</td>
+            <td>{date(at)}</td>
+            <td class="end">
+              {stoppable && (
+                <button
+                  type="button"
+                  onClick={() => void attempt(() => post('stop', { kind, id }), `Stopped: ${what}`).then(again)}
+                >
+                  Stop<span class="unseen"> {what}</span>
+                </button>
+              )}
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ kind, id, what, owner, tool, state, nextAt, at, stoppable }) => (
-            <tr key={`${kind} ${id}`}>
-              <th scope="row">{what}</th>
-              <td>{kind}</td>
-              <td>{owner}</td>
-              <td>{tool ?? '–'}</td>
-              <td>{state}</td>
-              <td>{nextAt === undefined ? '–' : until(nextAt)}</td>
-              <td>{date(at)}</td>
-              <td class="end">
-                {stoppable && (
-                  <button
-                    type="button"
-                    onClick={() => void attempt(() => post('stop', { kind, id }), `Stopped: ${what}`).then(again)}
-                  >
-                    Stop<span class="unseen"> {what}</span>
-                  </button>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </PlainTable>
     </div>
   )
 }

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { AliasRow, MissesAnswer } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { percent, plural } from '../parts/format.ts'
+import { PlainTable } from '../parts/plain-table.tsx'
 import { Empty, Loading } from '../parts/status.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
 import { attempt, tell } from '../state.ts'
@@ -36,24 +37,11 @@ export function Misses() {
               The called tool comes first for {percent(before)} of the recorded queries now, and for {percent(after)}{' '}
               with all of these.
             </p>
-            <table class="plain">
-              <caption class="unseen">Proposed aliases</caption>
-              <thead>
-                <tr>
-                  <th scope="col">Tool</th>
-                  <th scope="col">Alias</th>
-                  <th scope="col">Recorded queries</th>
-                  <th scope="col">
-                    <span class="unseen">Action</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {proposals.map((row) => (
-                  <Proposal key={`${row.tool} ${row.alias}`} row={row} />
-                ))}
-              </tbody>
-            </table>
+            <PlainTable caption="Proposed aliases" columns={['Tool', 'Alias', 'Recorded queries']} acts>
+              {proposals.map((row) => (
+                <Proposal key={`${row.tool} ${row.alias}`} row={row} />
+              ))}
+            </PlainTable>
           </>
         )}
       </section>

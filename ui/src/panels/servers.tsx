@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OwnerRow, ServerAction, ServerDetail } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
+import { Facts } from '../parts/facts.tsx'
 import { count, duration, until } from '../parts/format.ts'
 import { Empty, Loading, State } from '../parts/status.tsx'
 import { SwitchButton } from '../parts/switch-button.tsx'
@@ -113,62 +114,26 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
   }
   return (
     <Drawer title={id} onClose={onClose}>
-      <dl class="facts">
-        <dt>State</dt>
-        <dd>
-          <State value={stateOf(row)} />
-          {nextAttemptAt !== undefined && state === 'failing' && !row.needsLogin && (
-            <span class="hint"> tries again {until(nextAttemptAt)}</span>
-          )}
-        </dd>
-        {reason && (
-          <>
-            <dt>Why</dt>
-            <dd>{reasonOf(row)}</dd>
-          </>
-        )}
-        <dt>Costs</dt>
-        <dd>
-          {count(tools)} tools, {count(tokens)} tokens if all are listed
-        </dd>
-        {protocol && (
-          <>
-            <dt>Protocol</dt>
-            <dd>
-              {protocol}
-              {version && `, server version ${version}`}
-            </dd>
-          </>
-        )}
-        {startMs !== undefined && (
-          <>
-            <dt>Last start</dt>
-            <dd>{duration(startMs)}</dd>
-          </>
-        )}
-        {detail?.target && (
-          <>
-            <dt>{row.transport === 'stdio' ? 'Runs' : 'Address'}</dt>
-            <dd>
-              <code>{detail.target}</code>
-            </dd>
-          </>
-        )}
-        {detail?.mayTouch && (
-          <>
-            <dt>May touch</dt>
-            <dd>{detail.mayTouch}</dd>
-          </>
-        )}
-        {detail?.where && (
-          <>
-            <dt>Setting</dt>
-            <dd>
-              <code>{detail.where}</code>
-            </dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        rows={[
+          [
+            'State',
+            <>
+              <State value={stateOf(row)} />
+              {nextAttemptAt !== undefined && state === 'failing' && !row.needsLogin && (
+                <span class="hint"> tries again {until(nextAttemptAt)}</span>
+              )}
+            </>,
+          ],
+          ['Why', reason && reasonOf(row)],
+          ['Costs', `${count(tools)} tools, ${count(tokens)} tokens if all are listed`],
+          ['Protocol', protocol && `${protocol}${version ? `, server version ${version}` : ''}`],
+          ['Last start', startMs !== undefined && duration(startMs)],
+          [row.transport === 'stdio' ? 'Runs' : 'Address', detail?.target && <code>{detail.target}</code>],
+          ['May touch', detail?.mayTouch],
+          ['Setting', detail?.where && <code>{detail.where}</code>],
+        ]}
+      />
       {login && (
         <p class="callout" role="status">
           {'error' in login ? (

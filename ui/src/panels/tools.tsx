@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ToolDetail, ToolRow, TryAnswer } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
+import { Facts } from '../parts/facts.tsx'
 import { count, plural } from '../parts/format.ts'
 import { Outcome } from '../parts/outcome.tsx'
 import { ProfileChoice } from '../parts/profile-choice.tsx'
@@ -192,14 +193,7 @@ function Detail({ id, onClose }: { readonly id: string; onClose(): void }) {
           </div>
           <section>
             <h3>Why it is {tool.visible ? 'visible' : 'hidden'}</h3>
-            <dl class="facts">
-              {tool.why.map(([label, text]) => (
-                <>
-                  <dt>{label}</dt>
-                  <dd>{text}</dd>
-                </>
-              ))}
-            </dl>
+            <Facts rows={tool.why} />
             <p class="hint">
               The same in a terminal: <code>pegboard why {id}</code>
             </p>
