@@ -1,6 +1,6 @@
 import { type Connect, isPegboardError } from 'pegboard'
-import type { Listed } from './directory.ts'
-import { loginOf } from './directory.ts'
+import type { Listed } from './board-directory.ts'
+import { loginOf } from './board-directory.ts'
 import { listOf, numberOf, textOf } from './json.ts'
 
 const MAX_BYTES = 64 * 1024

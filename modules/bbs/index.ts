@@ -155,7 +155,7 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
   available: ({ config }) => config.directory_file !== undefined || `set ${SETTING}.directory_file`,
   async run(given, ctx) {
     const { mode, input } = modeOf(given)
-    const { list, listedIn, lookup, recordOf } = await import('./directory.ts')
+    const { list, listedIn, lookup, recordOf } = await import('./board-directory.ts')
     const { directory_file, finger } = ctx.config
     const file =
       directory_file === 'sample' ? (await import('./sample.ts')).sample : await files.read(directory_file as string)

@@ -2,7 +2,7 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
 import { telegramNumber } from '../_reference-ids.ts'
 import { SETTING, type Settings } from './config.ts'
-import { createDirectory, type Fields, notThere } from './directory.ts'
+import { createDirectory, type Fields, notThere } from './contact-directory.ts'
 import { findContact } from './route.ts'
 
 const available = ({ config }: { readonly config: Settings }): true | string =>

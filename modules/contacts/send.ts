@@ -2,7 +2,7 @@ import { type CallContext, isPegboardError, scrub, type ToolDef, ToolError, z } 
 import type { Contact } from '../_contact-files.ts'
 import { stateFiles } from '../_state-files.ts'
 import { SETTING, type Settings } from './config.ts'
-import { createDirectory, isRefusal, notThere } from './directory.ts'
+import { createDirectory, isRefusal, notThere } from './contact-directory.ts'
 import { type Envelope, envelopeOf, uuidV7 } from './envelope.ts'
 import { findContact, type Route, routeTo } from './route.ts'
 

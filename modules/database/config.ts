@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
 import { ownFolders } from '../_folders.ts'
 import type { Target } from './driver.ts'
-import { PolicyInput } from './policy.ts'
+import { PolicyInput } from './sql-policy.ts'
 
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 

@@ -2,8 +2,8 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
 import { Options, place, type Settings } from './config.ts'
 import * as connections from './connections.ts'
-import { PolicyInput } from './policy.ts'
-import { connection_id } from './work.ts'
+import { PolicyInput } from './sql-policy.ts'
+import { connection_id } from './tool-parts.ts'
 
 const common = { tags: ['database', 'connection'] }
 

@@ -12,7 +12,7 @@ import {
 } from 'pegboard'
 import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded } from './config.ts'
 import type { Dialect, Driver, Powers, Target } from './driver.ts'
-import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './policy.ts'
+import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './sql-policy.ts'
 
 /** A connection by name; it is opened on first use. */
 export interface Named {

@@ -1,7 +1,7 @@
 import type { ToolError } from 'pegboard'
 import type { Param } from './binding.ts'
-import type { Catalog } from './catalog.ts'
 import type { Lexis } from './sql.ts'
+import type { Catalog } from './table-catalog.ts'
 
 /** A checked statement with its values. */
 export interface Statement {

@@ -12,7 +12,7 @@ import {
   schema,
   search_data,
   search_objects,
-} from './look.ts'
+} from './read-tools.ts'
 import { bulk_insert, drop_table, upsert } from './rows.ts'
 import {
   batch_execute,

@@ -1,4 +1,4 @@
-import { byTable, type Catalog, type ForeignKey, type Index, type TableShape } from './catalog.ts'
+import { byTable, type Catalog, type ForeignKey, type Index, type TableShape } from './table-catalog.ts'
 
 const text = (value: unknown): string => String(value ?? '')
 /** A condition on the names; a duplicate name is ignored. */

@@ -1,4 +1,4 @@
-import { byTable, type Catalog, type Table, type TableShape } from './catalog.ts'
+import { byTable, type Catalog, type Table, type TableShape } from './table-catalog.ts'
 
 const text = (value: unknown): string => String(value ?? '')
 const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])

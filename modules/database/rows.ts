@@ -1,8 +1,8 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import type { Param } from './binding.ts'
-import { type Column, fullName } from './catalog.ts'
 import type { Settings } from './config.ts'
 import { someUnrestricted, someWriting } from './connections.ts'
+import { type Column, fullName } from './table-catalog.ts'
 import {
   connection_id,
   type Desk,
@@ -16,7 +16,7 @@ import {
   shapeOf,
   table,
   tableOf,
-} from './work.ts'
+} from './tool-parts.ts'
 
 type Row = Readonly<Record<string, Param>>
 const row = z.record(z.string(), rowValue)

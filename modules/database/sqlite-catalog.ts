@@ -1,4 +1,12 @@
-import { type Ask, byTable, type Catalog, type ForeignKey, type Index, type Table, type TableShape } from './catalog.ts'
+import {
+  type Ask,
+  byTable,
+  type Catalog,
+  type ForeignKey,
+  type Index,
+  type Table,
+  type TableShape,
+} from './table-catalog.ts'
 
 const OURS = "t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 const text = (value: unknown): string => String(value ?? '')

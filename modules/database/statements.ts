@@ -16,7 +16,7 @@ import {
   shownRows,
   sql,
   tellOfMore,
-} from './work.ts'
+} from './tool-parts.ts'
 
 const common = { tags: ['database', 'sql'], opaque: ['rows', 'results.*.rows'] }
 const limit = z.int().min(1).max(50_000).default(1_000).describe('Maximum number of rows.')

@@ -1,9 +1,9 @@
 import { type Log, type Services, type ToolDef, ToolError, z } from 'pegboard'
-import type { Client } from './client.ts'
 import { pathsFor, type Settings, writes } from './config.ts'
 import type { Downloads, Means, Order } from './downloads.ts'
 import { createKept } from './kept.ts'
-import { auth, headers, requestOf, url } from './parameters.ts'
+import type { Client } from './request-client.ts'
+import { auth, headers, requestOf, url } from './request-parameters.ts'
 
 const Begin = z.object({
   url,

@@ -1,11 +1,11 @@
 import { defineModule, type ToolModule } from 'pegboard'
 import { createTurns, inTurns } from '../_turns.ts'
-import { createClient } from './client.ts'
 import { Config, type Settings } from './config.ts'
 import { createDownloadTools, meansOf } from './download.ts'
 import { createDownloads } from './downloads.ts'
 import { CLAIM_S } from './kept.ts'
 import { createFetchPage, createJsonApi, createSubmitForm, createVerbs } from './request.ts'
+import { createClient } from './request-client.ts'
 import { createUploadFile } from './upload.ts'
 
 /** Requests at once, of all principals and of one. Each may hold a body and an answer of several MiB. */

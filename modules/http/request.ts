@@ -2,9 +2,9 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
 import { bytesOf, parsed, textOf } from '../_text.ts'
 import { shown } from './answer.ts'
-import type { Client } from './client.ts'
 import { reads, type Settings, writes } from './config.ts'
-import { type Asked, base, type Content, content, contentOf, requestOf } from './parameters.ts'
+import type { Client } from './request-client.ts'
+import { type Asked, base, type Content, content, contentOf, requestOf } from './request-parameters.ts'
 
 const Plain = z.object(base)
 const Sending = z.object({ ...base, ...content })

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { basename } from 'node:path'
 import { type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
 import { shown } from './answer.ts'
-import type { Client } from './client.ts'
 import { pathsFor, SETTING, type Settings, writes } from './config.ts'
-import { base, requestOf } from './parameters.ts'
+import type { Client } from './request-client.ts'
+import { base, requestOf } from './request-parameters.ts'
 
 const { follow_redirects: _follow, ...short } = base
 const Upload = z.object({

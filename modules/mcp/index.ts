@@ -1,5 +1,5 @@
 import { defineModule } from 'pegboard'
-import { connect, disconnect, health, list_servers, reconnect } from './connections.ts'
+import { connect, disconnect, health, list_servers, reconnect } from './connection-tools.ts'
 import { call_tool, get_prompt, list_prompts, list_resources, list_tools, read_resource } from './use.ts'
 
 export default defineModule({

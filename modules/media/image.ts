@@ -5,7 +5,7 @@ import { produced } from './backends/command.ts'
 import * as custom from './backends/custom.ts'
 import * as openai from './backends/openai.ts'
 import { type ImageSettings, modesOf, SETTING, type Settings } from './config.ts'
-import { draftFor, everyMode, modeOf } from './parameters.ts'
+import { draftFor, everyMode, modeOf } from './mode-parameters.ts'
 import { checkKeeps, keep, type Reference, references } from './store.ts'
 
 type Context = CallContext<Settings>

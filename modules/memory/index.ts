@@ -1,9 +1,9 @@
 import { defineModule } from 'pegboard'
 import { Config, SETTING } from './config.ts'
 import { forget, get_facts, recall, remember } from './facts.ts'
+import { set_goal, task_create, task_update } from './goals-and-tasks.ts'
 import { kg_add_entity, kg_add_relation, kg_query } from './graph.ts'
 import { read_dna, shadow_get, shadow_set, unweave, vault_dna, weave } from './threadweave.ts'
-import { set_goal, task_create, task_update } from './work.ts'
 
 export default defineModule({
   name: 'memory',

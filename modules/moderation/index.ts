@@ -89,7 +89,7 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
   available,
   async run(given, ctx) {
     const { HOUR_MS, put } = await import('./blocks.ts')
-    const { meant, people } = await import('./roster.ts')
+    const { meant, people } = await import('./find-people.ts')
     const wanted = given.blocked_user?.trim() ?? ''
     const type = TYPES.find((one) => one === given.block_type?.trim().toLowerCase())
     const hours = given.block_duration_hours
@@ -234,7 +234,7 @@ const filter_history: ToolDef<Settings, typeof History> = {
   examples: [{ input: { messages: [{ role: 'user', user_name: 'Bob', content: 'hi' }] } }],
   available,
   async run({ messages }, ctx) {
-    const { filtered } = await import('./history.ts')
+    const { filtered } = await import('./filter-history.ts')
     const now = Date.now()
     return { messages: filtered(messages, await blocksOf(store(ctx), ctx.origin.guildId, now), now) }
   },

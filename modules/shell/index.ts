@@ -3,10 +3,10 @@ import { createTurns, inTurns } from '../_turns.ts'
 import { thoseThatObeyRepositories, thoseThatStartOthers } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
-import { env, which } from './look.ts'
 import { kill, ps } from './processes.ts'
 import { bash, run, script } from './run.ts'
 import { begin } from './state.ts'
+import { env, which } from './which-and-env.ts'
 
 /** Foreground commands at once, of all principals and of one. Each may use `max_memory_bytes` and `max_processes`. */
 const COMMANDS = { all: 64, each: 16 }

@@ -1,12 +1,12 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
 import { bytesOf, textOf } from '../_text.ts'
-import type { Client } from './client.ts'
 import { reads, type Settings } from './config.ts'
 import { checkSize } from './engines/mcp_fetch.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
+import type { Client } from './web-clients.ts'
 
 const Input = z.object({
   url: z.string().trim().min(1).max(8192).describe('Full address, with https:// or http://.'),

@@ -1,5 +1,4 @@
 import { isPegboardError, type ToolDef, z } from 'pegboard'
-import type { Client } from './client.ts'
 import { readingOrder, reads, type Settings } from './config.ts'
 import { crawl4ai } from './engines/crawl4ai.ts'
 import { checkSize, mcp_fetch } from './engines/mcp_fetch.ts'
@@ -8,6 +7,7 @@ import type { Health } from './health.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
+import type { Client } from './web-clients.ts'
 
 const ENGINES = { crawl4ai, mcp_fetch } as const
 

@@ -1,6 +1,5 @@
 import { defineModule, type ToolModule } from 'pegboard'
 import { createTurns, inTurns } from '../_turns.ts'
-import { createClient } from './client.ts'
 import { Config, readingOrder, SETTING, type Settings, searchOrder } from './config.ts'
 import { createExtract } from './extract.ts'
 import { createFetchUrl } from './fetch_url.ts'
@@ -9,6 +8,7 @@ import { createReader } from './reader.ts'
 import { createRobots } from './robots.ts'
 import { createWebSearch } from './search.ts'
 import { createUrlFetch } from './url_fetch.ts'
+import { createClient } from './web-clients.ts'
 
 /** Requests at once, of all principals and of one. Each may hold an answer of several MiB. */
 const REQUESTS = { all: 256, each: 128 }

@@ -1,5 +1,4 @@
 import { isPegboardError, type ToolDef, type ToolDraft, ToolError, z } from 'pegboard'
-import type { Client } from './client.ts'
 import { CATEGORIES, type Category, reads, SETTING, type Settings, searchOrder } from './config.ts'
 import { brave } from './engines/brave.ts'
 import { duckduckgo } from './engines/duckduckgo.ts'
@@ -8,6 +7,7 @@ import { mcp } from './engines/mcp.ts'
 import { searxng } from './engines/searxng.ts'
 import type { Health } from './health.ts'
 import type { Reader } from './reader.ts'
+import type { Client } from './web-clients.ts'
 
 const ENGINES = { brave, searxng, duckduckgo, mcp } as const
 

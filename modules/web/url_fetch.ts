@@ -5,10 +5,10 @@ import { type FetchInit, isPegboardError, redact, redactUrl, type ToolDef, ToolE
 import { readPage } from '../_page.ts'
 import { textOf } from '../_text.ts'
 import { checkWritable } from '../_writable.ts'
-import { type Login, loginFor, without } from './auth.ts'
-import { type Client, checkPrefix, hasPrefix } from './client.ts'
+import { checkHeaders } from './check-headers.ts'
 import { downloadsOf, SETTING, type Settings, writes } from './config.ts'
-import { checkHeaders } from './headers.ts'
+import { type Login, loginFor, without } from './site-login.ts'
+import { type Client, checkPrefix, hasPrefix } from './web-clients.ts'
 
 /** Behaviour and texts of this tool are fixed by the requirements: existing agents call it. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

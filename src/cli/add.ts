@@ -21,7 +21,7 @@ import {
   planPackage,
 } from '../setup/install-plan.ts'
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
-import { escapedLine } from '../trust/hidden-text.ts'
+import { escapedLine } from '../trust/find-hidden-text.ts'
 import { kindOf, plansOf, planText } from './add-plan.ts'
 import { type Args, oneOf, readInteger, readList, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'

@@ -28,7 +28,6 @@ import { createContexts, idOf, type Run, type ToolRun } from './call-context.ts'
 import type { Part } from './call-output.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
-import { withoutHiddenText, withoutHiddenWords } from './hidden-text.ts'
 import {
   createInspections,
   type Inspection,
@@ -53,6 +52,7 @@ import {
   tooMuchText,
   toRefusal,
 } from './refusals.ts'
+import { withoutHiddenText, withoutHiddenWords } from './remove-hidden-text.ts'
 import { traceCall } from './traced-call.ts'
 import { createUsage, type Usage } from './usage.ts'
 

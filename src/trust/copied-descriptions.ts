@@ -1,5 +1,5 @@
+import { escapeInvisible } from './find-hidden-text.ts'
 import type { Finding } from './finding.ts'
-import { escapeInvisible } from './hidden-text.ts'
 
 /** Share of words that two descriptions must have in common for one to count as a copy. */
 const ALIKE = 0.8

@@ -1,5 +1,5 @@
+import { escapeInvisible } from './find-hidden-text.ts'
 import type { Finding, FindingCode, Level } from './finding.ts'
-import { escapeInvisible } from './hidden-text.ts'
 import { aboutOtherTools, CARRIES_AWAY, type Neighbours } from './steering.ts'
 
 const NOT_SAY =

@@ -3,8 +3,8 @@ import { MAY_CHANGE, withExactNumbers } from '../core/exact-numbers.ts'
 import { isRecord } from '../core/is-record.ts'
 import { jsonLimitExceeded } from '../core/json-limits.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { type LongEvents, rewriteEvents } from './event-stream.ts'
 import { mediaTypeOf } from './media-type.ts'
+import { type LongEvents, rewriteEvents } from './rewrite-events.ts'
 
 /** Lists of definitions: limits in their schemas must stay numbers. */
 const LIST =

@@ -3,9 +3,9 @@ import { bind } from '../../modules/database/binding.ts'
 import { unfolded } from '../../modules/database/config.ts'
 import type { Dialect } from '../../modules/database/driver.ts'
 import { mysqlDialect } from '../../modules/database/mysql.ts'
-import { judge, narrowed, policyOf } from '../../modules/database/policy.ts'
 import { postgresDialect } from '../../modules/database/postgres.ts'
 import { calledIn, theOne, tokensOf } from '../../modules/database/sql.ts'
+import { judge, narrowed, policyOf } from '../../modules/database/sql-policy.ts'
 import { sqliteDialect } from '../../modules/database/sqlite.ts'
 
 const words = (sql: string, { lexis }: Dialect = sqliteDialect): string[] =>

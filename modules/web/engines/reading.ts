@@ -1,8 +1,8 @@
 import type { CallContext } from 'pegboard'
-import type { Way } from '../client.ts'
 import type { Settings } from '../config.ts'
 import type { Health } from '../health.ts'
 import type { Reader } from '../reader.ts'
+import type { Way } from '../web-clients.ts'
 
 /** A whole page as text. */
 export interface Page {

@@ -1,11 +1,11 @@
 import { type CallContext, ToolError, z } from 'pegboard'
 import { bind, type Param, type Params } from './binding.ts'
-import { type Ask, fullName, type Table, type TableShape } from './catalog.ts'
 import type { Settings } from './config.ts'
 import { type Link, link } from './connections.ts'
 import type { Answer, Outcome, Statement, Work } from './driver.ts'
-import { hasTableRules, judge } from './policy.ts'
 import { calledIn, dottedIn, namesIn, type Token } from './sql.ts'
+import { hasTableRules, judge } from './sql-policy.ts'
+import { type Ask, fullName, type Table, type TableShape } from './table-catalog.ts'
 
 export type Ctx = CallContext<Settings>
 

@@ -1,8 +1,8 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
-import { type Column, fullName, type Table, type TableShape } from './catalog.ts'
 import type { Settings } from './config.ts'
 import { someConnection } from './connections.ts'
 import { isLike } from './like.ts'
+import { type Column, fullName, type Table, type TableShape } from './table-catalog.ts'
 import {
   askOf,
   connection_id,
@@ -18,7 +18,7 @@ import {
   tableOf,
   tablesOf,
   tellOfMore,
-} from './work.ts'
+} from './tool-parts.ts'
 
 const common = {
   tags: ['database', 'schema'],

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
-import { hasPrefix } from './client.ts'
 import { type AuthProfile, SETTING, type Settings } from './config.ts'
+import { hasPrefix } from './web-clients.ts'
 
 export interface Login {
   readonly profile: AuthProfile

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { rewriteEvents } from '../../src/upstream/event-stream.ts'
 import { withExactBody } from '../../src/upstream/exact-integers.ts'
+import { rewriteEvents } from '../../src/upstream/rewrite-events.ts'
 
 /** The output for a stream in these chunks. */
 async function rewritten(pieces: readonly string[], maxBytes = Number.POSITIVE_INFINITY) {
