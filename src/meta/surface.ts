@@ -72,47 +72,8 @@ export interface Guide {
   readonly step?: Step
 }
 
-/** The meta-tools for discovery. */
-const DISCOVERY_NAMES: readonly string[] = [
-  'search_tools',
-  'get_tool',
-  'execute_tool',
-  'list_categories',
-  'browse_category',
-]
-
 /** The meta-tools that run another tool and wait for it. */
 export const RUNNERS: ReadonlySet<string> = new Set(['execute_tool', 'run_parallel', 'run_text', 'run_code'])
-
-/** Meta-tools that run tools in parallel, in the background or from text. */
-const PRIMITIVE_NAMES: readonly string[] = [
-  'run_parallel',
-  'background_run',
-  'background_status',
-  'background_result',
-  'background_wait',
-  'background_cancel',
-  'background_list',
-]
-
-/** Meta-tools for watchers, schedules and facts, if the operator enabled them. */
-const LATER_NAMES: readonly string[] = [
-  'watch_start',
-  'watch_stop',
-  'watch_pause',
-  'watch_resume',
-  'watch_status',
-  'watch_list',
-  'watch_history',
-  'schedule_once',
-  'schedule_cron',
-  'schedule_cancel',
-  'schedule_list',
-  'schedule_status',
-  'remind',
-  'remember',
-  'forget',
-]
 
 /** Meta-tools about results and the call context. Only the first two are listed, and not always; all can be called. */
 const CONTEXT_NAMES: readonly string[] = [
@@ -134,10 +95,34 @@ const CONTEXT_NAMES: readonly string[] = [
 
 /** Names that no module and no upstream tool may take. */
 export const META_NAMES: readonly string[] = [
-  ...DISCOVERY_NAMES,
+  'search_tools',
+  'get_tool',
+  'execute_tool',
+  'list_categories',
+  'browse_category',
   'run_code',
-  ...PRIMITIVE_NAMES,
-  ...LATER_NAMES,
+  'run_parallel',
+  'background_run',
+  'background_status',
+  'background_result',
+  'background_wait',
+  'background_cancel',
+  'background_list',
+  'watch_start',
+  'watch_stop',
+  'watch_pause',
+  'watch_resume',
+  'watch_status',
+  'watch_list',
+  'watch_history',
+  'schedule_once',
+  'schedule_cron',
+  'schedule_cancel',
+  'schedule_list',
+  'schedule_status',
+  'remind',
+  'remember',
+  'forget',
   ...CONTEXT_NAMES,
 ]
 
