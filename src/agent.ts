@@ -24,11 +24,12 @@ export { serializeTools, TOOL_FORMATS, type ToolDeclarations, type ToolFormat } 
 export { stripToolNames } from './agent/strip-tool-names.ts'
 export type { ToolAnswer } from './agent/tool-answer.ts'
 export { type TextTools, type ToolUseMode, toolUseMode } from './agent/tool-use-mode.ts'
-export { type PromptOptions, type PromptSection, systemPrompt } from './agent/tools-prompt.ts'
+export { type PromptOptions, systemPrompt } from './agent/tools-prompt.ts'
 export type { CallOptions, Toolset, ToolsetPromptOptions } from './agent/toolset.ts'
 export type { ToolCall } from './agent/written-calls.ts'
 export type { App } from './app/app.ts'
 export type { Caller } from './core/caller.ts'
+export type { PromptSection } from './core/module.ts'
 export { createToolLoop, type OwnedLoop, type RoundLimits, type ToolLoop } from './core/tool-loop.ts'
 export type { ListedTool } from './view/listed-tools.ts'
 

@@ -1,7 +1,7 @@
 import { basename } from 'node:path'
 import { type CallContext, type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
+import { mediaType } from '../_media-type.ts'
 import { path, type Settings } from './config.ts'
-import { mediaType } from './media.ts'
 import { pathsFor } from './places.ts'
 import { HEAD, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text.ts'
 

@@ -1,8 +1,8 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
 import { prepareCache } from '../_folders.ts'
+import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
-import { kindOf } from './kind.ts'
 
 const KEPT_S = 7 * 24 * 60 * 60
 export const MAX_REFERENCES = 3
@@ -57,18 +57,28 @@ export async function checkKeeps(ctx: Context): Promise<void> {
   await prepareCache(ctx.config, SETTING, `media/${folder}/media_0.png`)
 }
 
+/** Types of images that models and chats accept, with the extensions of their files. */
+const EXTENSIONS = new Map([
+  ['image/png', 'png'],
+  ['image/jpeg', 'jpg'],
+  ['image/gif', 'gif'],
+  ['image/webp', 'webp'],
+])
+
 /** @throws ToolError if the bytes are not an image */
 export async function keep(
   ctx: Context,
   data: Uint8Array,
   { origin, caption }: { readonly origin: Origin; readonly caption: string },
 ): Promise<Media> {
-  const kind = kindOf(data)
-  if (!kind) throw new ToolError('The file is not an image (PNG, JPEG, WebP or GIF).', { hint: 'Use another file.' })
+  const mimetype = mediaType(data) ?? ''
+  const extension = EXTENSIONS.get(mimetype)
+  if (!extension)
+    throw new ToolError('The file is not an image (PNG, JPEG, WebP or GIF).', { hint: 'Use another file.' })
   const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
   const media_id = `media_${await kv.incr(`${owner}:count`)}`
   const folder = `media/${await folderOf(kv, owner)}`
-  const path = `${folder}/${media_id}.${kind.extension}`
+  const path = `${folder}/${media_id}.${extension}`
   await prepareCache(ctx.config, SETTING, path)
   const paths = cachePaths(ctx.config)
   await paths.writeFile(path, data)
@@ -76,7 +86,7 @@ export async function keep(
   const media: Media = {
     media_id,
     path: `file_cache_dir/${path}`,
-    mimetype: kind.mimetype,
+    mimetype,
     bytes: data.length,
     origin,
     caption: caption.slice(0, 200),

@@ -9,8 +9,6 @@ import { unreadServers } from '../view/unread-servers.ts'
 import type { View } from '../view/view.ts'
 import type { ToolUseMode } from './tool-use-mode.ts'
 
-export type { PromptSection } from '../core/module.ts'
-
 /** Input of `systemPrompt`. */
 export interface Told {
   readonly view: View

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { PromptSection } from '../core/module.ts'
 import type { ToolLoop } from '../core/tool-loop.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -11,7 +12,7 @@ import type { View } from '../view/view.ts'
 import { serializeTools, type ToolDeclarations, type ToolFormat } from './serialize.ts'
 import { answerOf, failedAnswer, type ToolAnswer } from './tool-answer.ts'
 import { type TextTools, type ToolUseMode, toolUseMode } from './tool-use-mode.ts'
-import { type PromptSection, systemPrompt } from './tools-prompt.ts'
+import { systemPrompt } from './tools-prompt.ts'
 
 /** What a toolset needs from the application. */
 export interface ToolsetHost {

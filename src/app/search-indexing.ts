@@ -1,8 +1,9 @@
 import type { Catalog, Snapshot } from '../catalog/catalog.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
+import type { SearchSource } from '../search/search-document.ts'
 import { sourcesOf } from '../search/search-sources.ts'
-import type { SearchSource, ToolSearch } from '../search/tool-search.ts'
+import type { ToolSearch } from '../search/tool-search.ts'
 
 /** Keeps the search index current. */
 export interface Indexing {

@@ -18,7 +18,7 @@ import type {
 } from '../core/service-types.ts'
 import { isStoredCaller, type StoredCaller, storedCaller } from '../exec/stored-caller.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
-import type { Report } from '../loader/module-loader.ts'
+import type { Report } from '../loader/loader-types.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { FileOutlet } from '../server/server-host.ts'

@@ -17,8 +17,6 @@ import { type Owner, settleOwners } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 import { changedPaths, type Fingerprint, readFingerprint, watchFolder } from './watch-folder.ts'
 
-export type { Loader, LoaderOptions, LoaderStatus, ModuleSetting, ModuleSettings, Report } from './loader-types.ts'
-
 /** A running instance and its inputs. Equal inputs need no restart. */
 interface Running {
   readonly instance: ModuleInstance

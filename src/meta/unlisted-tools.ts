@@ -1,7 +1,7 @@
 import { type Caller, localCaller } from '../core/caller.ts'
 import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
-import type { SearchSource } from '../search/tool-search.ts'
+import type { SearchSource } from '../search/search-document.ts'
 import { hashOf } from '../search/word-pieces.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 

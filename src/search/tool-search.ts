@@ -26,8 +26,6 @@ import type { UsedWith } from './used-with.ts'
 import { piecesOf } from './word-pieces.ts'
 import type { WritingState } from './written-requests.ts'
 
-export type { SearchSource } from './search-document.ts'
-
 /** The lanes that a ranking came from. */
 export type Ranking = 'keyword' | 'hybrid' | 'semantic'
 

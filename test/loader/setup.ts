@@ -6,7 +6,8 @@ import { type Catalog, createCatalog } from '../../src/catalog/catalog.ts'
 import type { CallContext } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
-import { createLoader, type Loader, type LoaderOptions } from '../../src/loader/module-loader.ts'
+import type { Loader, LoaderOptions } from '../../src/loader/loader-types.ts'
+import { createLoader } from '../../src/loader/module-loader.ts'
 import { testContext } from '../context.ts'
 
 /** A folder outside the repository, removed after the test. */

@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from 'vitest'
 import { createMeasuredSearch } from '../../src/app/measured-search.ts'
 import type { Miss } from '../../src/search/misses.ts'
+import type { SearchSource } from '../../src/search/search-document.ts'
 import { searchOptions } from '../../src/search/search-options.ts'
 import { suggestAliases } from '../../src/search/suggest-aliases.ts'
-import type { SearchSource } from '../../src/search/tool-search.ts'
 
 const source = (id: string, description: string): SearchSource => ({
   id,

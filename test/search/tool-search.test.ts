@@ -1,10 +1,10 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
+import type { SearchSource } from '../../src/search/search-document.ts'
 import type { SemanticDocument, SemanticLane } from '../../src/search/semantic-lane.ts'
 import {
   type BytesStore,
   createToolSearch,
-  type SearchSource,
   type ToolQueryOptions,
   type ToolSearch,
   type ToolSearchOptions,
