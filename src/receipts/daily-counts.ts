@@ -37,11 +37,14 @@ const TRIES = 10
 const MAX_ROWS = 1_000
 export const REST = 'other'
 
-export const noCounts = (): Counts => Object.fromEntries(KEYS.map((key) => [key, 0])) as Counts
+export const noCounts = (): Sum => Object.fromEntries(KEYS.map((key) => [key, 0])) as Sum
 
-export function addCounts(some: Counts, more: Partial<Counts>): Counts {
-  const sum: { -readonly [key in keyof Counts]: number } = { ...some }
-  for (const key of KEYS) sum[key] += more[key] ?? 0
+type Sum = { -readonly [key in keyof Counts]: number }
+
+/** Adds to a sum in place, and returns it. */
+export function addCounts<S extends Sum>(sum: S, more: Partial<Counts>): S {
+  const into: Sum = sum
+  for (const key of KEYS) into[key] += more[key] ?? 0
   return sum
 }
 
@@ -75,7 +78,7 @@ export interface DailyStore {
 
 export function createDailyStore(clock: Clock, log: Log): DailyStore {
   /** Rows that are not stored yet. */
-  let news = new Map<string, DailyCounts>()
+  let news = new Map<string, RowKey & Sum>()
   /** Names of rows by principal and day, to bound them. */
   const known = new Map<string, Set<string>>()
   let table: (() => CountsTable) | undefined
@@ -102,7 +105,7 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
     const id = keyOf(more.day, principal, more.client, more.tool)
     for (let left = TRIES; left > 0; left--) {
       const before = await rows.get(id)
-      const value = before ? { ...before.value, ...addCounts(before.value, more) } : more
+      const value = before ? addCounts({ ...before.value }, more) : more
       const expiresAt = Date.parse(more.day) + KEPT_DAYS * DAY_MS
       if ((await rows.put({ id, owner: principal, value, expiresAt }, before?.revision ?? 0)) !== undefined) return
     }
@@ -125,8 +128,10 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
 
   function add(key: RowKey, more: Partial<Counts>): void {
     const { day, principal, client, tool } = key
-    const id = keyOf(day, principal, client, tool)
-    news.set(id, { day, principal, client, tool, ...addCounts(news.get(id) ?? noCounts(), more) })
+    const id = JSON.stringify([day, principal, client, tool])
+    const row = news.get(id) ?? { day, principal, client, tool, ...noCounts() }
+    addCounts(row, more)
+    news.set(id, row)
   }
 
   const storeNow = (): Promise<void> => {

@@ -28,11 +28,11 @@ export interface Entry {
   readonly isCall?: boolean
   readonly isFailure?: boolean
   /** Tokens that the whole result would have cost, if it was not `texts` themselves. */
-  readonly whole?: number
+  readonly whole?: number | undefined
   /** True if direct exposure has no such call: a search, or a list of meta-tools. */
-  readonly isOwn?: boolean
+  readonly isOwn?: boolean | undefined
   /** Definition of the tool, as direct exposure lists it. */
-  readonly definition?: Definitions
+  readonly definition?: Definitions | undefined
   /** The tools that were listed, and those that direct exposure would have listed. */
   readonly list?: { readonly shown: Definitions; readonly all: Definitions }
 }
@@ -86,7 +86,7 @@ interface Session {
   readonly client: string
   readonly since: number
   at: number
-  counts: Counts
+  readonly counts: ReturnType<typeof noCounts>
   /** The last list, if it was not counted yet. */
   list: (() => Entry) | undefined
   /** Tokens of the longest list so far, and of all tools. */
@@ -102,10 +102,12 @@ interface Pending {
 }
 
 const WAIT_MS = 10_000
+/**
+ * More calls, or longer ones, are estimated at once. The thread reads a few megabytes a second, and would compete with the calls
+ * of a flood.
+ */
 const MAX_PENDING = 500
-const MAX_BYTES = 1024 * 1024
-/** More is estimated: the thread reads a few megabytes a second, and would compete with the calls of a flood. */
-const MAX_EXACT_CHARACTERS = 256 * 1024
+const MAX_BYTES = 256 * 1024
 const MAX_SESSIONS = 1_000
 /** Calls of a client without sessions belong together if there is less time between them. */
 const PAUSE_MS = 60 * 60_000
@@ -120,8 +122,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   let bytes = 0
   let cancel: (() => void) | undefined
   let counting = Promise.resolve()
-  let isBusy = false
-  let sums = noCounts()
+  const sums = noCounts()
 
   /** A client of 2026 has no session, and none of 2025 may use the id of another principal. */
   const keyOf = ({ session, principal, profile, client }: Caller): string =>
@@ -148,8 +149,8 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   }
 
   function add(session: Session, tool: string, more: Partial<Counts>): void {
-    session.counts = addCounts(session.counts, more)
-    sums = addCounts(sums, more)
+    addCounts(session.counts, more)
+    addCounts(sums, more)
     days.add({ day: dayOf(clock.now()), principal: session.principal, client: session.client, tool }, more)
   }
 
@@ -160,13 +161,10 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   function count(how: 'start' | 'running' = 'start'): Promise<void> {
     const batch = takePending()
     counting = counting.then(async () => {
-      isBusy = true
       try {
         await countBatch(batch, how === 'start' || counter?.isRunning === true ? counter : undefined)
       } catch (error) {
         log.warn('cannot count tokens', { error: messageOf(error) })
-      } finally {
-        isBusy = false
       }
     })
     return counting
@@ -193,8 +191,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     const lists = [...wanted.values()].map((one) => ({ one, texts: one.texts() }))
     const read = described.flatMap(({ entry }) => entry.texts)
     const texts = [...read, ...lists.flatMap((list) => list.texts)]
-    const isFlood = read.reduce((sum, text) => sum + text.length, 0) > MAX_EXACT_CHARACTERS
-    const counts = by && !isFlood ? await by.count(texts) : estimateTexts(texts)
+    const counts = by ? await by.count(texts) : estimateTexts(texts)
     let at = 0
     const take = (number: number): Precision => {
       const part = counts.slice(at, at + number)
@@ -214,14 +211,16 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     else {
       const tokens = tokensOf(read) + more
       add(session, tool, {
-        ...(kind === undefined ? {} : { ...read, [kind]: tokens, estimated: read.estimated + more }),
-        ...(isCall === true ? { calls: 1 } : {}),
-        ...(isFailure === true ? { failures: 1 } : {}),
+        calls: isCall === true ? 1 : 0,
+        failures: isFailure === true ? 1 : 0,
         direct: isOwn === true ? 0 : (whole ?? tokens),
+        ...(kind === undefined
+          ? {}
+          : { exact: read.exact, estimate: read.estimate, estimated: read.estimated + more, [kind]: tokens }),
       })
     }
     // The tool pays for its own definition, so that the sum stays the same.
-    if (!definition || session.tools.has(tool) || session.definitions === 0) return
+    if (!definition || !known.has(definition.key) || session.tools.has(tool) || session.definitions === 0) return
     session.tools.add(tool)
     const own = Math.min(definitionTokens(definition), session.definitions)
     add(session, tool, { direct: own })
@@ -274,12 +273,14 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       const session = sessionOf(caller)
       if (session.list) pending.push({ session, describe: session.list })
       session.list = undefined
-      pending.push({ session, describe })
-      bytes += size
-      if (pending.length < MAX_PENDING && bytes < MAX_BYTES) cancel ??= clock.after(WAIT_MS, () => void count())
-      // A flood of calls is estimated, so that it does not wait in memory.
-      else if (isBusy) void countBatch(takePending(), undefined)
-      else void count()
+      cancel ??= clock.after(WAIT_MS, () => void count())
+      if (pending.length < MAX_PENDING && bytes + size <= MAX_BYTES) {
+        pending.push({ session, describe })
+        bytes += size
+      } else {
+        const entry = describe()
+        if (entry) addEntry(session, entry, precisionOf(estimateTexts(entry.texts)))
+      }
     },
     end(id) {
       void count('running').then(() => {

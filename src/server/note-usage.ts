@@ -59,13 +59,15 @@ export function noteCall(host: CallHost, request: CallRequest, shown: McpResult,
     const kind = isFailure ? 'retries' : called.kind
     const written = kind === 'results' ? [] : [JSON.stringify({ name, arguments: input ?? {} })]
     return {
-      ...called,
       kind,
+      tool: called.tool,
+      isOwn: called.isOwn,
+      definition: called.definition,
       texts: [...written, ...texts],
       more: media,
       isCall: true,
       isFailure,
-      ...(wholeTokens === undefined ? {} : { whole: wholeTokens }),
+      whole: wholeTokens,
     }
   })
 }

@@ -128,6 +128,40 @@ describe('receipts', () => {
     expect(receipts.sums.estimated).toBeGreaterThan(0)
   })
 
+  it('count the first calls of a flood, and estimate the others', async () => {
+    const { receipts } = open()
+    for (let n = 0; n < 800; n++) receipts.call(ann, 0, () => search)
+    expect(receipts.sums.calls).toBe(300)
+    await receipts.report({ by: 'day' })
+    const { calls, exact, estimated } = receipts.sums
+    expect([calls, exact]).toEqual([800, 500 * 30])
+    expect(estimated).toBeGreaterThan(300 * 20)
+  })
+
+  it('estimate a long result, and count the short ones around it', async () => {
+    const { receipts } = open()
+    const long: Entry = { kind: 'results', tool: 'a.b', texts: ['word '.repeat(60_000)], isCall: true }
+    receipts.call(ann, 100, () => search)
+    receipts.call(ann, 300_000, () => long)
+    receipts.call(ann, 100, () => search)
+    await receipts.report({ by: 'day' })
+    expect(receipts.sums.exact).toBe(60)
+    expect(receipts.sums.estimated).toBeGreaterThan(30_000)
+  })
+
+  it('attribute the definition of a tool that is first called in a flood', async () => {
+    const { receipts, clock } = open()
+    receipts.list(ann, () => list(definitions(90), definitions(1_000)))
+    for (let n = 0; n < 500; n++) receipts.call(ann, 0, () => search)
+    const call: Entry = { kind: 'results', tool: 'files.read', texts: [], isCall: true, definition: definitions(50) }
+    receipts.call(ann, 0, () => call)
+    clock.pass(10_000)
+    await receipts.session(ann)
+    receipts.call(ann, 0, () => call)
+    const { rows } = await receipts.report({ by: 'tool' })
+    expect(rows.find(({ name }) => name === 'files.read')).toMatchObject({ calls: 2, direct: 50 })
+  })
+
   it('log what a session cost when it ends', async () => {
     const logged: string[] = []
     const { receipts, clock } = open(logged)
