@@ -14,6 +14,7 @@ import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { knownPaths } from '../core/scrub.ts'
 import { createSemaphore, type Semaphore, semaphoresByKey } from '../core/semaphore.ts'
 import { inspectServerRequests } from '../core/server-requests.ts'
+import { ShortLivedMap } from '../core/short-lived-map.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { ToolLoop } from '../core/tool-loop.ts'
 import type { ToolResult } from '../core/tool-result.ts'
@@ -170,7 +171,7 @@ export function createCalls(options: CallsOptions): Calls {
   const texts = createByteBudget(MAX_HELD_TEXT)
   const lines = new Set<Semaphore>()
   const usage = createUsage()
-  const running = new Set<AbortController>()
+  const running = new ShortLivedMap<AbortController, true>()
   const recordedCall: typeof call = recent
     ? (request, run = { id: request.callId, tool: undefined }, onGate) =>
         recent.run(request, run, () => call(request, run, onGate))
@@ -217,12 +218,13 @@ export function createCalls(options: CallsOptions): Calls {
     // A tool may start any number of calls, which all follow this signal.
     setMaxListeners(0, signal)
     const cancel = (): void => abort.abort(createCancelledError())
-    const outer = request.signal ?? request.within
+    const followed = request.signal ?? request.within
+    const outer = followed === signal ? undefined : followed
     if (outer?.aborted) cancel()
     else outer?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(resolved.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
     const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(resolved.entry.tool, timeoutMs)), clock)
-    running.add(abort)
+    running.set(abort, true)
     const held = createHeldSlots(principal)
     // While a person answers, the call holds no slot and its time limit stands still.
     const aside = (): (() => void) => {
@@ -455,7 +457,7 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function endAll(): void {
-    for (const abort of running) abort.abort(shuttingDown())
+    for (const abort of running.keys()) abort.abort(shuttingDown())
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Message } from '../core/jsonrpc.ts'
+import { ShortLivedMap } from '../core/short-lived-map.ts'
 
 /** Error for a request with the id of a running one: their answers could be confused. */
 export const IN_FLIGHT = 'Invalid request: id already in flight'
@@ -13,7 +14,7 @@ export interface RequestIds {
 }
 
 export function createRequestIds(): RequestIds {
-  const ids = new Set<unknown>()
+  const ids = new ShortLivedMap<unknown, true>()
   return {
     get size() {
       return ids.size
@@ -23,7 +24,7 @@ export function createRequestIds(): RequestIds {
       if (method === 'notifications/cancelled') ids.delete(params?.['requestId'])
       if (id === undefined || method === undefined) return true
       if (ids.has(id)) return false
-      ids.add(id)
+      ids.set(id, true)
       return true
     },
     sent(message) {

@@ -7,6 +7,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { rawBytes } from '../core/raw-result.ts'
 import { sanitize } from '../core/sanitize.ts'
+import { ShortLivedMap } from '../core/short-lived-map.ts'
 import type { Relay } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
@@ -83,7 +84,7 @@ export function createFastRequests(
   cancelMeta: () => Json | undefined = () => undefined,
   tell: (reason: string) => string = (reason) => reason,
 ): FastRequests {
-  const pending = new Map<number, Pending>()
+  const pending = new ShortLivedMap<number, Pending>()
   let lastNumber = 0
   // Ids of open SDK requests; servers may turn a number into a string.
   const asked = new Set<string>()

