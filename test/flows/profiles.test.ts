@@ -301,6 +301,7 @@ describe('a configuration change', () => {
       exposure: { mode: 'direct', primitives: false },
       profiles: { chat: { flags: { user_blocking_enabled: on }, use: ['people'] } },
       loader: { importTimeoutMs: 60_000 },
+      search: { embedderOptions: { queryTimeoutMs: 60_000 } },
     })
     const { app, dir } = await gateway(settings(false), { 'people.mjs': BLOCK })
     const url = await overHttp(app)

@@ -29,12 +29,16 @@ it('texts that the thread cannot count are estimated', async () => {
 })
 
 it('a long word costs time in proportion to its length', () => {
+  // The shortest of several, because other threads of this process count, too.
   const timed = (length: number): number => {
-    const began = process.cpuUsage().user
-    countText('据库连'.repeat(length))
-    return process.cpuUsage().user - began
+    const text = '据库连'.repeat(length)
+    const times = Array.from({ length: 5 }, () => {
+      const began = process.cpuUsage().user
+      countText(text)
+      return process.cpuUsage().user - began
+    })
+    return Math.min(...times)
   }
-  timed(2_000)
   expect(timed(8_000) / timed(2_000)).toBeLessThan(12)
 })
 
