@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { ownPackage } from '../../src/app/package-info.ts'
 import { createTokenCounter, estimateTexts } from '../../src/receipts/token-counter.ts'
 import { countText } from '../../src/receipts/token-thread.ts'
+import { growth } from '../growth.ts'
 
 const root = join(import.meta.dirname, '../..')
 const guide = readFileSync(join(root, 'docs/guides/servers.md'), 'utf8')
@@ -28,18 +29,8 @@ it('texts that the thread cannot count are estimated', async () => {
   expect(await counter.count([])).toEqual([])
 })
 
-it('a long word costs time in proportion to its length', () => {
-  // The shortest of several, because other threads of this process count, too.
-  const timed = (length: number): number => {
-    const text = '据库连'.repeat(length)
-    const times = Array.from({ length: 5 }, () => {
-      const began = process.cpuUsage().user
-      countText(text)
-      return process.cpuUsage().user - began
-    })
-    return Math.min(...times)
-  }
-  expect(timed(8_000) / timed(2_000)).toBeLessThan(12)
+it('a long word costs time in proportion to its length', async () => {
+  expect(await growth((length) => countText('据库连'.repeat(length / 8)))).toBeLessThan(24)
 })
 
 it('of a long text, the beginning stands for all of it', () => {
