@@ -106,27 +106,6 @@ it('half a mebibyte takes linear time, whatever it repeats', async () => {
   expect(ms).toBeLessThan(10_000)
 })
 
-it.each([
-  ['a token', 'eyJ', 'a', 8_000_000],
-  ['tokens', 'eyJ', 'aaaeyJ', 2_000_000],
-  ['five parts', 'eyJaaaaaaaa', `.${'a'.repeat(4_000)}`, 2_000],
-  ['a key of a provider', 'sk-', 'a', 8_000_000],
-  ['a key of Grafana', 'glc_', `${'\\'.repeat(31)}/`, 500_000],
-  ['a private key', '-----BEGIN PRIVATE KEY-----', 'a\\n', 5_000_000],
-  ['headers of a private key', '-----BEGIN PRIVATE KEY-----', '\nComment: a', 2_000_000],
-  ['a header of a private key', '-----BEGIN PRIVATE KEY-----\nComment: ', 'a', 10_000_000],
-  ['an address', 'x:', '\\', 10_000_000],
-])('searches megabytes of what looks like %s, and finds the secret after them', (_name, begin, repeated, times) => {
-  const secret = made('npm_', 'aB3d', 36)
-  const hostile = begin + repeated.repeat(times)
-  expect(secretSpans(`${hostile} ${secret}`)).toContainEqual({
-    name: 'npm-token',
-    start: hostile.length + 1,
-    end: hostile.length + 41,
-  })
-  expect(redactSecrets(`${hostile} ${secret}`).endsWith(' [redacted]')).toBe(true)
-})
-
 it('finds long tokens whole: 20,000 characters in each part of a JWT, and 150,000 in a private key', () => {
   const part = 'aB3-'.repeat(5_000)
   expect(redactSecrets(`x eyJ${part}.eyJ${part}.${part} y`)).toBe('x [redacted] y')
