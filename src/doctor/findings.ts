@@ -124,7 +124,7 @@ export const findingCatalogue = {
   'proxy-ignored': {
     exit: 0,
     title: 'Remote servers are not reached through the proxy',
-    why: 'Pegboard checks every address that it connects to, which a proxy would hide. Only package runners use the proxy.',
+    why: 'Pegboard connects to remote servers directly, because it checks every address and a proxy would hide it. Only package runners use the proxy.',
     fix: 'Allow direct connections to the hosts of remote servers.',
   },
   'module-failed': {
