@@ -49,7 +49,7 @@ export function toolsTable(modules: readonly ToolModule[]): string {
         firstSentence(description, 160),
       ]),
   )
-  return markdown(['Tool', 'Risk', 'What it does'], rows)
+  return markdown(['Tool', '`risk_level`', 'What it does'], rows)
 }
 
 export function errorsTable(): string {

@@ -113,7 +113,7 @@ export interface App extends MetaHost {
   /** Clashes of names, and settings of servers' tools without effect, as sentences. */
   nameProblems(): readonly string[]
   /** Entries of constraints that name no tool. */
-  unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  unmatchedConstraints(): readonly { readonly owner: string; readonly action: string }[]
   /**
    * Rules of the policy that match no tool, or name one tool and match several. Omits rules that may concern a server whose tools are not known yet.
    * @param also with `off` also rules about modules and servers that are switched off
@@ -320,7 +320,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     searchStatus: search.status,
     loading: () => !modules.isLoaded,
     nameProblems: problems.names,
-    unknownActions: problems.unknownActions,
+    unmatchedConstraints: problems.unmatchedConstraints,
     unmatchedRules: problems.unmatchedRules,
     idleModules: problems.idleModules,
     open: state.open,

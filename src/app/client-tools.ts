@@ -116,7 +116,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     tasks: deferred.tasks,
     delivery: deferred.delivery,
     check: calls.check,
-    together: calls.together,
+    combineApprovals: calls.combineApprovals,
     results: runtime.results,
     maxResultTokens: (tool) =>
       tool === undefined

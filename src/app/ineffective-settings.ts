@@ -25,7 +25,7 @@ export interface IneffectiveSettings {
   /** All clashes of names, and settings of servers' tools without effect, as sentences. */
   names(): readonly string[]
   /** Entries of constraints that name no tool of their module. */
-  unknownActions(): readonly { readonly owner: string; readonly action: string }[]
+  unmatchedConstraints(): readonly { readonly owner: string; readonly action: string }[]
   /** See `App.unmatchedRules`. */
   unmatchedRules(also?: 'off'): readonly UnmatchedRule[]
   /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
@@ -94,7 +94,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions): 
       ...upstreams.problems(),
       ...apis.problems(),
     ],
-    unknownActions: () => settings.rulesOf(DEFAULT_PROFILE).policy.unknownActions(allTools()),
+    unmatchedConstraints: () => settings.rulesOf(DEFAULT_PROFILE).policy.unmatchedConstraints(allTools()),
     unmatchedRules: unmatched,
     unmatchedRulesIfCalm: ifCalm,
     unmatchedRulesFor(caller) {
@@ -132,7 +132,7 @@ export function warnOfSettings(
       'NODE_TLS_REJECT_UNAUTHORIZED is 0: module requests still check certificates, but other connections may not; unset it',
     )
   for (const sentence of problems.sharedNames()) log.warn(sentence, { code: 'E_NAME_TAKEN' })
-  for (const { owner, action } of problems.unknownActions())
+  for (const { owner, action } of problems.unmatchedConstraints())
     log.warn('a constraint names a tool that does not exist', { module: owner, action })
   for (const sentence of problems.idleModules(caller)) log.warn(sentence)
 }

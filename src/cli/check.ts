@@ -152,7 +152,7 @@ function reportOf(
 function namesNothing(app: Session['app'], config: Config, caller: Caller): string[] {
   const { tools, owners } = app.catalog.snapshot()
   const unknown = app
-    .unknownActions()
+    .unmatchedConstraints()
     .map(({ owner, action }) => `modules.${owner}.constraints names "${action}", which is no tool of ${owner}.`)
   // Modules that failed to load are reported elsewhere.
   const failed = new Set(app.failed().flatMap(({ file }) => file.split(/[/\\.]/)))

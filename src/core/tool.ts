@@ -207,6 +207,6 @@ export const relayOf = ({ principal, session }: Pick<Caller, 'principal' | 'sess
   ...(session === undefined ? {} : { session }),
 })
 
-/** The risk level that lists and approvals show. */
+/** The effect in the words of the field `risk_level`. */
 export const riskOf = (effect: Effect): 'low' | 'medium' | 'high' =>
   effect === 'read' ? 'low' : effect === 'write' ? 'medium' : 'high'

@@ -39,7 +39,10 @@ export interface JointApproval {
 
 export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
 
-/** What happened at the gate, for the audit log. */
+/**
+ * What happened at the gate, in the words of the audit log. `unasked`: nobody could be asked. `unanswered`: the client
+ * was asked and no answer arrived.
+ */
 export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
 export type OnGate = (event: GateEvent, setting: string) => void
 
@@ -48,18 +51,18 @@ export interface Gate {
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
   count(call: PendingCall, onGate?: OnGate): void
   /**
-   * Resolves when a person has approved this call; `undefined` if none is needed. An approval is valid for one call
-   * with these arguments, until the call ends.
+   * Asks a person to approve this call. Returns `undefined` if the policy requires no approval. An approval is valid
+   * for one call with these arguments, until the call ends.
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
-  confirm(call: PendingCall, onGate?: OnGate): Promise<void> | undefined
+  askIfNeeded(call: PendingCall, onGate?: OnGate): Promise<void> | undefined
   /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
-  together(calls: readonly PlannedCall[]): JointApproval | undefined
+  combineApprovals(calls: readonly PlannedCall[]): JointApproval | undefined
   /**
-   * Call this when an approved call ended with a question of its server, or with a page to open. The same call, made
-   * again with the answer, needs no second approval.
+   * Call this when an approved call ended with a question of its server, or with a page to open. When the client
+   * repeats the call with the answer, it needs no second approval.
    */
-  goesOn(call: PendingCall): void
+  keepApproval(call: PendingCall): void
 }
 
 export interface GateOptions {
@@ -68,28 +71,28 @@ export interface GateOptions {
   readonly hide?: (text: string) => string
 }
 
-/** How long a client may take to come back with the answers for a server, and how many such calls are remembered. */
-const GOES_ON_MS = 15 * 60_000
-const MAX_OPEN = 1_000
+/** How long a client may take to answer the question of a server, and how many approvals are kept meanwhile. */
+const KEPT_APPROVAL_MS = 15 * 60_000
+const MAX_KEPT_APPROVALS = 1_000
 
 export function createGate({ clock, hide = (text) => text }: GateOptions): Gate {
   const limiter = createLimiter(clock)
-  const open = new Map<string, number>()
+  const keptApprovals = new Map<string, number>()
 
   const keyOf = ({ tool, input, caller }: PlannedCall): string =>
     digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
 
-  /** True once for each approved call that is made again. */
-  function resumes(call: PendingCall): boolean {
+  /** True once for each call that was approved before its server asked a question. */
+  function takeKeptApproval(call: PendingCall): boolean {
     const { resumed, inputResponses } = call.relay
-    if (open.size === 0 || (!resumed && inputResponses === undefined)) return false
+    if (keptApprovals.size === 0 || (!resumed && inputResponses === undefined)) return false
     const key = keyOf(call)
-    const until = open.get(key)
-    open.delete(key)
+    const until = keptApprovals.get(key)
+    keptApprovals.delete(key)
     return until !== undefined && until > clock.now()
   }
 
-  async function put(call: PendingCall, asking: Asking, onGate: OnGate | undefined): Promise<void> {
+  async function ask(call: PendingCall, asking: Asking, onGate: OnGate | undefined): Promise<void> {
     const { tool, relay, caller, input, approval, paused } = call
     const { setting } = asking
     if (
@@ -106,7 +109,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
         },
       )
     }
-    const joint = approval && takesPart(approval, call) ? approval : undefined
+    const joint = approval && takeJointAnswer(approval, call) ? approval : undefined
     let messages: readonly string[]
     try {
       messages = joint ? joint.messages() : createConfirmation([{ tool, input, asking }], hide)
@@ -131,7 +134,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
   }
 
   /** True if the shared question covers this call. Each call can use an answer once. */
-  function takesPart({ left }: JointApproval, call: PendingCall): boolean {
+  function takeJointAnswer({ left }: JointApproval, call: PendingCall): boolean {
     const key = keyOf(call)
     const count = left.get(key) ?? 0
     left.set(key, count - 1)
@@ -190,13 +193,13 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
         retryAfterMs,
       })
     },
-    confirm(call, onGate) {
+    askIfNeeded(call, onGate) {
       const decision = call.policy.decide(call.tool, call.caller)
       if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
-      if (!decision.ask || resumes(call)) return undefined
-      return put(call, decision.ask, onGate)
+      if (!decision.ask || takeKeptApproval(call)) return undefined
+      return ask(call, decision.ask, onGate)
     },
-    together(calls) {
+    combineApprovals(calls) {
       const asked = calls.flatMap((call): Array<PlannedCall & Asked> => {
         const decision = call.policy.decide(call.tool, call.caller)
         return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
@@ -209,12 +212,13 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       }
       return { count: asked.length, messages: once(() => createConfirmation(asked, hide)), left }
     },
-    goesOn(call) {
+    keepApproval(call) {
       const now = clock.now()
-      if (open.size >= MAX_OPEN) for (const [key, until] of open) if (until <= now) open.delete(key)
-      const [oldest] = open.keys()
-      if (open.size >= MAX_OPEN && oldest !== undefined) open.delete(oldest)
-      open.set(keyOf(call), now + GOES_ON_MS)
+      if (keptApprovals.size >= MAX_KEPT_APPROVALS)
+        for (const [key, until] of keptApprovals) if (until <= now) keptApprovals.delete(key)
+      const [oldest] = keptApprovals.keys()
+      if (keptApprovals.size >= MAX_KEPT_APPROVALS && oldest !== undefined) keptApprovals.delete(oldest)
+      keptApprovals.set(keyOf(call), now + KEPT_APPROVAL_MS)
     },
   }
 }

@@ -17,10 +17,13 @@ export interface ResolvedCall {
 }
 
 /** A call that a person approved. */
-export interface ConfirmedCall {
+export interface ApprovedCall {
   readonly pending: PendingCall
-  /** The call with the current tool and policy. */
-  again(now: ResolvedCall): ResolvedCall
+  /**
+   * The call with the current tool and policy.
+   * @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved
+   */
+  recheck(now: ResolvedCall): ResolvedCall
 }
 
 /**
@@ -37,13 +40,13 @@ export function passGate(
   onGate: OnGate | undefined,
   isCounted: boolean,
   paused?: PendingCall['paused'],
-): Promise<ConfirmedCall> | undefined {
+): Promise<ApprovedCall> | undefined {
   const { entry, input, policy } = resolved
   if (!gate || !policy?.guarded) return undefined
   const pending: PendingCall = { tool: entry.tool, input, caller, policy, relay, signal, approval, paused }
   if (!isCounted) gate.count(pending, onGate)
-  const answer = gate.confirm(pending, onGate)
-  return answer?.then(() => ({ pending, again: (now) => requireUnchanged(resolved, now) }))
+  const answer = gate.askIfNeeded(pending, onGate)
+  return answer?.then(() => ({ pending, recheck: (now) => requireUnchanged(resolved, now) }))
 }
 
 /** @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved */

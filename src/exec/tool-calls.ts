@@ -38,7 +38,7 @@ import {
   inspectQuestion,
   secretsIn,
 } from './inspect-data.ts'
-import { type ConfirmedCall, passGate, type ResolvedCall } from './pass-gate.ts'
+import { type ApprovedCall, passGate, type ResolvedCall } from './pass-gate.ts'
 import type { RecentCalls } from './recent-calls.ts'
 import {
   authoredOf,
@@ -105,7 +105,7 @@ export interface Calls {
    */
   check(request: CallRequest): ViewTool
   /** Prepares one question for the requests that need approval. Pass it to each of them as `approval`. */
-  together(requests: readonly CallRequest[]): JointApproval | undefined
+  combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   readonly usage: Usage
   /** Number of running and of waiting calls. */
   load(): { readonly running: number; readonly waiting: number }
@@ -237,13 +237,13 @@ export function createCalls(options: CallsOptions): Calls {
     const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(aside())
     let inspection: Inspection | undefined
     const relay = request.relay ? createPausingRelay(request.relay, aside, () => inspection) : noRelay
-    let confirmed: ConfirmedCall | undefined
+    let approved: ApprovedCall | undefined
     try {
       const answer = passGate(gate, resolved, request, relay, signal, onGate, false, paused)
       if (answer) {
-        confirmed = await answer
+        approved = await answer
         // The operator may have changed the policy meanwhile.
-        resolved = confirmed.again(resolveCall(request))
+        resolved = approved.recheck(resolveCall(request))
       }
       let waited = false
       for (const slots of slotsFor(resolved.entry.tool, depth)) {
@@ -255,11 +255,11 @@ export function createCalls(options: CallsOptions): Calls {
       if (waited) {
         // The server may have stopped meanwhile.
         if (stopped) throw shuttingDown()
-        resolved = confirmed ? confirmed.again(resolveCall(request)) : resolveCall(request)
-        const answer = confirmed ? undefined : passGate(gate, resolved, request, relay, signal, onGate, true, paused)
+        resolved = approved ? approved.recheck(resolveCall(request)) : resolveCall(request)
+        const answer = approved ? undefined : passGate(gate, resolved, request, relay, signal, onGate, true, paused)
         if (answer) {
-          confirmed = await answer
-          resolved = confirmed.again(resolveCall(request))
+          approved = await answer
+          resolved = approved.recheck(resolveCall(request))
         }
       }
       signal.throwIfAborted()
@@ -270,7 +270,7 @@ export function createCalls(options: CallsOptions): Calls {
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
       if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
-      if (confirmed && ran.kind === 'input_required') gate?.goesOn(confirmed.pending)
+      if (approved && ran.kind === 'input_required') gate?.keepApproval(approved.pending)
       const inspected = inspection ? inspect(ran, inspection) : ran
       const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true
       const explained = isFailure ? explainFailure(inspected.result) : undefined
@@ -299,7 +299,7 @@ export function createCalls(options: CallsOptions): Calls {
         })
       return result
     } catch (error) {
-      if (confirmed && wantsPage(error)) gate?.goesOn(confirmed.pending)
+      if (approved && wantsPage(error)) gate?.keepApproval(approved.pending)
       const known = knownPaths(resolved.input, options.roots?.() ?? [])
       const failure = refusalOfRun(error, run, resolved.entry.tool, inspection, options.secrets?.(), known)
       run.failure = failure.class
@@ -401,8 +401,8 @@ export function createCalls(options: CallsOptions): Calls {
     return { tool, description: tool.description, input: tool.input }
   }
 
-  function together(requests: readonly CallRequest[]): JointApproval | undefined {
-    return gate?.together(
+  function combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined {
+    return gate?.combineApprovals(
       requests.flatMap((request) => {
         try {
           const { entry, input, policy } = resolveCall(request)
@@ -425,7 +425,7 @@ export function createCalls(options: CallsOptions): Calls {
 
   return {
     check: (request) => resolveCall(request).entry,
-    together,
+    combineApprovals,
     call: tracedCall,
     usage,
     load: () => ({

@@ -54,7 +54,7 @@ export interface MetaHost {
    */
   check(request: CallRequest): ViewTool
   /** Prepares one approval question for all requests that need approval. */
-  together(requests: readonly CallRequest[]): JointApproval | undefined
+  combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   /** Results that are too long for a model. */
   readonly results: ResultStore
   /**

@@ -55,7 +55,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
       },
       labelOf,
       host.now,
-      (requests) => host.together(requests.filter(({ name }) => !isMeta(name))),
+      (requests) => host.combineApprovals(requests.filter(({ name }) => !isMeta(name))),
     )
     const fitted = await fitParts(
       host,

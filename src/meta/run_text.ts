@@ -47,7 +47,7 @@ export const runText = (
           })
         return await start(one)
       },
-      (requests) => host.together(requests.filter(({ name }) => !isMeta(name))),
+      (requests) => host.combineApprovals(requests.filter(({ name }) => !isMeta(name))),
     )
     const { files, injected } = output
     const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }

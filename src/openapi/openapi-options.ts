@@ -66,7 +66,7 @@ export const apiOptions = z.lazy(() =>
       .enum(['review', 'first-use', 'always'])
       .default('first-use')
       .describe(
-        'Which tools wait for `pegboard review`: all (review), tools that are new or change after the first connection (first-use, default), or none (always).',
+        'Which tools Pegboard quarantines until `pegboard review` approves them: all (review), tools that are new or change after the first connection (first-use, default), or only tools that are never safe, such as those with hidden text (always).',
       ),
     timeoutMs: z.int().min(100).max(600_000).default(60_000).describe('Maximum duration of a call, in milliseconds.'),
     maxResponseBytes: z.int().min(1_024).default(2_097_152).describe('Maximum size of a response.'),

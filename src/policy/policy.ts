@@ -57,7 +57,7 @@ export interface Policy {
   /** What happens with result fields of a tool that look like credentials. */
   tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire
   /** Constraint entries that match no tool of their module: probably typos. */
-  unknownActions(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
+  unmatchedConstraints(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
 }
 
 export interface PolicySettings {
@@ -222,7 +222,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       !deny.some((rule) => rule.concerns(owner)) &&
       !hidden.some((rule) => rule.concerns(owner)) &&
       sees(owner),
-    unknownActions(tools) {
+    unmatchedConstraints(tools) {
       if (constraints.length === 0) return []
       const known = new Map<string, Spellings[]>()
       for (const tool of tools)
@@ -256,9 +256,9 @@ export function combinePolicies(wide: Policy, own: Policy): Policy {
     guarded: wide.guarded || own.guarded,
     rates: [...wide.rates, ...own.rates],
     tripwire: (tool) => pickStricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),
-    unknownActions: (tools) => {
+    unmatchedConstraints: (tools) => {
       const all = [...tools]
-      return [...wide.unknownActions(all), ...own.unknownActions(all)]
+      return [...wide.unmatchedConstraints(all), ...own.unmatchedConstraints(all)]
     },
   }
 }

@@ -33,7 +33,7 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
     guarded: false,
     rates: [],
     tripwire: () => 'off',
-    unknownActions: () => [],
+    unmatchedConstraints: () => [],
   })
 }
 

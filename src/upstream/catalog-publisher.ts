@@ -214,7 +214,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Everything except tools. @param names own names of the server's tools */
-  function besides(given: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+  function entriesOtherThanTools(given: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
     const listing = quarantined ? emptyListing : given
     const resources = harmless('resource', 'uri', listing.resources, names)
     const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
@@ -304,7 +304,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       if (published && isSaid && before === reasonsOf(held) && isSame(published, listing)) return false
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },
-        { ...admitted(listing), ...besides(listing, () => listing.tools.map(({ name }) => name)) },
+        { ...admitted(listing), ...entriesOtherThanTools(listing, () => listing.tools.map(({ name }) => name)) },
       )
       published = listing
       tell()

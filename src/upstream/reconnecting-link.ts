@@ -103,7 +103,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   const unavailable = (why: string, retryAfterMs?: number, failure = classifyDisconnect(why)): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, {
       class: failure,
-      ...again(retryAfterMs),
+      ...retryFields(retryAfterMs),
     })
 
   const refused = ({ code, message, hint }: PegboardError): PegboardError =>
@@ -222,7 +222,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
       throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
         class: classifyDisconnect(tell(why)),
         cause: error,
-        ...again(waitMs),
+        ...retryFields(waitMs),
       })
     }
   }
@@ -297,7 +297,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${told}`, retryAfterMs)
     return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${told}.`, {
       class: classifyDisconnect(told),
-      ...again(retryAfterMs),
+      ...retryFields(retryAfterMs),
     })
   }
 
@@ -396,7 +396,7 @@ function verdictOf({ era, transport, probe }: Connection, at: number, known: Era
 }
 
 /** Whatever the class: Pegboard connects again by then, and the server may have been repaired. */
-const again = (retryAfterMs: number | undefined) =>
+const retryFields = (retryAfterMs: number | undefined) =>
   retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
 
 const askedOf = (error: unknown): number | undefined =>

@@ -311,7 +311,7 @@ export const serverSchema = z.looseObject({
     })
     .optional()
     .describe(
-      'Which tools wait for `pegboard review`: all (review), tools that are new or change after the first connection (first-use, default), or none (always).',
+      'Which tools Pegboard quarantines until `pegboard review` approves them: all (review), tools that are new or change after the first connection (first-use, default), or only tools that are never safe, such as those with hidden text (always).',
     ),
   allowPrivate: z
     .boolean()

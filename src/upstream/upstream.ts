@@ -63,9 +63,9 @@ export interface Upstream {
   /**
    * Publishes what is known at once. Known lazy servers wait for a call, unknown ones are connected once to read
    * their lists; the others connect after `delayMs` and stay connected.
-   * @param since start time shared by all servers that start together; see `Claims.begin`
+   * @param startedTogetherAt the same time for all servers that start together; see `Claims.begin`
    */
-  start(delayMs: { readonly cold: number; readonly known: number }, since: number): void
+  start(delayMs: { readonly cold: number; readonly known: number }, startedTogetherAt: number): void
   /** Connects an unknown server without further delay. */
   begin(): void
   /**
@@ -341,7 +341,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     isReady: () => state === 'ready',
     read(kinds) {
       const connection = link.live
-      return connection !== undefined && again(connection, kinds)
+      return connection !== undefined && rereadLists(connection, kinds)
     },
   })
   let capacity = capacityOf(settings)
@@ -429,7 +429,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (connection) link.lost(connection, 'it leads back to this Pegboard')
   }
 
-  async function again(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
+  async function rereadLists(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
     const read = await readLists(connection, kinds, listing)
     if (connection === link.live) show(read, connection)
   }
@@ -511,14 +511,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   return {
     restore: claims.restore,
-    start(delayMs, since) {
+    start(delayMs, startedTogetherAt) {
       const known = keeper.recall(relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
       gateways = known?.gateways ?? []
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
-      claims.begin(since)
+      claims.begin(startedTogetherAt)
       version = known?.server?.version
       serverName = known?.server?.name
       stateful = isStateful(settings, serverName)

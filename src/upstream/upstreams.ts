@@ -237,8 +237,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     }
     running = next
     for (const [, { upstream }] of added) upstream.restore()
-    const since = shared.moments.next()
-    for (const [, { upstream }] of added) upstream.start(delays, since)
+    const startedTogetherAt = shared.moments.next()
+    for (const [, { upstream }] of added) upstream.start(delays, startedTogetherAt)
   }
 
   function beat(): void {

@@ -54,7 +54,7 @@ describe('the rules of a profile', () => {
       reason: 'blocked by modules.git.constraints.blocked_actions',
     })
     expect(policy.allowsAll('mcp_git')).toBe(false)
-    expect(policy.unknownActions([makeTool('mcp_git.get'), makeTool('mcp_git.drop')])).toEqual([
+    expect(policy.unmatchedConstraints([makeTool('mcp_git.get'), makeTool('mcp_git.drop')])).toEqual([
       { owner: 'git', action: 'log' },
     ])
   })

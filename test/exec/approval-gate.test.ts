@@ -28,7 +28,7 @@ function rig(settings: PolicySettings = { ask: ['*'] }) {
   })
   const refusal = async (passing: PendingCall): Promise<PegboardError> => {
     try {
-      await gate.confirm(passing)
+      await gate.askIfNeeded(passing)
     } catch (error) {
       return error as PegboardError
     }
@@ -40,26 +40,26 @@ function rig(settings: PolicySettings = { ask: ['*'] }) {
 describe('an approved call that its server answers with a question', () => {
   it('continues without a second approval, once, for the same principal, tool and arguments', async () => {
     const { gate, call, asked } = rig()
-    await gate.confirm(call())
-    gate.goesOn(call())
+    await gate.askIfNeeded(call())
+    gate.keepApproval(call())
     const again = { resumed: true } as const
-    await gate.confirm(call({}, {}))
-    await gate.confirm(call({ input: { n: 2 } }, again))
-    await gate.confirm(call({ caller: { ...person, principal: 'eve' } }, again))
-    await gate.confirm(call({ tool: makeTool('m.b') }, again))
+    await gate.askIfNeeded(call({}, {}))
+    await gate.askIfNeeded(call({ input: { n: 2 } }, again))
+    await gate.askIfNeeded(call({ caller: { ...person, principal: 'eve' } }, again))
+    await gate.askIfNeeded(call({ tool: makeTool('m.b') }, again))
     // The approval was for a tool with a lower effect.
-    await gate.confirm(call({ tool: { ...makeTool('m.a'), effect: 'destructive' } }, again))
+    await gate.askIfNeeded(call({ tool: { ...makeTool('m.a'), effect: 'destructive' } }, again))
     expect(asked()).toBe(6)
-    expect(gate.confirm(call({}, again))).toBeUndefined()
-    await gate.confirm(call({}, again))
+    expect(gate.askIfNeeded(call({}, again))).toBeUndefined()
+    await gate.askIfNeeded(call({}, again))
     expect(asked()).toBe(7)
   })
 
   it('needs a new approval when the answer arrives too late', async () => {
     const { gate, call, clock, asked } = rig()
-    gate.goesOn(call())
+    gate.keepApproval(call())
     clock.pass(15 * 60_000)
-    await gate.confirm(call({}, { resumed: true }))
+    await gate.askIfNeeded(call({}, { resumed: true }))
     expect(asked()).toBe(1)
   })
 })
@@ -104,6 +104,6 @@ describe('an approval question', () => {
 describe('a call that its policy denies', () => {
   it('is not allowed because the question is missing', () => {
     const { gate, call } = rig({ ask: ['m.b'], deny: ['m.a'] })
-    expect(() => gate.confirm(call())).toThrow("Tool 'm.a' not found.")
+    expect(() => gate.askIfNeeded(call())).toThrow("Tool 'm.a' not found.")
   })
 })

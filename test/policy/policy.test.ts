@@ -126,7 +126,7 @@ describe('the policy', () => {
 
   it('finds constraint entries that match no tool of their module', () => {
     const policy = createPolicy({ constraints: { db: { allowed_actions: ['qery', 'drop'], blocked_actions: ['x*'] } } })
-    expect(policy.unknownActions([makeTool('db.drop')])).toEqual([
+    expect(policy.unmatchedConstraints([makeTool('db.drop')])).toEqual([
       { owner: 'db', action: 'qery' },
       { owner: 'db', action: 'x*' },
     ])
