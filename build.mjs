@@ -1,10 +1,10 @@
-// Builds dist/: four scripts with all code, their loader (src/boot/), ES modules that export parts of them, licences and types.
+// Builds dist/: three scripts with all code, their loader (src/boot/), ES modules that export parts of them, licences and types.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { build } from 'esbuild'
 import { writeDeclarations } from './scripts/declarations.mjs'
-import { englishOnly, fromChunk, importByLoader, parserOnly, stripperApart } from './scripts/esbuild-plugins.mjs'
+import { englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
 import { writeExports } from './scripts/exports.mjs'
 import { writeNotices } from './scripts/notices.mjs'
 import { buildPage } from './scripts/page.mjs'
@@ -16,9 +16,6 @@ const modules = readdirSync('modules')
     if (statSync(`modules/${name}`).isDirectory()) return [{ name, file: `./modules/${name}/index.ts` }]
     return name.endsWith('.ts') ? [{ name: name.slice(0, -3), file: `./modules/${name}` }] : []
   })
-
-/** The modules that have no tool in the default configuration, so that a start seldom needs their code. */
-const OFF = 'archives bbs context database http media memory relay shell telegram web'.split(' ')
 
 const common = {
   bundle: true,
@@ -62,19 +59,10 @@ const chunk = (name, lines, plugins) =>
     // A function, so that the loader passes it a `require` without copying the text.
     banner: { js: '(function (module, require, __filename, bundleUrl) {' },
     footer: { js: '})' },
-    plugins: [englishOnly, parserOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins],
+    plugins: [englishOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins],
   })
 /** `'name': () => import('file')`, for each: evaluated when it is called. */
 const table = (pairs) => pairs.map(([name, file]) => `'${name}': () => import('${file}'),`)
-const moduleChunk = (name, isIn) =>
-  chunk(
-    name,
-    ['export const modules = {', ...table(modules.filter(isIn).map(({ name, file }) => [name, file])), '}'],
-    [
-      fromChunk(['pegboard'], () => "require('./pegboard.cjs').api"),
-      fromChunk(libraries, (library) => `require('./libraries.cjs')['${library}']()`),
-    ],
-  )
 const chunks = [
   await chunk(
     'pegboard',
@@ -92,8 +80,14 @@ const chunks = [
     ['module.exports = {', ...libraries.map((name) => `'${name}': () => require('${name}'),`), '}'],
     [fromChunk(['zod/v4'], () => "require('./pegboard.cjs').zod")],
   ),
-  await moduleChunk('modules', ({ name }) => !OFF.includes(name)),
-  await moduleChunk('modules-off', ({ name }) => OFF.includes(name)),
+  await chunk(
+    'modules',
+    ['export const modules = {', ...table(modules.map(({ name, file }) => [name, file])), '}'],
+    [
+      fromChunk(['pegboard'], () => "require('./pegboard.cjs').api"),
+      fromChunk(libraries, (name) => `require('./libraries.cjs')['${name}']()`),
+    ],
+  ),
 ]
 const stripper = await build({ ...common, entryPoints: ['amaro'], outfile: 'dist/loader/amaro.cjs' })
 await build({
@@ -124,7 +118,7 @@ const threads = await build({
   plugins: [stripperApart('./loader/amaro.cjs')],
 })
 const hash = createHash('sha256')
-for (const name of ['pegboard', 'libraries', 'modules', 'modules-off']) hash.update(readFileSync(`dist/${name}.cjs`))
+for (const name of ['pegboard', 'libraries', 'modules']) hash.update(readFileSync(`dist/${name}.cjs`))
 const BUILD = hash.digest('hex').slice(0, 16)
 await build({
   ...common,

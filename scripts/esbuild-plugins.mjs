@@ -9,13 +9,6 @@ export const englishOnly = {
     })),
 }
 
-/** Its formatter, which Pegboard does not use, makes a thousand strings when it is evaluated. */
-export const parserOnly = {
-  name: 'jsonc-parser-only',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /jsonc-parser[\\/]lib[\\/]esm[\\/]impl[\\/](?:format|edit)\.js$/ }, () => ({ contents: '' })),
-}
-
 /** The type stripper is three times as large as all the rest, and only Node.js before 22.13 needs it. */
 export const stripperApart = (path) => ({
   name: 'stripper-apart',

@@ -35,9 +35,7 @@ const SUM_BYTES = 32
 /** The cache is only stored while this much disk space stays free for data that must be kept. */
 const SPARE_BYTES = 16 * 1024 * 1024
 
-/** The first one has the modules that a start usually needs. */
-const MODULE_CHUNKS = ['./modules.cjs', './modules-off.cjs']
-const CHUNKS = ['./pegboard.cjs', './libraries.cjs', ...MODULE_CHUNKS]
+const CHUNKS = ['./pegboard.cjs', './libraries.cjs', './modules.cjs']
 const chunks = new Map<string, unknown>()
 /**
  * V8 stores the file paths in the cache. With the cache of another installation, stack traces would show the paths of
@@ -49,23 +47,17 @@ const folder = join(defaultDirs({ env: process.env, cwd: process.cwd() }, proces
 /** Evaluates the main chunk once per process. */
 export const load = (): Bundle => requireChunk('./pegboard.cjs') as Bundle
 
-type Modules = Readonly<Record<string, () => Promise<Namespace>>>
-const modulesIn = (chunk: string): Modules => (requireChunk(chunk) as { modules: Modules }).modules
-
 /** The bundled modules. Each one is evaluated on first use. */
-export const loadModules = (): Modules => Object.assign({}, ...MODULE_CHUNKS.map(modulesIn))
+export const loadModules = (): Readonly<Record<string, () => Promise<Namespace>>> =>
+  (requireChunk('./modules.cjs') as { modules: ReturnType<typeof loadModules> }).modules
 
 /**
  * A replacement for import() in the chunks, which have none. Bundled modules load without the ES module loader of Node.
  */
 export async function importUrl(url: string): Promise<unknown> {
   const folder = `${pathToFileURL(join(__dirname, 'modules')).href}/`
-  if (url.startsWith(folder))
-    for (const chunk of MODULE_CHUNKS) {
-      const module = modulesIn(chunk)[basename(url, '.js')]
-      if (module) return module()
-    }
-  return import(url)
+  const module = url.startsWith(folder) ? loadModules()[basename(url, '.js')] : undefined
+  return module ? module() : import(url)
 }
 
 /** Starts the command line. */

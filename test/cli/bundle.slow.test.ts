@@ -3,7 +3,6 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire, isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { runInThisContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import type { ToolModule } from '../../src/core/module.ts'
 import { describeSwitchedOff } from '../../src/loader/switched-off.ts'
@@ -11,7 +10,7 @@ import { cli, place, talkTo } from '../process.ts'
 import { listening } from '../upstream/oauth/rig.ts'
 
 const dist = join(dirname(cli), '..')
-const chunks = ['pegboard', 'libraries', 'modules', 'modules-off'].map((name) => join(dist, `${name}.cjs`))
+const chunks = ['pegboard', 'libraries', 'modules'].map((name) => join(dist, `${name}.cjs`))
 /** Optional packages that users install, and ajv, which occurs in code that the SDK could generate. */
 const OPTIONAL = /^(?:ajv.*|bullmq|ioredis|libsql|mysql2|pg|@napi-rs\/keyring|@opentelemetry\/.*)$/
 
@@ -42,13 +41,6 @@ it.each(NAMES)('%s has the same description in the build as in its sources', asy
   const written = JSON.parse(readFileSync(join(dist, 'modules/switched-off.json'), 'utf8')) as Record<string, unknown>
   const described = describeSwitchedOff(module)
   expect(written[name]).toEqual(described && JSON.parse(JSON.stringify(described)))
-})
-
-it('the second chunk of modules has those that are off by default, so that other starts need not read it', () => {
-  const written = JSON.parse(readFileSync(join(dist, 'modules/switched-off.json'), 'utf8')) as Record<string, unknown>
-  const chunk = { exports: { modules: {} } }
-  runInThisContext(readFileSync(join(dist, 'modules-off.cjs'), 'latin1'))(chunk)
-  expect(Object.keys(chunk.exports.modules).sort()).toEqual(Object.keys(written).sort())
 })
 
 it('imports a module when a reloaded configuration enables it', async () => {
