@@ -73,7 +73,7 @@ function evaluate(id: string): unknown {
   const file = join(__dirname, id)
   const kept = join(folder, `${BUILD}-${place}-${basename(id, '.cjs')}-${process.version}-${process.arch}.bin`)
   const cachedData = read(kept)
-  const script = new Script(readFileSync(file, 'latin1'), { filename: file, ...(cachedData ? { cachedData } : {}) })
+  const script = new Script(readFileSync(file, 'utf8'), { filename: file, ...(cachedData ? { cachedData } : {}) })
   const cjs: { exports: unknown } = { exports: {} }
   script.runInThisContext()(cjs, requireChunk, file, pathToFileURL(file).href)
   if (!cachedData || script.cachedDataRejected) setTimeout(() => keep(kept, script.createCachedData()), KEEP_MS).unref()

@@ -230,4 +230,11 @@ describe('the published package', () => {
     expect(await failed).toBeInstanceOf(library.PegboardError)
     expect(agent.parseToolCalls('{"name": "a", "arguments": {}}').calls).toEqual([{ name: 'a', arguments: {} }])
   })
+
+  it('has regular expressions with letters of other alphabets as they were written', async () => {
+    const agent = await import(join(import.meta.dirname, '../../dist/agent.js'))
+    expect(agent.parseToolCalls('<｜tool▁call▁begin｜>a<｜tool▁sep｜>{}<｜tool▁call▁end｜>').calls).toEqual([
+      { name: 'a', arguments: {} },
+    ])
+  })
 })
