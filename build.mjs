@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { build } from 'esbuild'
 import { writeDeclarations } from './scripts/declarations.mjs'
-import { englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
+import { asciiOnly, englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
 import { writeExports } from './scripts/exports.mjs'
 import { writeNotices } from './scripts/notices.mjs'
 import { buildPage } from './scripts/page.mjs'
@@ -59,7 +59,7 @@ const chunk = (name, lines, plugins) =>
     // A function, so that the loader passes it a `require` without copying the text.
     banner: { js: '(function (module, require, __filename, bundleUrl) {' },
     footer: { js: '})' },
-    plugins: [englishOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins],
+    plugins: [englishOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins, asciiOnly],
   })
 /** `'name': () => import('file')`, for each: evaluated when it is called. */
 const table = (pairs) => pairs.map(([name, file]) => `'${name}': () => import('${file}'),`)
