@@ -8,7 +8,7 @@ import { PegboardError } from './core/errors.ts'
 import { keepProcessAlive } from './core/keep-alive.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
 import { instructionTexts } from './server/instructions.ts'
-import { noteCall, noteList } from './server/note-usage.ts'
+import { recordCall, recordList } from './server/note-usage.ts'
 
 export { type Citations, createCitations, urlsIn } from './agent/citations.ts'
 export {
@@ -65,8 +65,8 @@ export async function createToolset(options: ToolsetOptions = {}): Promise<Tools
     ...(caller === undefined ? {} : { caller }),
     textTools: app.server.textTools,
     sections: (who) => instructionTexts(app.server, who).sections,
-    onList: (who, tools) => noteList(app.server, who, tools),
-    onCall: (...call) => noteCall(app.server, ...call),
+    onList: (who, tools) => recordList(app.server, who, tools),
+    onCall: (...call) => recordCall(app.server, ...call),
     async onClose({ session }) {
       if (session !== undefined) app.forget(session)
       if (!running) await app.stop()

@@ -2,10 +2,10 @@ import { defaultProfile } from '../src/core/profile.ts'
 import type { Policy } from '../src/policy/policy.ts'
 import { exposureOptions } from '../src/view/exposure-options.ts'
 import type { SchemaStyle } from '../src/view/portable-schema.ts'
-import type { Rules, RulesOf } from '../src/view/view-rules.ts'
+import type { RulesOf, ViewRules } from '../src/view/view-rules.ts'
 
 /** Applies the same rules to all profiles. */
 export function sameRules(policy: Policy, schema: SchemaStyle = 'portable'): RulesOf {
-  const rules: Rules = { profile: defaultProfile, policy, schema, exposure: exposureOptions.parse({}) }
+  const rules: ViewRules = { profile: defaultProfile, policy, schema, exposure: exposureOptions.parse({}) }
   return () => rules
 }

@@ -1,8 +1,8 @@
 import { isRecord } from '../core/is-record.ts'
 import type { PromptSection } from '../core/module.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import type { Step } from '../meta/meta-host.ts'
-import type { Guide, Surface } from '../meta/surface.ts'
+import type { MetaStep } from '../meta/meta-host.ts'
+import type { MetaToolSummary, Surface } from '../meta/surface.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { ListedTool } from '../view/listed-tools.ts'
 import { unreadServers } from '../view/unread-servers.ts'
@@ -142,8 +142,8 @@ function describeAccess({ view, exposure, surface }: Told, detail: Detail = 'all
   return [...intro, ...describeSteps(exposure, guide)].join('\n')
 }
 
-function describeSteps({ mode }: Exposure, guide: readonly Guide[]): readonly string[] {
-  const of = (step: Step): readonly string[] => guide.flatMap((one) => (one.step === step ? [one.name] : []))
+function describeSteps({ mode }: Exposure, guide: readonly MetaToolSummary[]): readonly string[] {
+  const of = (step: MetaStep): readonly string[] => guide.flatMap((one) => (one.step === step ? [one.name] : []))
   const [first, ...others] = of('discover')
   const [schema, execute] = [of('schema').join(' or '), of('execute').join(' or ')]
   if (mode === 'compact')

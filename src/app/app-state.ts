@@ -2,7 +2,7 @@ import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import { createFileTokens, createSharedTokens, type Tokens } from '../server/token-store.ts'
+import { createFileTokenStore, createSharedTokenStore, type TokenStore } from '../server/token-store.ts'
 import { createCommonClock } from '../state/common-clock.ts'
 import { MAX_DEPTH, removeLeftovers } from '../state/remove-leftovers.ts'
 import { createLocalShared, createRedisShared, type Shared } from '../state/shared-state.ts'
@@ -15,14 +15,14 @@ export interface AppState {
   /** True if `state.url` names a store that other processes use, too. */
   readonly isShared: boolean
   readonly shared: Shared
-  readonly tokens: Tokens
+  readonly tokens: TokenStore
   /** Connects to a shared store. @throws PegboardError E_STATE */
   open(): Promise<void>
 }
 
 export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, machine: Clock, log: Log): AppState {
   const tokenLog = log.scoped('tokens')
-  const withTokens = (shared: Shared, tokens: Tokens, clock: Clock): AppState => ({
+  const withTokens = (shared: Shared, tokens: TokenStore, clock: Clock): AppState => ({
     clock,
     isShared: state.url !== undefined,
     shared,
@@ -35,7 +35,7 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
   if (state.url !== undefined) {
     const clock = createCommonClock(machine)
     const shared = createRedisShared(state.url, state.prefix, clock, log.scoped('state'))
-    return withTokens(shared, createSharedTokens(shared, clock, tokenLog), clock)
+    return withTokens(shared, createSharedTokenStore(shared, clock, tokenLog), clock)
   }
   const shared = createLocalShared(
     {
@@ -46,7 +46,7 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
     machine,
     log,
   )
-  return withTokens(shared, createFileTokens(join(dirs.state, 'tokens'), machine, tokenLog), machine)
+  return withTokens(shared, createFileTokenStore(join(dirs.state, 'tokens'), machine, tokenLog), machine)
 }
 
 /** Removes temporary files of earlier processes that were killed while they wrote. */

@@ -11,7 +11,7 @@ import { createSurface, type Surface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
-import { noteScriptCall } from '../server/note-usage.ts'
+import { recordScriptCall } from '../server/note-usage.ts'
 import { createRememberedExposures, type RememberedExposures } from '../view/remembered-exposures.ts'
 import type { AppBase } from './app-base.ts'
 import { type CatalogSearch, createCatalogSearch } from './catalog-search.ts'
@@ -126,7 +126,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     serversRead: runtime.serversRead,
     whileLoading: modules.whileLoading,
     now: clock.now,
-    scriptRead: (caller, name, data) => noteScriptCall({ receipts: options.receipts, view }, caller, name, data),
+    scriptRead: (caller, name, data) => recordScriptCall({ receipts: options.receipts, view }, caller, name, data),
     lostAt() {
       const at = shared.hasPast ? shared.store().lostAt : undefined
       return at !== undefined && clock.now() - at < LOST_TOLD_MS ? at : undefined

@@ -11,8 +11,8 @@ import { serveRemoteTasks } from '../server/remote-tasks.ts'
 import { createResumedRequests } from '../server/resumed-requests.ts'
 import type { ServerHost } from '../server/server-host.ts'
 import { createTaskBook } from '../server/task-book.ts'
-import { createSections } from '../view/prompt-sections.ts'
-import { createNotices } from '../view/result-notices.ts'
+import { createPromptSections } from '../view/prompt-sections.ts'
+import { createResultNotices } from '../view/result-notices.ts'
 import type { AppBase } from './app-base.ts'
 import type { RemoteSources } from './remote-sources.ts'
 import type { AppTelemetry } from './telemetry.ts'
@@ -43,8 +43,8 @@ export function createServerHost(parts: ServerHostParts): { readonly host: Serve
     key: () => shared.key(),
     processes: rpc,
   })
-  const sectionsOf = createSections(log)
-  const noticesOf = createNotices(log, clock)
+  const sectionsOf = createPromptSections(log)
+  const noticesOf = createResultNotices(log, clock)
   const serverHost: ServerHost = {
     name: server.name,
     version: parts.own.version,

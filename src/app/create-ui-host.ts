@@ -5,8 +5,8 @@ import { knownSecrets } from '../core/known-secrets.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { RecentCall } from '../exec/recent-calls.ts'
 import { readMisses } from '../search/misses.ts'
-import { keptBearer } from '../server/bearer-tokens.ts'
-import { hasExpired } from '../server/token-store.ts'
+import { toBearerToken } from '../server/bearer-tokens.ts'
+import { isExpired } from '../server/token-store.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import { switchEntries } from '../setup/switch-entries.ts'
 import { escapedLine } from '../trust/find-hidden-text.ts'
@@ -233,7 +233,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       const now = clock.now()
       return (await app.server.tokens.list()).map((token): TokenRow => {
         const { id, name, principal, profile, roles, grants = [], createdAt, expiresAt } = token
-        const { digest: _digest, credential: _id, ...bearer } = keptBearer(token)
+        const { digest: _digest, credential: _id, ...bearer } = toBearerToken(token)
         const caller: Caller = { ...localCaller, ...bearer, profile: profile ?? 'default', byToken: true }
         return {
           id,
@@ -245,7 +245,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
           tools: app.view(caller).size,
           createdAt,
           ...(expiresAt === undefined ? {} : { expiresAt }),
-          expired: hasExpired(token, now),
+          expired: isExpired(token, now),
         }
       })
     },

@@ -10,7 +10,7 @@ import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import { isSearched } from '../view/exposure.ts'
-import { type Hidden, refusalOf, STAGES, type Stage } from '../view/visibility.ts'
+import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../view/visibility.ts'
 import type { App } from './app.ts'
 import { failureLine } from './failure-line.ts'
 
@@ -104,13 +104,13 @@ export function verdictOf(session: Session, name: string): Verdict {
 }
 
 /** Why a tool is hidden, to be read after "hidden: ". */
-export const hiddenReason = ({ kind, reason, failure }: Hidden): string =>
+export const hiddenReason = ({ kind, reason, failure }: HiddenReason): string =>
   kind === 'quarantined' ? `it ${reason}` : failure === undefined ? reason : `${reason}: ${failure}`
 
-function hiddenBy(id: string, hidden: Hidden): Partial<Verdict> {
+function hiddenBy(id: string, hidden: HiddenReason): Partial<Verdict> {
   const isServers = /^(?:mcp|api)_/.test(id)
   const { stage, setting, hint } = hidden
-  const refusal = hidden.kind === 'denied' ? undefined : refusalOf({ id, hidden })
+  const refusal = hidden.kind === 'denied' ? undefined : createHiddenError({ id, hidden })
   return {
     stage,
     rule: hiddenReason(hidden),

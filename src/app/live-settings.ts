@@ -1,13 +1,13 @@
 import type { Config } from '../config/load-config.ts'
 import { planReload, type ReloadPlan } from '../config/reload-config.ts'
 import { type ClientLimits, createLimits } from '../view/client-limits.ts'
-import type { Rules } from '../view/view-rules.ts'
+import type { ViewRules } from '../view/view-rules.ts'
 import { createRules, type FlagChanges } from './profile-rules.ts'
 
 /** The settings in force. Some of them change while Pegboard runs. */
 export interface LiveSettings {
   readonly config: Config
-  rulesOf(profile: string): Rules
+  rulesOf(profile: string): ViewRules
   /** @param client the name that it gave itself; undefined if it gave none */
   limitsOf(client: string | undefined): ClientLimits
   hasProfile(name: string): boolean

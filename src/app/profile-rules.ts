@@ -7,12 +7,12 @@ import { combinePolicies, createPolicy, type PolicySettings } from '../policy/po
 import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
 import { type Renamed, withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
-import type { Rules } from '../view/view-rules.ts'
+import type { ViewRules } from '../view/view-rules.ts'
 
 /** The rules of all profiles. */
 export interface ProfileRules {
   /** For an unknown name: rules that allow nothing. */
-  of(profile: string): Rules
+  of(profile: string): ViewRules
   readonly ids: readonly string[]
 }
 
@@ -27,9 +27,9 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   const owners = ownersOf(config, ids)
   const shared = withRenamedOwners(policySettings(config), renamedIn(config, ids))
   const common = createPolicy(shared)
-  const known = new Map<string, Rules>()
+  const known = new Map<string, ViewRules>()
   const flagged = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
-  const make = (id: string): Rules => {
+  const make = (id: string): ViewRules => {
     const settings = config.profiles[id]
     const renamed = renamedIn(config, ids, settings)
     const sees = seesFor(id, settings, owners, renamed)
@@ -46,7 +46,7 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
       ...(settings && { deliberate: settings.deliberate }),
     }
   }
-  const nothing = (id: string): Rules => ({
+  const nothing = (id: string): ViewRules => ({
     profile: { ...defaultProfile, id },
     policy: createPolicy({ sees: () => false }),
     schema: config.exposure.schema,

@@ -34,7 +34,7 @@ import { createMessages, isMessages, type Likeness } from '../services/message-s
 import { createSentFiles } from '../services/sent-files.ts'
 import { createDocuments, type Documents, keyOf } from '../state/document-store.ts'
 import { createStoreDocuments } from '../state/store-documents.ts'
-import type { Injected } from '../view/injected-tools.ts'
+import type { InjectedTools } from '../view/injected-tools.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { AppBase } from './app-base.ts'
 
@@ -55,7 +55,7 @@ export interface ServiceProvider {
 export interface ServiceProviderOptions extends AppBase {
   /** The servers that a caller may see. */
   servers(user: ServiceUser): Servers
-  readonly injected: Injected
+  readonly injected: InjectedTools
   profileOf(caller: Caller): Profile
   reload(name?: string): Promise<Report>
   processes(): Processes

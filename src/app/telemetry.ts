@@ -4,14 +4,19 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { createObserver } from '../observe/create-observer.ts'
-import { createRegistry, type Family, type Point, type Registry } from '../observe/metric-registry.ts'
+import {
+  createMetricRegistry,
+  type MetricFamily,
+  type MetricPoint,
+  type MetricRegistry,
+} from '../observe/metric-registry.ts'
 import type { Telemetry } from '../observe/otel.ts'
 import { type Counts, KINDS } from '../receipts/daily-counts.ts'
 
 /** Measurements of this process, and where they are sent. */
 export interface AppTelemetry {
   readonly observer: Observer
-  readonly registry: Registry
+  readonly registry: MetricRegistry
   /** Adds gauges of the parts. Call it once. */
   observeParts(parts: Parts): void
   /** Loads what sends measurements, which takes a while and delays nothing. */
@@ -44,7 +49,7 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
   const { telemetry: settings, server } = config
   const sends = (settings.traces || settings.metrics) && env['OTEL_SDK_DISABLED']?.toLowerCase() !== 'true'
   if (!sends && !settings.prometheus) return undefined
-  const registry = createRegistry()
+  const registry = createMetricRegistry()
   let telemetry: Promise<Telemetry | undefined> | undefined
   let stopProcess: (() => void) | undefined
   const load = (): Promise<Telemetry | undefined> => {
@@ -84,18 +89,18 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
 
 const MAX_SERVERS = 200
 
-type Value = number | readonly Point[]
+type Value = number | readonly MetricPoint[]
 
 /** Adds metrics whose values are read when a reader collects them. */
 const adderTo =
-  (registry: Registry) =>
-  (type: Family['type'], name: string, help: string, read: () => Value | Promise<Value>, unit = ''): void =>
+  (registry: MetricRegistry) =>
+  (type: MetricFamily['type'], name: string, help: string, read: () => Value | Promise<Value>, unit = ''): void =>
     registry.observe({ name, help, type, unit }, async () => {
       const value = await read()
       return typeof value === 'number' ? [{ labels: {}, value }] : value
     })
 
-function addGauges(registry: Registry, parts: Parts): void {
+function addGauges(registry: MetricRegistry, parts: Parts): void {
   const add = adderTo(registry)
   add('gauge', 'pegboard.calls.running', 'Running calls.', () => parts.calls().running)
   add('gauge', 'pegboard.calls.waiting', 'Waiting calls.', () => parts.calls().waiting)
@@ -129,7 +134,7 @@ function addGauges(registry: Registry, parts: Parts): void {
 const LAG_RESOLUTION_MS = 20
 
 /** Metrics of the process, under their usual names. Returns a function that stops measuring. */
-function ofProcess(registry: Registry): () => void {
+function ofProcess(registry: MetricRegistry): () => void {
   const add = adderTo(registry)
   add('gauge', 'process.resident_memory', 'Memory use of the process.', process.memoryUsage.rss, 'By')
   add('gauge', 'nodejs.heap.used', 'Heap in use.', () => process.memoryUsage().heapUsed, 'By')

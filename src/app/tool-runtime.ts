@@ -12,7 +12,7 @@ import { checkFreeSpace } from '../policy/free-space.ts'
 import { createPrograms, type Programs } from '../programs/programs.ts'
 import { createResultStore, type ResultStore } from '../results/result-store.ts'
 import { rightsNow } from '../server/current-rights.ts'
-import { createInjected, type Injected } from '../view/injected-tools.ts'
+import { createInjectedTools, type InjectedTools } from '../view/injected-tools.ts'
 import type { AppBase } from './app-base.ts'
 import { type AppModules, createAppModules } from './app-modules.ts'
 import { createDeferredWork, type DeferredWork } from './deferred-work.ts'
@@ -27,7 +27,7 @@ import { createWaitForServers } from './wait-for-servers.ts'
 export interface ToolRuntime {
   readonly provider: ServiceProvider
   servicesOf(caller: Caller): Services
-  readonly injected: Injected
+  readonly injected: InjectedTools
   readonly results: ResultStore
   /** Starts programs for modules. */
   readonly programs: Lazy<Programs>
@@ -64,7 +64,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   const { inspections } = secrets
   const serversRead = createWaitForServers({ catalog, clock, view, begin: upstreams.begin })
   const rights = rightsNow(config.server.http, settings.hasProfile, state.tokens, clock.now)
-  const injected = createInjected(clock, shared)
+  const injected = createInjectedTools(clock, shared)
   const results = createResultStore({
     checkFreeSpace,
     dir: join(config.dirs.state, 'results'),

@@ -3,7 +3,7 @@ import { shownState } from '../catalog/owner-state.ts'
 import type { Caller } from '../core/caller.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
-import type { ClientRow, OwnerRow, ServerAction, Spent } from '../ui/api-types.ts'
+import type { ClientRow, OwnerRow, ServerAction, TokenUsage } from '../ui/api-types.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import type { View } from '../view/view.ts'
@@ -140,7 +140,7 @@ export function listClients({ app, clients }: UiParts): readonly ClientRow[] {
 }
 
 /** Counted tokens of a caller's session, or of all sessions. */
-export function spentBy(app: App, caller?: Caller): Spent | undefined {
+export function spentBy(app: App, caller?: Caller): TokenUsage | undefined {
   const sums = app.spent(caller)
   return sums && sums.calls > 0 ? { calls: sums.calls, tokens: sums.tokens, direct: sums.direct } : undefined
 }

@@ -2,13 +2,13 @@ import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import type { Config } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { missingFrom, readAnchors } from '../observe/audit-anchor.ts'
-import { type Break, createVerifier, signedIn } from '../observe/hash-chain.ts'
+import { countMissingLines, readAnchors } from '../observe/audit-anchor.ts'
+import { type ChainBreak, createChainVerifier, parseSignedLine } from '../observe/hash-chain.ts'
 import { type Args, readOption } from './args.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
-interface Found extends Break {
+interface Found extends ChainBreak {
   readonly file: string
 }
 
@@ -20,7 +20,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const files = named.length > 0 ? named.map((file) => requireFile(resolve(io.cwd, file))) : findLogFiles(config)
   const key = readKey(readOption(args, 'key'), config, io)
-  const look = createVerifier(key)
+  const look = createChainVerifier(key)
   const seen = new Map<string, { readonly first: number; readonly last: number }>()
   const breaks: Found[] = []
   let [lines, ended] = [0, 0]
@@ -30,7 +30,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       line++
       const why = look(one)
       if (why !== undefined) breaks.push({ file, line, what: why })
-      const signed = why === 'changed' ? undefined : signedIn(one)
+      const signed = why === 'changed' ? undefined : parseSignedLine(one)
       if (signed) seen.set(signed.run, { first: seen.get(signed.run)?.first ?? signed.seq, last: signed.seq })
     }
     lines += line
@@ -38,7 +38,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
   // A named file may be a copy of any part of a log.
   if (named.length === 0) {
-    const { atStart, atEnd } = missingFrom(
+    const { atStart, atEnd } = countMissingLines(
       await readAnchors(join(config.dirs.state, 'audit'), logOf(config), key),
       seen,
     )

@@ -1,7 +1,7 @@
 import type { App } from '../app/app.ts'
 import type { Caller } from '../core/caller.ts'
 import { factsOf } from '../view/client-limits.ts'
-import { isSearched, type Mode } from '../view/exposure.ts'
+import { type ExposureMode, isSearched } from '../view/exposure.ts'
 import { listTool } from '../view/listed-tools.ts'
 
 /** Number of meta-tools, which discovery lists first. */
@@ -30,7 +30,7 @@ export function asClient(caller: Caller, name: string): Caller {
   }
 }
 
-export function clientReport(app: App, caller: Caller, mode: Mode, pinned: readonly string[]): ClientReport {
+export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinned: readonly string[]): ClientReport {
   const view = app.view(caller)
   const name = caller.client?.name ?? ''
   const facts = factsOf(name)?.facts

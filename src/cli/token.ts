@@ -8,12 +8,12 @@ import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import {
-  createFileTokens,
-  createSharedTokens,
-  hasExpired,
-  type KeptToken,
-  makeToken,
-  type Tokens,
+  createFileTokenStore,
+  createSharedTokenStore,
+  createToken,
+  isExpired,
+  type StoredToken,
+  type TokenStore,
 } from '../server/token-store.ts'
 import { type Args, oneOf, readList, readOption, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
@@ -44,15 +44,15 @@ interface Task {
   readonly args: Args
   readonly io: Io
   readonly config: Config
-  readonly tokens: Tokens
+  readonly tokens: TokenStore
   readonly name: string | undefined
 }
 
-async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: Tokens; close(): Promise<void> }> {
+async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: TokenStore; close(): Promise<void> }> {
   const { url, prefix } = config.state
   if (url === undefined)
     return {
-      tokens: createFileTokens(join(config.dirs.state, 'tokens'), systemClock, log),
+      tokens: createFileTokenStore(join(config.dirs.state, 'tokens'), systemClock, log),
       close: async () => undefined,
     }
   const { createCommonClock } = await import('../state/common-clock.ts')
@@ -60,7 +60,7 @@ async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: 
   const clock = createCommonClock(systemClock)
   const shared = createRedisShared(url, prefix, clock, log)
   await shared.open()
-  const tokens = createSharedTokens(shared, clock, log)
+  const tokens = createSharedTokenStore(shared, clock, log)
   await tokens.open()
   return { tokens, close: () => shared.close() }
 }
@@ -86,9 +86,9 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
   const effect = readOption(args, 'effect') === undefined ? undefined : oneOf(args, 'effect', EFFECTS, 'read')
   const tools = readList(args, 'tools')
   const lasts = readOption(args, 'expires')
-  if ((await tokens.list()).some((one) => one.name === name && !hasExpired(one, now)))
+  if ((await tokens.list()).some((one) => one.name === name && !isExpired(one, now)))
     throw new UsageError(`a token "${name}" exists already; revoke it with pegboard token revoke ${name}`)
-  const { token, kept } = makeToken({
+  const { token, kept } = createToken({
     name,
     principal,
     ...(readOption(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
@@ -193,13 +193,13 @@ function durationOf(word: string): number {
   throw new UsageError(`--expires takes minutes, hours, days or weeks such as 90m, 12h, 30d or 4w, not "${word}"`)
 }
 
-const state = ({ expiresAt }: KeptToken, now: number): string => {
+const state = ({ expiresAt }: StoredToken, now: number): string => {
   if (expiresAt === undefined) return 'holds until revoked'
-  return `${hasExpired({ expiresAt }, now) ? 'expired' : 'holds until'} ${new Date(expiresAt).toISOString()}`
+  return `${isExpired({ expiresAt }, now) ? 'expired' : 'holds until'} ${new Date(expiresAt).toISOString()}`
 }
 
 /** The limits of a token, if it has any. */
-function describeLimits({ name, principal, profile, roles, grants }: KeptToken): string {
+function describeLimits({ name, principal, profile, roles, grants }: StoredToken): string {
   const parts = [
     ...(principal === name ? [] : [`principal ${principal}`]),
     ...(profile === undefined ? [] : [`profile ${profile}`]),
@@ -213,7 +213,10 @@ function describeLimits({ name, principal, profile, roles, grants }: KeptToken):
 }
 
 /** The token for --json, without its digest. */
-function toJson({ id, name, principal, profile, roles, grants, createdAt, expiresAt }: KeptToken, now: number): object {
+function toJson(
+  { id, name, principal, profile, roles, grants, createdAt, expiresAt }: StoredToken,
+  now: number,
+): object {
   const [grant] = grants ?? []
   return {
     id,
@@ -225,6 +228,6 @@ function toJson({ id, name, principal, profile, roles, grants, createdAt, expire
     ...(grant?.effect ? { effect: grant.effect } : {}),
     created_at: new Date(createdAt).toISOString(),
     ...(expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }),
-    state: hasExpired({ ...(expiresAt === undefined ? {} : { expiresAt }) }, now) ? 'expired' : 'valid',
+    state: isExpired({ ...(expiresAt === undefined ? {} : { expiresAt }) }, now) ? 'expired' : 'valid',
   }
 }

@@ -1,5 +1,5 @@
 import { toPrintable } from '../core/printable.ts'
-import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow, Spent } from '../ui/api-types.ts'
+import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow, TokenUsage } from '../ui/api-types.ts'
 import type { Args } from './args.ts'
 import { formatTable, type Io, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
@@ -111,10 +111,10 @@ export function linesOf({ overview, owners, clients, calls }: Seen, rows: number
   return [...head, ...servers, ...connected, ...latest]
 }
 
-const percentSaved = ({ tokens, direct }: Spent): string =>
+const percentSaved = ({ tokens, direct }: TokenUsage): string =>
   direct === 0 ? '–' : `${Math.round(100 * (1 - tokens / direct))} %`
 
-const savedOf = (spent: Spent): string =>
+const savedOf = (spent: TokenUsage): string =>
   spent.tokens > spent.direct
     ? `${spent.tokens - spent.direct} more than without Pegboard`
     : `${spent.direct - spent.tokens} (${percentSaved(spent)}) less than without Pegboard`

@@ -11,7 +11,7 @@ import { truncate } from '../core/truncate.ts'
 import { stripTypes } from '../loader/strip-types.ts'
 
 /** What the thread is started with. */
-export interface ScriptOrder {
+export interface ScriptRequest {
   /** The body of an async function in JavaScript or TypeScript. */
   readonly source: string
   /** Milliseconds that the script may compute. Waiting for calls does not count. */
@@ -108,9 +108,9 @@ const PRELUDE = `((send, print, returned, failed) => {
 })`
 
 // Runs only as a thread; importing its types elsewhere must not start it.
-if (parentPort) void serve(parentPort, workerData as ScriptOrder)
+if (parentPort) void serve(parentPort, workerData as ScriptRequest)
 
-async function serve(port: NonNullable<typeof parentPort>, order: ScriptOrder): Promise<void> {
+async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest): Promise<void> {
   const post = (message: ScriptMessage): void => port.postMessage(message)
   let receive = (_: ScriptAnswer): void => undefined
   // Keeps the thread until it is terminated, because a message sent just before its end may be lost.

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, joinSentences } from '../core/errors.ts'
 import { createSemaphore } from '../core/semaphore.ts'
-import type { ScriptAnswer, ScriptMessage, ScriptOrder } from './code-thread.ts'
+import type { ScriptAnswer, ScriptMessage, ScriptRequest } from './code-thread.ts'
 
 /** What one call of a script returned: data, or the error that the script can catch. */
 export type CallOutcome = { readonly data: unknown } | { readonly code: string; readonly error: string }
@@ -59,7 +59,7 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
   const calls: string[] = []
   const ended = new AbortController()
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: MAX_CALLS, setting: 'at once' })
-  const order: ScriptOrder = {
+  const order: ScriptRequest = {
     source,
     computeMs: COMPUTE_MS,
     memoryBytes: MEMORY_BYTES,

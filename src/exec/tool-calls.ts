@@ -22,7 +22,7 @@ import type { Audit } from '../observe/audit-log.ts'
 import { unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
-import { absentBy, refusalOf } from '../view/visibility.ts'
+import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import type { Gate, JointApproval, OnGate } from './approval-gate.ts'
 import { auditCall } from './audited-call.ts'
 import { createContexts, idOf, type Run, type ToolRun } from './call-context.ts'
@@ -376,8 +376,8 @@ export function createCalls(options: CallsOptions): Calls {
     if (inner) return inner
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
-    if (found.kind === 'hidden') throw refusalOf(found)
-    if (found.kind === 'unknown' && found.down) throw absentBy(found.down, request.name)
+    if (found.kind === 'hidden') throw createHiddenError(found)
+    if (found.kind === 'unknown' && found.down) throw createUnavailableError(found.down, request.name)
     const missing =
       found.kind === 'ambiguous'
         ? new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {

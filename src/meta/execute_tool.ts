@@ -10,7 +10,7 @@ import { awaitServerOf } from './await-server.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
-import type { Unlisted } from './unlisted-tools.ts'
+import type { UnlistedTools } from './unlisted-tools.ts'
 
 const FINDERS = ['search_tools', 'list_categories']
 const NAME_KEYS = ['name', 'tool_name', 'tool'] as const
@@ -25,7 +25,7 @@ export const executeTool = (
   host: MetaHost,
   isMeta: (name: string) => boolean,
   start: (request: CallRequest) => Promise<ToolResult>,
-  unlisted: Unlisted,
+  unlisted: UnlistedTools,
 ): MetaTool => ({
   name: 'execute_tool',
   title: 'Execute tool',

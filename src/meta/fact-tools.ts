@@ -19,7 +19,10 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
         const text = input['content'] === undefined ? undefined : readText(input, 'content', 'remember', MAX_CHARS)
         const kept = text === undefined ? undefined : await facts().add(caller, text)
         const all = await facts().of(caller)
-        return valueResult({ ...(kept ? { remembered: told(kept) } : { facts: all.map(told) }), total: all.length })
+        return valueResult({
+          ...(kept ? { remembered: formatFact(kept) } : { facts: all.map(formatFact) }),
+          total: all.length,
+        })
       },
     },
     {
@@ -40,7 +43,7 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
   ]
 }
 
-const told = ({ id, text, at, from }: ListedFact) => ({
+const formatFact = ({ id, text, at, from }: ListedFact) => ({
   fact_id: id,
   content: text,
   since: new Date(at).toISOString(),

@@ -29,7 +29,7 @@ const MAX_SHOWN_TOKENS = 8_000
 const MAX_BLOCKS = 20
 
 /** A part of a result that is kept. */
-type Body = NewResult & { readonly count?: number }
+type ResultPart = NewResult & { readonly count?: number }
 
 /**
  * Makes a result fit the limit of its tool and client. A longer one is kept, and replaced by its shape, its beginning and a
@@ -67,10 +67,10 @@ export async function fitResult(
   const single = withoutStructured(result)
   if (isSame && !isPromised && sizeOf(single) <= maxResultBytes && !isLongResult({ content }, limit)) return single
 
-  const bodies: Body[] = []
+  const bodies: ResultPart[] = []
   const shown: ContentBlock[] = []
   const title = called.title
-  const keepOrShow = (body: Body): void => {
+  const keepOrShow = (body: ResultPart): void => {
     if (isLongerThan(String(body.data), limit / 4)) bodies.push(body)
     else shown.push({ type: 'text', text: String(body.data) })
   }
@@ -228,7 +228,7 @@ function partRead(result: McpResult, reads: 'content' | 'structured' | undefined
 const ENVELOPE = '{"success":true,"data":'
 
 /** A text to keep, without the envelope. */
-function bodyOf(text: string, title: string): Body {
+function bodyOf(text: string, title: string): ResultPart {
   const isWrapped = text.startsWith(ENVELOPE) && text.endsWith('}')
   return { data: isWrapped ? text.slice(ENVELOPE.length, -1) : text, mimeType: 'text/plain', title }
 }
@@ -252,7 +252,7 @@ function isLongResult({ content = [], structuredContent }: McpResult, limit: num
 }
 
 /** Clients show models pictures and sounds; other bytes they show as base64. */
-const isShort = ({ data, mimeType }: Omit<Body, 'title'>): boolean =>
+const isShort = ({ data, mimeType }: Omit<ResultPart, 'title'>): boolean =>
   /^(?:image|audio)\//.test(mimeType) && data.length <= MAX_MEDIA_BYTES
 
 /**
@@ -278,7 +278,13 @@ function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): Mc
 }
 
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
-async function replace(host: MetaHost, caller: Caller, body: Body, tokens: number, above: string): Promise<string> {
+async function replace(
+  host: MetaHost,
+  caller: Caller,
+  body: ResultPart,
+  tokens: number,
+  above: string,
+): Promise<string> {
   const kept = await host.results.keep(caller, body)
   return kept ? await describeKept(host, caller, kept, body, tokens, above) : lost(body, tokens)
 }
@@ -287,7 +293,7 @@ async function describeKept(
   host: MetaHost,
   caller: Caller,
   kept: KeptResult,
-  body: Body,
+  body: ResultPart,
   tokens: number,
   above: string,
 ): Promise<string> {
@@ -395,7 +401,7 @@ async function summarize(
   host: MetaHost,
   caller: Caller,
   { handle }: KeptResult,
-  { data }: Body,
+  { data }: ResultPart,
   tokens: number,
 ): Promise<ResultSummary> {
   const most = Math.max(0, Math.min(PREVIEW_TOKENS, Math.floor(tokens)))
@@ -414,7 +420,7 @@ const summaryOf = (text: string, tokens: number): ResultSummary => ({
   tokens: tokensOfText(text),
 })
 
-const lost = ({ data, title, mimeType }: Body, tokens: number): string => {
+const lost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
   const said = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
   return typeof data === 'string'
     ? `${said}\nBeginning:\n${data.slice(0, cutText(data, Math.min(PREVIEW_TOKENS, tokens * 0.4)))}`

@@ -12,7 +12,7 @@ import { executionOf, fullDescriptionOf } from '../view/listed-tools.ts'
 import { portableSchema } from '../view/portable-schema.ts'
 import { shownServers, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { absentBy, refusalOf } from '../view/visibility.ts'
+import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import { awaitServerOf } from './await-server.ts'
 import { callState } from './call-needs.ts'
 import { bareName } from './execute_tool.ts'
@@ -20,9 +20,9 @@ import { firstFitting, readMaxTokens } from './fit-answer.ts'
 import { limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS, readFormat, readText, TEXT } from './meta-input.ts'
-import { shownMeta, type Unlisted } from './unlisted-tools.ts'
+import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
 
-export const getTool = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
+export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
   name: 'get_tool',
   title: 'Get tool',
   step: 'schema',
@@ -36,7 +36,7 @@ export const getTool = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
     const key = input.name === undefined && input.tool_name !== undefined ? 'tool_name' : 'name'
     const name = readText(input, key, 'get_tool', 200)
     const meta = unlisted.of(request.caller).get(bareName(name))
-    if (meta) return valueResult(shownMeta(meta, host, request.caller))
+    if (meta) return valueResult(describeMetaTool(meta, host, request.caller))
     await awaitServerOf(host, name, request)
     const view = host.view(request.caller)
     const entry = lookUp(view, name)
@@ -113,14 +113,15 @@ const hashOf = (text: string): string => hash('sha256', text, 'base64url').slice
 function lookUp(view: View, name: string): ViewTool {
   const found = view.resolve(name)
   if (found.kind === 'found') return found.tool
-  if (found.kind === 'hidden' && found.hidden.kind === 'quarantined') throw refusalOf(found)
+  if (found.kind === 'hidden' && found.hidden.kind === 'quarantined') throw createHiddenError(found)
   if (found.kind === 'hidden')
     throw new PegboardError('E_TOOL_HIDDEN', `${found.id} is not available: ${found.hidden.reason}.`)
   if (found.kind === 'ambiguous')
     throw new PegboardError('E_NOT_FOUND', `'${name}' could be ${found.candidates.join(' or ')}.`, {
       hint: 'Use one of these full names.',
     })
-  if (found.down && found.suggestions.length + found.sameModule.length === 0) throw absentBy(found.down, name)
+  if (found.down && found.suggestions.length + found.sameModule.length === 0)
+    throw createUnavailableError(found.down, name)
   const near = found.suggestions[0]
   const unread = unreadServers(view)
   if (unread.length > 0 && found.sameModule.length === 0)

@@ -13,7 +13,7 @@ import type { KnownNeed } from '../search/atlas.ts'
 import type { AnsweredQuery } from '../search/misses.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
 import type { Exposure } from '../view/exposure.ts'
-import type { Injected } from '../view/injected-tools.ts'
+import type { InjectedTools } from '../view/injected-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { InputSchema } from './meta-input.ts'
 import type { SessionTurns } from './session-turns.ts'
@@ -86,7 +86,7 @@ export interface MetaHost {
 
 /** What the tools about the call context may use. */
 export interface ContextHost {
-  readonly injected: Injected
+  readonly injected: InjectedTools
   /** `null` if calls are not recorded. */
   readonly records: CallLog | null
   readonly turns: SessionTurns
@@ -99,14 +99,14 @@ export interface ContextHost {
 }
 
 /** The role of a meta-tool on the way to a tool that is not listed. */
-export type Step = 'discover' | 'schema' | 'execute'
+export type MetaStep = 'discover' | 'schema' | 'execute'
 
 /** A tool about tools. Like a module's tool, but it gets the host and the whole request instead of a module context. */
 export interface MetaTool {
   readonly name: string
   readonly title: string
   /** Absent: the tool has another purpose. */
-  readonly step?: Step
+  readonly step?: MetaStep
   /** Only for admins. Other callers do not see it. */
   readonly admin?: boolean
   /** The description depends on the caller's view, because it names the categories that the caller can reach. */

@@ -9,7 +9,7 @@ import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, RUNS, readText, TEXT } from './meta-input.ts'
 
 /** Finds the calls in a text that a model wrote, and returns the rest of the text. */
-export type ReadCalls = (
+export type CallParser = (
   text: string,
   caller: Caller,
 ) => {
@@ -24,7 +24,7 @@ const MAX_CALLS = 50
 export const runText = (
   host: MetaHost,
   isMeta: (name: string) => boolean,
-  readCalls: ReadCalls,
+  readCalls: CallParser,
   start: (request: CallRequest) => Promise<ToolResult>,
 ): MetaTool => ({
   name: 'run_text',

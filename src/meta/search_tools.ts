@@ -14,7 +14,7 @@ import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
 import { limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readFormat, readInteger, readText, TEXT } from './meta-input.ts'
-import { shownMeta, type Unlisted } from './unlisted-tools.ts'
+import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
 
 /**
  * Maximum size of one answer row, so that five rows stay under 300 tokens. A long name leaves less room for the rest.
@@ -36,7 +36,7 @@ const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Maximum number of names in a hint. */
 const SHOWN_NAMES = 10
 
-export const searchTools = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
+export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
   name: 'search_tools',
   title: 'Search tools',
   step: 'discover',
@@ -89,7 +89,7 @@ export const searchTools = (host: MetaHost, unlisted: Unlisted): MetaTool => ({
       const isWeak = unanswered.includes(need)
       const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
       if (entry) return [{ ...row(entry, score, need, at === 0), ...label }]
-      return meta ? [{ ...metaRow(shownMeta(meta, host, request.caller), score, full), ...label }] : []
+      return meta ? [{ ...metaRow(describeMetaTool(meta, host, request.caller), score, full), ...label }] : []
     })
     // An empty answer would look as if there were no tool at all.
     const tools = found.length > 0 ? found : pickSamples(view, limit).map((entry) => row(entry, 0))
@@ -234,7 +234,7 @@ function declareRows(rows: readonly Row[], view: View): string {
 }
 
 function metaRow(
-  { name, description, risk_level, parameters }: ReturnType<typeof shownMeta>,
+  { name, description, risk_level, parameters }: ReturnType<typeof describeMetaTool>,
   relevance: number,
   full: boolean,
 ) {

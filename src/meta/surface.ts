@@ -9,7 +9,7 @@ import type { Facts } from '../exec/remembered-facts.ts'
 import type { Scheduler } from '../exec/scheduler.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Watchers } from '../exec/watchers.ts'
-import type { Mode } from '../view/exposure.ts'
+import type { ExposureMode } from '../view/exposure.ts'
 import { executionOf, isCut, type ListedTool, listCompact, listTool } from '../view/listed-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { backgroundTools } from './background-tools.ts'
@@ -20,21 +20,21 @@ import { factTools } from './fact-tools.ts'
 import { fitResource, fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
 import { listCategories } from './list_categories.ts'
-import type { MetaHost, MetaTool, Step } from './meta-host.ts'
+import type { MetaHost, MetaStep, MetaTool } from './meta-host.ts'
 import { checkKeys } from './meta-input.ts'
 import { READ_RESULT, readResultTool } from './read_result.ts'
 import { runCode } from './run_code.ts'
 import { runParallelTool } from './run_parallel.ts'
-import { type ReadCalls, runText } from './run_text.ts'
+import { type CallParser, runText } from './run_text.ts'
 import { scheduleTools } from './schedule-tools.ts'
 import { searchTools } from './search_tools.ts'
-import { createUnlisted, type Unlisted } from './unlisted-tools.ts'
+import { createUnlistedTools, type UnlistedTools } from './unlisted-tools.ts'
 import { watchTools } from './watch-tools.ts'
 
 /** The tools that clients see, and the single entry through which every tool is called. */
 export interface Surface {
   /** In the order for clients. Equal views give equal lists, and the same object if it holds all tools. */
-  list(caller: Caller, mode: Mode): readonly ListedTool[]
+  list(caller: Caller, mode: ExposureMode): readonly ListedTool[]
   /** How many tools are listed in every mode, besides the tools of owners and the meta-tools that lead to them. */
   alwaysListed(caller: Caller): number
   /** Runs a meta-tool or any tool that the caller sees. @throws PegboardError */
@@ -61,15 +61,15 @@ export interface Surface {
    */
   listsOutput(caller: Caller, tool: Tool): boolean
   readonly metaNames: readonly string[]
-  readonly unlisted: Unlisted
+  readonly unlisted: UnlistedTools
   /** One line for each meta-tool of this caller. Does not look at any tool. */
-  guide(caller: Caller): readonly Guide[]
+  guide(caller: Caller): readonly MetaToolSummary[]
 }
 
-export interface Guide {
+export interface MetaToolSummary {
   readonly name: string
   readonly about: string
-  readonly step?: Step
+  readonly step?: MetaStep
 }
 
 /** The meta-tools that run another tool and wait for it. */
@@ -156,7 +156,7 @@ export function createSurface(
     readonly pinned: (caller: Caller) => readonly string[]
     /** True if the caller has the tools that run others in parallel and in the background. */
     readonly primitives: (caller: Caller) => boolean
-    readonly readCalls: ReadCalls
+    readonly readCalls: CallParser
     /** For scripts: path of the compiled thread, and the clock of their time limit. */
     readonly sandbox: { readonly thread: string; readonly clock: Clock }
     /** Absent if the operator disabled them. */
@@ -173,7 +173,7 @@ export function createSurface(
   const { watchers, schedule, facts } = options
   const later = [...(watchers ? watchTools(host, watchers) : []), ...(schedule ? scheduleTools(host, schedule) : [])]
   const reading = readResultTool(host)
-  const unlisted = createUnlisted(
+  const unlisted = createUnlistedTools(
     host,
     [...later, reading],
     (tool, caller) =>

@@ -6,7 +6,7 @@ import { hashOf } from '../search/word-pieces.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 
 /** Meta-tools that can be called by name and found by search but are not listed, to keep the menu small. */
-export interface Unlisted {
+export interface UnlistedTools {
   /** The unlisted tools of this caller, by name. */
   of(caller: Caller): ReadonlyMap<string, MetaTool>
   /** The texts that search indexes. */
@@ -14,11 +14,11 @@ export interface Unlisted {
 }
 
 /** @param isFor whether a caller has a tool now */
-export function createUnlisted(
+export function createUnlistedTools(
   host: MetaHost,
   tools: readonly MetaTool[],
   isFor: (tool: MetaTool, caller: Caller) => boolean,
-): Unlisted {
+): UnlistedTools {
   let made: readonly SearchSource[] | undefined
   return {
     of: (caller) => new Map(tools.filter((tool) => isFor(tool, caller)).map((tool) => [tool.name, tool])),
@@ -48,7 +48,7 @@ function sourceOf(tool: MetaTool, host: MetaHost): SearchSource {
 }
 
 /** What `get_tool` shows of a meta-tool, and `search_tools` in short. */
-export function shownMeta({ name, hints, inputSchema, description }: MetaTool, host: MetaHost, caller: Caller) {
+export function describeMetaTool({ name, hints, inputSchema, description }: MetaTool, host: MetaHost, caller: Caller) {
   return {
     name,
     description: description(host.view(caller)),

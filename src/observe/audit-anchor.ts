@@ -2,7 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { replaceFile } from '../core/replace-file.ts'
-import { type Signed, signedIn } from './hash-chain.ts'
+import { parseSignedLine, type SignedLine } from './hash-chain.ts'
 
 /** The range of lines of one writer that the log must contain. */
 export interface Anchor {
@@ -41,19 +41,19 @@ export function createAnchors(dir: string, log: string, key: Buffer): Anchors {
 
   return {
     async note(line) {
-      const signed = signedIn(line)
+      const signed = parseSignedLine(line)
       if (!signed) return
       own = { run: signed.run, first: own?.first ?? 1, last: signed.seq, mac: signed.mac }
       await write(own)
     },
     async discard(file) {
-      const lasts = new Map<string, Signed>()
+      const lasts = new Map<string, SignedLine>()
       const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return ''
         throw error
       })
       for (const line of text.split('\n')) {
-        const signed = signedIn(line)
+        const signed = parseSignedLine(line)
         if (signed) lasts.set(signed.run, signed)
       }
       for (const anchor of await readAnchors(dir, log, key)) {
@@ -93,7 +93,7 @@ export async function readAnchors(dir: string, log: string, key: Buffer): Promis
  * The lines that an anchor names and that the log does not contain.
  * @param seen the first and last line of each writer
  */
-export function missingFrom(
+export function countMissingLines(
   anchors: readonly Anchor[],
   seen: ReadonlyMap<string, { readonly first: number; readonly last: number }>,
 ): { readonly atStart: number; readonly atEnd: number } {

@@ -8,7 +8,7 @@ import { jsonLine, type Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { describeShape, previewValue } from '../core/value-preview.ts'
 import { type Anchors, createAnchors } from './audit-anchor.ts'
-import { createChain } from './hash-chain.ts'
+import { createHashChain } from './hash-chain.ts'
 import type { AuditSettings } from './telemetry-options.ts'
 
 /** What is recorded about a call, or about a decision on one. */
@@ -59,7 +59,7 @@ const RETRY_MS = 1_000
 export function createAudit(options: AuditOptions): Audit {
   const { file, maxBytes, keep, clock, log, hide = (text) => text, maxWaiting = MAX_WAITING } = options
   const key = once(options.key)
-  const chain = once(() => createChain(key()))
+  const chain = once(() => createHashChain(key()))
   const { anchorDir } = options
   const anchors = once(() => (anchorDir === undefined ? undefined : createAnchors(anchorDir, file, key())))
   let anchorFails = false

@@ -3,7 +3,7 @@ import { monotonicMs } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import type { Observer, Operation, TraceContext } from '../core/observer-types.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
-import type { Registry } from './metric-registry.ts'
+import type { MetricRegistry } from './metric-registry.ts'
 
 /** Creates traces of operations. */
 export interface Tracer {
@@ -15,7 +15,7 @@ export interface Tracer {
 }
 
 export interface ObserverOptions {
-  readonly registry: Registry
+  readonly registry: MetricRegistry
   /** Loads the tracer; `undefined` if tracing is off or its packages are missing. Called once. */
   readonly tracer?: () => Promise<Tracer | undefined>
   /** True if upstream servers get the trace context. */

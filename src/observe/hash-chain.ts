@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
-export interface Chain {
+export interface HashChain {
   /** Signs an object and returns its line. @param write turns the fields into a line */
   sign(fields: Readonly<Record<string, unknown>>, write: (fields: object) => string): string
 }
@@ -15,7 +15,7 @@ const macOf = (key: Buffer, text: string): string =>
   createHmac('sha256', key).update(text).digest('hex').slice(0, MAC_CHARS)
 
 /** Several processes may write to one file; each has its own chain with a random name. */
-export function createChain(secret: Buffer): Chain {
+export function createHashChain(secret: Buffer): HashChain {
   const key = keyFrom(secret)
   const run = randomBytes(6).toString('hex')
   let seq = 0
@@ -31,18 +31,18 @@ export function createChain(secret: Buffer): Chain {
 }
 
 /** The position of a line in its chain. */
-export interface Signed {
+export interface SignedLine {
   readonly run: string
   readonly seq: number
   readonly mac: string
 }
 
 /** Undefined for a line without a position. Does not check the signature. */
-export function signedIn(line: string): Signed | undefined {
+export function parseSignedLine(line: string): SignedLine | undefined {
   const [, text, mac] = SIGNED.exec(line.trimEnd()) ?? []
   if (text === undefined || mac === undefined) return undefined
   try {
-    const { run, seq } = JSON.parse(`${text}}`) as Signed
+    const { run, seq } = JSON.parse(`${text}}`) as SignedLine
     return typeof run === 'string' && Number.isInteger(seq) && /^[0-9a-f]{12}$/.test(run)
       ? { run, seq, mac }
       : undefined
@@ -51,7 +51,7 @@ export function signedIn(line: string): Signed | undefined {
   }
 }
 
-export interface Break {
+export interface ChainBreak {
   /** Line number, counted from 1 over all lines given. */
   readonly line: number
   readonly what: 'not a signed line' | 'changed' | 'lines before it are missing' | 'lines from here on are missing'
@@ -61,7 +61,7 @@ export interface Break {
  * Returns a function that is called with each line, oldest first, and tells what is wrong with it. The first lines of
  * a writer may be missing, because files are rotated.
  */
-export function createVerifier(secret: Buffer): (line: string) => Break['what'] | undefined {
+export function createChainVerifier(secret: Buffer): (line: string) => ChainBreak['what'] | undefined {
   const key = keyFrom(secret)
   const last = new Map<string, { readonly seq: number; readonly mac: string }>()
   return (line) => {

@@ -1,15 +1,15 @@
 /** A metric, named as in OpenTelemetry; other formats derive their names from it. */
-export interface Family {
+export interface MetricFamily {
   /** For example `pegboard.calls`. */
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram'
   /** UCUM unit: `s`, `By`, or empty for counts. */
   readonly unit: string
-  readonly points: readonly Point[]
+  readonly points: readonly MetricPoint[]
 }
 
-export interface Point {
+export interface MetricPoint {
   readonly labels: Readonly<Record<string, string>>
   /** Value of a counter or gauge, or the sum of a histogram. */
   readonly value: number
@@ -17,13 +17,13 @@ export interface Point {
   readonly buckets?: { readonly bounds: readonly number[]; readonly counts: readonly number[] }
 }
 
-export interface Registry {
+export interface MetricRegistry {
   counter(name: string, help: string, labels: readonly string[], unit?: string): Counter
   /** Values are in seconds. */
   histogram(name: string, help: string, labels: readonly string[]): Histogram
   /** `read` is called when metrics are collected; if it fails, the family has no points. */
-  observe(of: Omit<Family, 'points'>, read: () => readonly Point[] | Promise<readonly Point[]>): void
-  collect(): Promise<readonly Family[]>
+  observe(of: Omit<MetricFamily, 'points'>, read: () => readonly MetricPoint[] | Promise<readonly MetricPoint[]>): void
+  collect(): Promise<readonly MetricFamily[]>
 }
 
 export interface Counter {
@@ -38,8 +38,8 @@ const MAX_SERIES = 500
 const REST = 'other'
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
-export function createRegistry(maxSeries = MAX_SERIES): Registry {
-  const families: (() => Family | Promise<Family>)[] = []
+export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
+  const families: (() => MetricFamily | Promise<MetricFamily>)[] = []
 
   /** Values by labels. @param make creates the value of a new label combination */
   function series<T>(make: () => T) {

@@ -6,7 +6,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Operation, TraceContext } from '../core/observer-types.ts'
 import type { Tracer } from './create-observer.ts'
-import type { Family, Registry } from './metric-registry.ts'
+import type { MetricFamily, MetricRegistry } from './metric-registry.ts'
 import type { TelemetrySettings } from './telemetry-options.ts'
 
 const SCOPE = 'pegboard'
@@ -21,7 +21,7 @@ export interface TelemetryOptions {
   /** Used when neither a setting nor OTEL_SERVICE_NAME is set. */
   readonly serviceName: string
   readonly version: string
-  readonly registry: Registry
+  readonly registry: MetricRegistry
   readonly log: Log
 }
 
@@ -266,7 +266,7 @@ const hrTime = (ms: number): HrTime => [Math.floor(ms / 1_000), (ms % 1_000) * 1
 function dataOf(
   api: Api,
   sdk: typeof import('@opentelemetry/sdk-metrics'),
-  { name, help, unit, type, points }: Family,
+  { name, help, unit, type, points }: MetricFamily,
   startTime: HrTime,
   endTime: HrTime,
 ): MetricData | undefined {

@@ -1,4 +1,4 @@
-import type { Family, Point } from './metric-registry.ts'
+import type { MetricFamily, MetricPoint } from './metric-registry.ts'
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -8,7 +8,7 @@ const UNITS: Readonly<Record<string, string>> = { s: '_seconds', By: '_bytes' }
  * The Prometheus text format. Names follow the OpenTelemetry rules: dots become underscores; unit and `_total` are
  * appended.
  */
-export function prometheusText(families: readonly Family[]): string {
+export function toPrometheusText(families: readonly MetricFamily[]): string {
   return families
     .filter(({ points }) => points.length > 0)
     .map((family) => {
@@ -19,13 +19,13 @@ export function prometheusText(families: readonly Family[]): string {
     .join('')
 }
 
-function nameOf({ name, unit, type }: Family): string {
+function nameOf({ name, unit, type }: MetricFamily): string {
   const base = name.replaceAll(/[^A-Za-z0-9]/g, '_')
   const suffix = UNITS[unit] ?? ''
   return `${base.endsWith(suffix) ? base : base + suffix}${type === 'counter' ? '_total' : ''}`
 }
 
-function linesOf(name: string, { labels, value, buckets }: Point): string[] {
+function linesOf(name: string, { labels, value, buckets }: MetricPoint): string[] {
   if (!buckets) return [`${name}${labelsOf(labels)} ${numberOf(value)}`]
   let count = 0
   const lines = buckets.counts.map((more, at) => {

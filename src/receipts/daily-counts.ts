@@ -7,10 +7,10 @@ import type { Table } from '../state/store.ts'
 
 /** What tokens were spent on. */
 export const KINDS = ['menu', 'search', 'schemas', 'results', 'retries'] as const
-export type Kind = (typeof KINDS)[number]
+export type UsageKind = (typeof KINDS)[number]
 
 /** Sums for one day, client and tool. */
-export type Counts = { readonly [key in Kind | (typeof OTHERS)[number]]: number }
+export type Counts = { readonly [key in UsageKind | (typeof OTHERS)[number]]: number }
 
 const OTHERS = ['sessions', 'calls', 'failures', 'direct', 'exact', 'estimate', 'estimated'] as const
 const KEYS = [...KINDS, ...OTHERS]
@@ -37,13 +37,13 @@ const TRIES = 10
 const MAX_ROWS = 1_000
 export const REST = 'other'
 
-export const noCounts = (): Sum => Object.fromEntries(KEYS.map((key) => [key, 0])) as Sum
+export const zeroCounts = (): MutableCounts => Object.fromEntries(KEYS.map((key) => [key, 0])) as MutableCounts
 
-type Sum = { -readonly [key in keyof Counts]: number }
+type MutableCounts = { -readonly [key in keyof Counts]: number }
 
 /** Adds to a sum in place, and returns it. */
-export function addCounts<S extends Sum>(sum: S, more: Partial<Counts>): S {
-  const into: Sum = sum
+export function addCounts<S extends MutableCounts>(sum: S, more: Partial<Counts>): S {
+  const into: MutableCounts = sum
   for (const key of KEYS) into[key] += more[key] ?? 0
   return sum
 }
@@ -78,7 +78,7 @@ export interface DailyStore {
 
 export function createDailyStore(clock: Clock, log: Log): DailyStore {
   /** Rows that are not stored yet. */
-  let news = new Map<string, RowKey & Sum>()
+  let news = new Map<string, RowKey & MutableCounts>()
   /** Names of rows by principal and day, to bound them. */
   const known = new Map<string, Set<string>>()
   let table: (() => CountsTable) | undefined
@@ -129,7 +129,7 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
   function add(key: RowKey, more: Partial<Counts>): void {
     const { day, principal, client, tool } = key
     const id = JSON.stringify([day, principal, client, tool])
-    const row = news.get(id) ?? { day, principal, client, tool, ...noCounts() }
+    const row = news.get(id) ?? { day, principal, client, tool, ...zeroCounts() }
     addCounts(row, more)
     news.set(id, row)
   }

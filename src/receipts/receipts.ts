@@ -9,16 +9,16 @@ import {
   type CountsTable,
   createDailyStore,
   dayOf,
-  type Kind,
-  noCounts,
+  type UsageKind,
+  zeroCounts,
 } from './daily-counts.ts'
-import { type Counted, estimateTexts, type TokenCounter } from './token-counter.ts'
-import { type Group, reportUsage, sumsOf, type UsageReport, type UsageSums } from './usage-report.ts'
+import { estimateTexts, type TokenCount, type TokenCounter } from './token-counter.ts'
+import { reportUsage, sumsOf, type UsageGroup, type UsageReport, type UsageSums } from './usage-report.ts'
 
 /** Something to count, described when it is counted. */
 export interface Entry {
   /** Absent: the model read nothing of it, such as a result inside a script. */
-  readonly kind?: Kind
+  readonly kind?: UsageKind
   /** Id of the tool, or name of the meta-tool; empty for a list. Never a text that a client chose. */
   readonly tool: string
   /** What the model read, and for searches, schemas and failed calls also what it wrote. */
@@ -65,7 +65,11 @@ export interface Receipts {
   session(caller: Caller): Promise<UsageSums | undefined>
   /** The same as far as it is counted. Counts nothing itself. Without a caller: of all sessions since the start. */
   soFar(caller?: Caller): UsageSums | undefined
-  report(options: { readonly by: Group; readonly days?: number; readonly principal?: string }): Promise<UsageReport>
+  report(options: {
+    readonly by: UsageGroup
+    readonly days?: number
+    readonly principal?: string
+  }): Promise<UsageReport>
   /** Sums since the start, for metrics. */
   readonly sums: Counts
   /** Begins to store counts. */
@@ -86,7 +90,7 @@ interface Session {
   readonly client: string
   readonly since: number
   at: number
-  readonly counts: ReturnType<typeof noCounts>
+  readonly counts: ReturnType<typeof zeroCounts>
   /** The last list, if it was not counted yet. */
   list: (() => Entry) | undefined
   /** Tokens of the longest list so far, and of all tools. */
@@ -117,12 +121,12 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   const days = createDailyStore(clock, log)
   const sessions = new Map<string, Session>()
   /** Tokens of definitions. */
-  const known = new WeakMap<object, Precision>()
+  const known = new WeakMap<object, TokenSums>()
   let pending: Pending[] = []
   let bytes = 0
   let cancel: (() => void) | undefined
   let counting = Promise.resolve()
-  const sums = noCounts()
+  const sums = zeroCounts()
 
   /** A client of 2026 has no session, and none of 2025 may use the id of another principal. */
   const keyOf = ({ session, principal, profile, client }: Caller): string =>
@@ -140,7 +144,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       const [oldest] = sessions
       if (oldest && sessions.size >= MAX_SESSIONS) finish(...oldest)
       const client = toPrintable(caller.client?.name ?? 'unknown').slice(0, MAX_NAME)
-      const fresh = { counts: noCounts(), list: undefined, menu: 0, definitions: 0, tools: new Set<string>() }
+      const fresh = { counts: zeroCounts(), list: undefined, menu: 0, definitions: 0, tools: new Set<string>() }
       session = { principal: caller.principal, client, since: now, at: now, ...fresh }
       sessions.set(key, session)
     }
@@ -193,7 +197,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     const texts = [...read, ...lists.flatMap((list) => list.texts)]
     const counts = by ? await by.count(texts) : estimateTexts(texts)
     let at = 0
-    const take = (number: number): Precision => {
+    const take = (number: number): TokenSums => {
       const part = counts.slice(at, at + number)
       at += number
       return precisionOf(part)
@@ -205,7 +209,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
 
   const definitionTokens = (one: Definitions): number => tokensOf(known.get(one.key) ?? precisionOf([]))
 
-  function addEntry(session: Session, entry: Entry, read: Precision): void {
+  function addEntry(session: Session, entry: Entry, read: TokenSums): void {
     const { kind, tool, more = 0, isCall, isFailure, whole, isOwn, definition, list } = entry
     if (list) addList(session, read, list)
     else {
@@ -228,7 +232,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   }
 
   /** A list replaces the one before it, so only what it has more is added. */
-  function addList(session: Session, read: Precision, { shown, all }: NonNullable<Entry['list']>): void {
+  function addList(session: Session, read: TokenSums, { shown, all }: NonNullable<Entry['list']>): void {
     const own = sumOf(read, known.get(shown.key) ?? precisionOf([]))
     const [menu, definitions] = [tokensOf(own), definitionTokens(all)]
     const isFirst = session.menu === 0
@@ -314,9 +318,9 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
 }
 
 /** How many tokens were counted, what the estimate says of those, and how many were only estimated. */
-type Precision = Pick<Counts, 'exact' | 'estimate' | 'estimated'>
+type TokenSums = Pick<Counts, 'exact' | 'estimate' | 'estimated'>
 
-function precisionOf(counts: readonly Counted[]): Precision {
+function precisionOf(counts: readonly TokenCount[]): TokenSums {
   let [exact, estimate, estimated] = [0, 0, 0]
   for (const one of counts)
     if (one.exact === undefined) estimated += one.estimate
@@ -327,15 +331,15 @@ function precisionOf(counts: readonly Counted[]): Precision {
   return { exact, estimate, estimated }
 }
 
-const tokensOf = ({ exact, estimated }: Precision): number => exact + estimated
+const tokensOf = ({ exact, estimated }: TokenSums): number => exact + estimated
 
-const scaled = ({ exact, estimate, estimated }: Precision, by: number): Precision => ({
+const scaled = ({ exact, estimate, estimated }: TokenSums, by: number): TokenSums => ({
   exact: exact * by,
   estimate: estimate * by,
   estimated: estimated * by,
 })
 
-const sumOf = (a: Precision, b: Precision): Precision => ({
+const sumOf = (a: TokenSums, b: TokenSums): TokenSums => ({
   exact: a.exact + b.exact,
   estimate: a.estimate + b.estimate,
   estimated: a.estimated + b.estimated,

@@ -1,14 +1,14 @@
 import { Worker } from 'node:worker_threads'
 import { tokensOfText } from '../core/text-tokens.ts'
-import type { CountAnswer, CountOrder, TextTokens } from './token-thread.ts'
+import type { CountAnswer, CountRequest, TextTokens } from './token-thread.ts'
 
 /** Tokens of a text. `exact` is missing if only an estimate is known. */
-export type Counted = Pick<TextTokens, 'estimate'> & Partial<TextTokens>
+export type TokenCount = Pick<TextTokens, 'estimate'> & Partial<TextTokens>
 
 /** Counts tokens away from the main thread. */
 export interface TokenCounter {
   /** Never rejects: texts that the thread cannot count are estimated. */
-  count(texts: readonly string[]): Promise<readonly Counted[]>
+  count(texts: readonly string[]): Promise<readonly TokenCount[]>
   /** Whether the thread runs: then an answer takes milliseconds, else the thread starts first. */
   readonly isRunning: boolean
   close(): void
@@ -17,7 +17,7 @@ export interface TokenCounter {
 /** Of a longer text, the beginning stands for all: the estimate reads 25 megabytes a second. */
 const MAX_READ = 16 * 1024
 
-export const estimateTexts = (texts: readonly string[]): readonly Counted[] =>
+export const estimateTexts = (texts: readonly string[]): readonly TokenCount[] =>
   texts.map((text) => ({
     estimate: Math.round(tokensOfText(text.slice(0, MAX_READ)) * Math.max(1, text.length / MAX_READ)),
   }))
@@ -73,7 +73,7 @@ export function createTokenCounter(thread: string): TokenCounter {
       const counts = await new Promise<readonly TextTokens[] | undefined>((resolve) => {
         const id = ++last
         waiting.set(id, resolve)
-        open().postMessage({ id, texts } satisfies CountOrder)
+        open().postMessage({ id, texts } satisfies CountRequest)
       })
       clearTimeout(late)
       if (worker && waiting.size === 0) idle = setTimeout(end, IDLE_MS).unref()

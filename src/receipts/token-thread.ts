@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { tokensOfText } from '../core/text-tokens.ts'
 
-export interface CountOrder {
+export interface CountRequest {
   readonly id: number
   readonly texts: readonly string[]
 }
@@ -41,7 +41,7 @@ export function countText(text: string): number {
 }
 
 // Runs only as a thread; importing it elsewhere must not start it.
-parentPort?.on('message', ({ id, texts }: CountOrder) => {
+parentPort?.on('message', ({ id, texts }: CountRequest) => {
   const counts = texts.map((text) => ({ exact: countText(text), estimate: tokensOfText(text) }))
   parentPort?.postMessage({ id, counts } satisfies CountAnswer)
 })

@@ -1,7 +1,15 @@
-import { addCounts, type Counts, type DailyCounts, firstDay, KINDS, type Kind, noCounts } from './daily-counts.ts'
+import {
+  addCounts,
+  type Counts,
+  type DailyCounts,
+  firstDay,
+  KINDS,
+  type UsageKind,
+  zeroCounts,
+} from './daily-counts.ts'
 
 export const GROUPS = ['day', 'tool', 'client', 'principal'] as const
-export type Group = (typeof GROUPS)[number]
+export type UsageGroup = (typeof GROUPS)[number]
 
 /** Tokens that models spent, and would have spent if all tools were listed and all results sent whole. */
 export interface UsageSums {
@@ -10,7 +18,7 @@ export interface UsageSums {
   readonly failures: number
   /** Tokens that models read, and of searches, schemas and failed calls also those that they wrote. */
   readonly tokens: number
-  readonly by: Readonly<Record<Kind, number>>
+  readonly by: Readonly<Record<UsageKind, number>>
   /** Tokens with every tool listed and every result sent whole. */
   readonly direct: number
   /** What was saved, as a share of `direct`; negative if more was spent. */
@@ -40,15 +48,15 @@ export const LISTS = '(lists of tools)'
 export function reportUsage(
   rows: readonly DailyCounts[],
   now: number,
-  { by, days = 30 }: { readonly by: Group; readonly days?: number },
+  { by, days = 30 }: { readonly by: UsageGroup; readonly days?: number },
 ): UsageReport {
   const since = firstDay(now, days)
   const sums = new Map<string, Counts>()
-  let total = noCounts()
+  let total = zeroCounts()
   for (const row of rows) {
     if (row.day < since) continue
     const name = by === 'tool' && row.tool === '' ? LISTS : row[by]
-    sums.set(name, addCounts(sums.get(name) ?? noCounts(), row))
+    sums.set(name, addCounts(sums.get(name) ?? zeroCounts(), row))
     total = addCounts(total, row)
   }
   const found = [...sums].map(([name, counts]) => ({ name, ...sumsOf(counts) }))
@@ -67,7 +75,7 @@ export function reportUsage(
 
 export function sumsOf(counts: Counts): UsageSums {
   const { sessions, calls, failures, direct } = counts
-  const by = Object.fromEntries(KINDS.map((kind) => [kind, Math.round(counts[kind])])) as Record<Kind, number>
+  const by = Object.fromEntries(KINDS.map((kind) => [kind, Math.round(counts[kind])])) as Record<UsageKind, number>
   const tokens = Object.values(by).reduce((sum, one) => sum + one, 0)
   return {
     sessions,

@@ -53,7 +53,7 @@ export interface ResultSummary {
 }
 
 /** A result as lines: those of a text, the rows of a list, or those of indented JSON. */
-interface Lines {
+interface TextLines {
   readonly text: string
   readonly unit: 'line' | 'row'
 }
@@ -135,7 +135,7 @@ function parseResult(text: string): unknown {
 }
 
 /** Undefined for a value that is nested too deep to be written. */
-function linesOf(value: unknown): Lines | undefined {
+function linesOf(value: unknown): TextLines | undefined {
   if (typeof value === 'string') return { text: value, unit: 'line' }
   let plain: string
   let indented: string
@@ -193,9 +193,9 @@ function valueAt(row: unknown, key: string): unknown {
     .reduce<unknown>((one, part) => (isRecord(one) && Object.hasOwn(one, part) ? one[part] : undefined), row)
 }
 
-type Test = (value: unknown) => boolean
+type Predicate = (value: unknown) => boolean
 
-const OPERATORS: Readonly<Record<string, (wanted: unknown) => Test>> = {
+const OPERATORS: Readonly<Record<string, (wanted: unknown) => Predicate>> = {
   '=': (wanted) => (value) => isSame(value, wanted),
   '!=': (wanted) => (value) => !isSame(value, wanted),
   '>': (wanted) => (value) => compare(value, wanted) > 0,
@@ -211,7 +211,7 @@ const OPERATORS: Readonly<Record<string, (wanted: unknown) => Test>> = {
   in: (wanted) => (value) => Array.isArray(wanted) && wanted.some((one) => isSame(value, one)),
 }
 
-function conditionOf(key: string, wanted: unknown): Test {
+function conditionOf(key: string, wanted: unknown): Predicate {
   if (!isRecord(wanted)) return (OPERATORS['='] as (typeof OPERATORS)[string])(wanted)
   const tests = Object.entries(wanted).map(([name, operand]) => {
     const operator = Object.hasOwn(OPERATORS, name) ? OPERATORS[name] : undefined
@@ -239,18 +239,18 @@ function compare(value: unknown, wanted: unknown): number {
 }
 
 /** A line to show. */
-interface Shown {
+interface NumberedLine {
   readonly at: number
   readonly shown: string
 }
 
 function pickLines(
-  { text }: Lines,
+  { text }: TextLines,
   query: ResultQuery,
-): { readonly found: readonly Shown[]; readonly total: number; readonly what: string } {
+): { readonly found: readonly NumberedLine[]; readonly total: number; readonly what: string } {
   const { lines: range, grep, head, tail, sample, context = 0, ignoreCase } = query
   // A final line break ends the last line; it does not begin another.
-  let found: readonly Shown[] = text
+  let found: readonly NumberedLine[] = text
     .replace(/\r?\n$/, '')
     .split(/\r?\n/)
     .map((shown, at) => ({ at, shown }))
@@ -272,7 +272,7 @@ function pickLines(
   if (tail !== undefined) found = tail === 0 ? [] : found.slice(-tail)
   if (sample !== undefined && found.length > sample) {
     const step = found.length / sample
-    found = Array.from({ length: sample }, (_, at) => found[Math.floor(at * step)] as Shown)
+    found = Array.from({ length: sample }, (_, at) => found[Math.floor(at * step)] as NumberedLine)
     said.push('spread evenly')
   }
   return { found, total, what: said.length === 0 ? '' : ` ${said.join(', ')}` }
@@ -288,7 +288,11 @@ function patternOf(grep: string, ignoreCase: boolean): RegExp | string {
 }
 
 /** Matches with their numbers, as grep writes them: `12:` for a match, `13-` for a line beside one. */
-function withContext(all: readonly Shown[], hits: readonly Shown[], context: number): readonly Shown[] {
+function withContext(
+  all: readonly NumberedLine[],
+  hits: readonly NumberedLine[],
+  context: number,
+): readonly NumberedLine[] {
   const first = all[0]?.at ?? 0
   const matched = new Set(hits.map(({ at }) => at))
   const wanted = new Set<number>()
@@ -317,8 +321,8 @@ const formatCount = (count: number, unit: string): string =>
  * @param what of which they were selected
  */
 function pageOf(
-  { text, unit }: Lines,
-  found: readonly Shown[] | undefined,
+  { text, unit }: TextLines,
+  found: readonly NumberedLine[] | undefined,
   what: string,
   { page = 1 }: ResultQuery,
   tokens: number,

@@ -5,7 +5,8 @@ export const MAX_UNREAD_BYTES = 16 * 1024 * 1024
 /** Unread bytes at which Pegboard closes the connection. */
 export const CUT_OFF_BYTES = 64 * 1024 * 1024
 
-const PASSING = new Set<unknown>(['notifications/message', 'notifications/progress'])
+const DROPPABLE = new Set<unknown>(['notifications/message', 'notifications/progress'])
 
 /** Whether a message can be dropped: log messages and progress, which a server may send without end. */
-export const isPassing = (message: object): boolean => PASSING.has((message as { readonly method?: unknown }).method)
+export const isDroppable = (message: object): boolean =>
+  DROPPABLE.has((message as { readonly method?: unknown }).method)

@@ -8,7 +8,7 @@ import { readPrivateFile } from '../core/private-file.ts'
 import type { Effect } from '../core/tool.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 import type { TokenSettings } from './server-options.ts'
-import type { KeptToken } from './token-store.ts'
+import type { StoredToken } from './token-store.ts'
 
 /** The bearer of a token, and its rights. */
 export interface Bearer {
@@ -27,11 +27,11 @@ export interface BearerToken extends Bearer {
   readonly digest: Buffer
 }
 
-type Said = Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'tools' | 'effect'>>
+type TokenRights = Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'tools' | 'effect'>>
 
-export const bearerToken = (
+export const createBearerToken = (
   token: string,
-  { principal = 'local', roles = [], profile, tools, effect }: Said = {},
+  { principal = 'local', roles = [], profile, tools, effect }: TokenRights = {},
 ): BearerToken => ({
   digest: digestOf(token),
   principal,
@@ -41,7 +41,7 @@ export const bearerToken = (
 })
 
 /** A token of `pegboard token`. */
-export const keptBearer = ({ id, digest, principal, roles, profile, grants }: KeptToken): BearerToken => ({
+export const toBearerToken = ({ id, digest, principal, roles, profile, grants }: StoredToken): BearerToken => ({
   digest: Buffer.from(digest, 'hex'),
   principal,
   roles,
@@ -67,7 +67,7 @@ export const grantsOf = ({
  * because it compares all digests.
  */
 export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
-  const given = givenIn(header)
+  const given = parseBearer(header)
   if (given === undefined) return undefined
   const digest = digestOf(given)
   let found: BearerToken | undefined
@@ -76,7 +76,7 @@ export function checkBearer(header: string | undefined, tokens: readonly BearerT
 }
 
 /** The token in an `Authorization` header. */
-export const givenIn = (header: string | undefined): string | undefined =>
+export const parseBearer = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
 
 export const digestOf = (token: string): Buffer => hash('sha256', token, 'buffer')

@@ -14,9 +14,9 @@ import { META_NAMES } from '../meta/surface.ts'
 import { callOrTask, mayEscalate } from './call-or-task.ts'
 import { holderOf } from './identity.ts'
 import { toClientResult, toErrorResult } from './mcp-results.ts'
-import { noteCall } from './note-usage.ts'
+import { recordCall } from './note-usage.ts'
 import { hasOutputSchema } from './output-schemas.ts'
-import type { Turn } from './parked-questions.ts'
+import type { RequestContext } from './parked-questions.ts'
 import type { CallHost } from './server-host.ts'
 import { DONE } from './task-book.ts'
 import { traceToolCall } from './traced-requests.ts'
@@ -54,13 +54,13 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
     )
     const whole = limitResult(host, request, result)
     const fitting = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
-    noteCall(host, request, fitting, whole)
+    recordCall(host, request, fitting, whole)
     const own = renameTask(host, request, fitting)
     const told = host.notices(request.caller)
     return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
   } catch (error) {
     const fail = (failure: ProtocolFailure): ProtocolFailure => {
-      noteCall(host, request, { content: [{ type: 'text', text: failure.message }], isError: true })
+      recordCall(host, request, { content: [{ type: 'text', text: failure.message }], isError: true })
       return failure
     }
     if (isProtocolFailure(error)) throw fail(toFailure(error, era))
@@ -70,7 +70,7 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
         host.view(request.caller).limits.reads !== undefined || hasOutputSchema(host, request),
       )
       const fitting = await host.surface.fit(request, whole, () => false)
-      noteCall(host, request, fitting, whole)
+      recordCall(host, request, fitting, whole)
       return fitting
     }
     if (!isPegboardError(error)) return await refuse(createJsonError(host, request, error))
@@ -103,7 +103,7 @@ async function withNotices(
   }
 }
 
-const createCallOptions = ({ relay, signal, onProgress }: Turn) => ({
+const createCallOptions = ({ relay, signal, onProgress }: RequestContext) => ({
   relay,
   ...(signal ? { signal } : {}),
   ...(onProgress ? { onProgress } : {}),

@@ -5,9 +5,9 @@ import { grantsOf } from './bearer-tokens.ts'
 import { isLoopback } from './origin-check.ts'
 import { rightsOfScopes } from './scope-rights.ts'
 import type { HttpSettings } from './server-options.ts'
-import type { Tokens } from './token-store.ts'
+import type { TokenStore } from './token-store.ts'
 
-type Who = Pick<Caller, 'principal' | 'profile' | 'roles' | 'grants' | 'byToken' | 'credential'>
+type WorkOwner = Pick<Caller, 'principal' | 'profile' | 'roles' | 'grants' | 'byToken' | 'credential'>
 type Rights = Pick<Caller, 'roles' | 'grants'>
 
 /**
@@ -19,15 +19,16 @@ type Rights = Pick<Caller, 'roles' | 'grants'>
 export function rightsNow(
   settings: HttpSettings,
   hasProfile: (name: string) => boolean,
-  kept: Pick<Tokens, 'valid'>,
+  kept: Pick<TokenStore, 'valid'>,
   now: () => number,
-): (who: Who) => Rights {
+): (who: WorkOwner) => Rights {
   const { auth, token, tokens, host, oauth } = settings
   // On a loopback address, Pegboard creates a token if none is set.
-  const unnamed: readonly Known[] = token !== undefined || isLoopback(host) ? [{ principal: 'local', roles: [] }] : []
-  const all: readonly Known[] = auth === 'none' ? [] : [...unnamed, ...tokens]
+  const unnamed: readonly ConfiguredToken[] =
+    token !== undefined || isLoopback(host) ? [{ principal: 'local', roles: [] }] : []
+  const all: readonly ConfiguredToken[] = auth === 'none' ? [] : [...unnamed, ...tokens]
 
-  function byCredential(who: Who, credential: NonNullable<Caller['credential']>): Rights {
+  function byCredential(who: WorkOwner, credential: NonNullable<Caller['credential']>): Rights {
     const { principal, profile } = who
     const known =
       auth === 'none'
@@ -61,7 +62,7 @@ export function rightsNow(
   }
 }
 
-type Known = Pick<HttpSettings['tokens'][number], 'principal' | 'roles'> &
+type ConfiguredToken = Pick<HttpSettings['tokens'][number], 'principal' | 'roles'> &
   Partial<Pick<HttpSettings['tokens'][number], 'profile' | 'tools' | 'effect'>>
 
 const NO_SCOPE = 'server.http.oauth no longer gives its scopes any rights'

@@ -1,15 +1,15 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
-import { isPassing } from './backpressure.ts'
+import { isDroppable } from './backpressure.ts'
 import { type Pieces, piecesOf } from './json-pieces.ts'
-import { createRefusal, type Refusal } from './origin-check.ts'
+import { createHttpError, type HttpError } from './origin-check.ts'
 
 /** Interval of comments, in milliseconds, so that no proxy closes a quiet stream. */
 export const KEEP_ALIVE_MS = 15_000
 /** Unread bytes at which the connection is closed. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024
 /** Unread bytes at which log messages and progress are dropped. */
-const MAX_PASSING_BYTES = 4 * 1024 * 1024
+const MAX_DROPPABLE_BYTES = 4 * 1024 * 1024
 
 /** A stream of server-sent events. After it closes, calls have no effect. */
 export interface EventStream {
@@ -44,11 +44,11 @@ export function openEventStream(res: ServerResponse, headers: Readonly<Record<st
   }
   return {
     send: (message) => {
-      if (isPassing(message) && res.writableLength >= MAX_PASSING_BYTES) return
+      if (isDroppable(message) && res.writableLength >= MAX_DROPPABLE_BYTES) return
       write('event: message\ndata: ', ...piecesOf(message), '\n\n')
     },
     put: (data, id, passing) => {
-      if (passing && res.writableLength >= MAX_PASSING_BYTES) return
+      if (passing && res.writableLength >= MAX_DROPPABLE_BYTES) return
       write(`event: message\nid: ${id}\ndata: `, ...data, '\n\n')
     },
     prime: (id) => write(`id: ${id}\ndata: \n\n`),
@@ -87,7 +87,9 @@ export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
   }
 }
 
-export const tooManyStreams: Refusal = createRefusal(429, 'Too many open streams', { headers: { 'retry-after': '30' } })
+export const tooManyStreams: HttpError = createHttpError(429, 'Too many open streams', {
+  headers: { 'retry-after': '30' },
+})
 
 /** Limits the open streams of each principal. */
 export interface StreamSlots {

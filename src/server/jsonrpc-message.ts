@@ -3,7 +3,7 @@ import { isRecord } from '../core/is-record.ts'
 import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
 import type { Message } from '../core/jsonrpc.ts'
 
-export type Read =
+export type ParsedMessage =
   | { readonly ok: true; readonly message: Message }
   | { readonly ok: false; readonly id: string | number | null; readonly code: number; readonly message: string }
 
@@ -26,7 +26,7 @@ const TOO_MANY = { too_many: new Array(MAX_KEYS + 1).fill(0) }
 const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_NESTING) + ']'.repeat(MAX_NESTING)) as unknown }
 
 /** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
-export function readMessage(line: string): Read {
+export function parseMessage(line: string): ParsedMessage {
   if (!exceedsJsonItems(line, MAX_MESSAGE_KEYS)) return readWhole(line)
   const left = withoutLargeMembers(line)
   if (left === undefined) return notJson
@@ -40,7 +40,7 @@ export function readMessage(line: string): Read {
   return { ok: true, message: { ...message, params: { ...message.params, arguments: args } } }
 }
 
-function readWhole(line: string): Read {
+function readWhole(line: string): ParsedMessage {
   let value: unknown
   try {
     value = JSON.parse(line)
@@ -54,7 +54,7 @@ function readWhole(line: string): Read {
 export const isBatch = (text: string): boolean => /^\s*\[/.test(text)
 
 /** The same for a batch of 1 to 100 messages. Returns the first error. */
-export function readBatch(text: string): readonly Message[] | (Read & { readonly ok: false }) {
+export function parseBatch(text: string): readonly Message[] | (ParsedMessage & { readonly ok: false }) {
   if (exceedsJsonItems(text, MAX_MESSAGE_KEYS)) return tooMany(null)
   let items: unknown[]
   try {
@@ -77,7 +77,7 @@ export function readBatch(text: string): readonly Message[] | (Read & { readonly
 }
 
 /** @param chars length of the text */
-function checkMessage(value: unknown, chars: number): Read {
+function checkMessage(value: unknown, chars: number): ParsedMessage {
   if (Array.isArray(value)) return refuse(null, -32600, 'Invalid request: batch not supported, send one message a line')
   if (typeof value !== 'object' || value === null) return refuse(null, -32600, 'Invalid request: an object is required')
   const message = value as Record<string, unknown>
@@ -122,7 +122,7 @@ function openingFault(params: unknown): string | undefined {
     : 'clientInfo needs a name and a version'
 }
 
-const refuse = (id: string | number | null, code: number, message: string): Read & { readonly ok: false } => ({
+const refuse = (id: string | number | null, code: number, message: string): ParsedMessage & { readonly ok: false } => ({
   ok: false,
   id,
   code,

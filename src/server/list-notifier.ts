@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Mode } from '../view/exposure.ts'
+import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
 import { readingsOf } from './module-resources.ts'
@@ -36,7 +36,7 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
   const promptsOf = ({ owners }: View): readonly unknown[] =>
     owners.flatMap(({ prompts }) => prompts.map((one) => [one.entry, host.catalog.snapshot().promptNames.get(one)]))
   // Callers that see the same share a view.
-  const known = new WeakMap<View, Map<Mode, Digests & { readonly list: unknown }>>()
+  const known = new WeakMap<View, Map<ExposureMode, Digests & { readonly list: unknown }>>()
 
   function digestsOf(caller: Caller): Digests {
     const view = host.view(caller)

@@ -7,7 +7,7 @@ import { calledName } from '../meta/called-tool.ts'
 import { bareName } from '../meta/execute_tool.ts'
 import { readByModel } from '../meta/fit-result.ts'
 import { purposeOf } from '../meta/surface.ts'
-import type { Kind } from '../receipts/daily-counts.ts'
+import type { UsageKind } from '../receipts/daily-counts.ts'
 import type { Definitions, Entry } from '../receipts/receipts.ts'
 import { type ListedTool, listTool } from '../view/listed-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
@@ -22,7 +22,7 @@ const SAMPLED = 500
 const MEASURED = 200_000
 
 /** Notes that a client got a list of tools. */
-export function noteList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
+export function recordList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
   host.receipts?.list(caller, () => {
     const view = host.view(caller)
     const shown = definitionsOf(tools, tools, (tool) => tool)
@@ -46,7 +46,7 @@ const definitionText = ({ name, description, inputSchema }: ListedTool): string 
  * Notes what a call cost the model.
  * @param whole the result before it was made to fit; absent: nothing was cut
  */
-export function noteCall(host: CallHost, request: CallRequest, shown: McpResult, whole?: McpResult): void {
+export function recordCall(host: CallHost, request: CallRequest, shown: McpResult, whole?: McpResult): void {
   const { receipts } = host
   if (!receipts || shown['resultType'] !== undefined) return
   const { reads } = host.view(request.caller).limits
@@ -73,7 +73,7 @@ export function noteCall(host: CallHost, request: CallRequest, shown: McpResult,
 }
 
 /** Notes what a script read in place of the model. */
-export function noteScriptCall(
+export function recordScriptCall(
   host: Pick<ServerHost, 'receipts' | 'view'>,
   caller: Caller,
   name: string,
@@ -92,7 +92,7 @@ function describeCall(
   view: View,
   name: string,
   input: unknown,
-): Pick<Entry, 'tool' | 'isOwn' | 'definition'> & { readonly kind: Kind } {
+): Pick<Entry, 'tool' | 'isOwn' | 'definition'> & { readonly kind: UsageKind } {
   const called = calledName(name, input)
   const purpose = purposeOf(called)
   if (purpose) return { kind: purpose, tool: bareName(called), isOwn: purpose !== 'results' }

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import type { HttpSettings } from './server-options.ts'
 
 /** An HTTP error. `code` is the JSON-RPC error code in its body. */
-export interface Refusal {
+export interface HttpError {
   readonly status: number
   readonly code: number
   readonly message: string
@@ -12,14 +12,17 @@ export interface Refusal {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export const createRefusal = (status: number, message: string, more: Partial<Refusal> = {}): Refusal => ({
+export const createHttpError = (status: number, message: string, more: Partial<HttpError> = {}): HttpError => ({
   status,
   code: -32000,
   message,
   ...more,
 })
 
-export function refuse(res: ServerResponse, { status, code, message, id = null, data, headers }: Refusal): void {
+export function sendHttpError(
+  res: ServerResponse,
+  { status, code, message, id = null, data, headers }: HttpError,
+): void {
   if (res.headersSent || res.destroyed) return
   res.statusCode = status
   for (const [name, value] of Object.entries(headers ?? {})) res.setHeader(name, value)
@@ -30,7 +33,7 @@ export function refuse(res: ServerResponse, { status, code, message, id = null, 
 /** Checks Host and Origin, before the token. */
 export interface OriginCheck {
   /** Undefined if the request is allowed. */
-  check(req: IncomingMessage): Refusal | undefined
+  check(req: IncomingMessage): HttpError | undefined
   /** Adds CORS headers, so that an allowed browser origin can read the answer. */
   share(req: IncomingMessage, res: ServerResponse): void
   /** Answers a preflight of an allowed origin. */
@@ -62,16 +65,16 @@ export function createOriginCheck(settings: HttpSettings): OriginCheck {
   return {
     check(req) {
       const doubled = doubledHeader(req.rawHeaders)
-      if (doubled) return createRefusal(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
+      if (doubled) return createHttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
       if (!hosts.has(hostnameOf(req.headers.host)))
-        return createRefusal(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: SHUT })
+        return createHttpError(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: SHUT })
       const { origin } = req.headers
       if (origin !== undefined && !allows(origins, origin))
-        return createRefusal(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: SHUT })
+        return createHttpError(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: SHUT })
       // Browsers send no Origin for images, scripts and frames.
       const site = req.headers['sec-fetch-site']
       if (origin === undefined && (site === 'cross-site' || site === 'same-site'))
-        return createRefusal(403, 'Requests from other web pages are not allowed.', { headers: SHUT })
+        return createHttpError(403, 'Requests from other web pages are not allowed.', { headers: SHUT })
       return undefined
     },
     share(req, res) {

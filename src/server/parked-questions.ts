@@ -6,14 +6,14 @@ import { refuseServerRequest, toModernServerRequest } from '../core/server-reque
 import type { Relay } from '../core/tool.ts'
 
 /** One request of a client. A call with questions takes several. */
-export interface Turn {
+export interface RequestContext {
   readonly relay: Relay
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: ((done: number, total?: number, message?: string) => void) | undefined
 }
 
 /** The answer to one request: the result, or questions for the client. */
-export type Outcome<Result> =
+export type RoundResult<Result> =
   | { readonly kind: 'done'; readonly result: Result }
   | { readonly kind: 'asks'; readonly id: string; readonly round: number; readonly requests: Json }
 
@@ -32,11 +32,11 @@ export interface ParkedQuestionsOptions {
 export interface ParkedQuestions {
   start<Result extends Json>(
     principal: string,
-    turn: Turn,
-    work: (turn: Turn) => Promise<Result>,
-  ): Promise<Outcome<Result>>
+    turn: RequestContext,
+    work: (turn: RequestContext) => Promise<Result>,
+  ): Promise<RoundResult<Result>>
   /** Continues a call; undefined if it has ended, or is in a later round. */
-  resume(principal: string, id: string, round: number, turn: Turn): Promise<Outcome<Json>> | undefined
+  resume(principal: string, id: string, round: number, turn: RequestContext): Promise<RoundResult<Json>> | undefined
   /** Aborts all calls that wait. */
   close(): void
 }
@@ -54,7 +54,7 @@ interface Call {
   readonly abort: AbortController
   readonly questions: Map<string, Question>
   round: number
-  turn?: Turn | undefined
+  turn?: RequestContext | undefined
   settled?: Promise<Json>
   wake: () => void
   cancelExpiry: () => void
@@ -94,7 +94,7 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
   }
 
   /** Waits until the call ends or asks something. */
-  async function serve(call: Call, turn: Turn): Promise<Outcome<Json>> {
+  async function serve(call: Call, turn: RequestContext): Promise<RoundResult<Json>> {
     const gone = (): void => end(call, turn.signal?.reason)
     call.turn = turn
     if (turn.signal?.aborted) gone()
@@ -119,7 +119,7 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
     }
   }
 
-  function park(call: Call): Outcome<Json> {
+  function park(call: Call): RoundResult<Json> {
     parked.set(call.id, call)
     call.round++
     call.cancelExpiry = clock.after(ttlMs, () =>
@@ -165,7 +165,7 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       })
       // It may end between two requests: the next one gets the error.
       call.settled.catch(() => undefined)
-      return serve(call, turn) as Promise<Outcome<never>>
+      return serve(call, turn) as Promise<RoundResult<never>>
     },
     resume(principal, id, round, turn) {
       const call = parked.get(id)

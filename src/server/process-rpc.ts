@@ -5,7 +5,7 @@ import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Shared } from '../state/shared-state.ts'
-import type { Turn } from './parked-questions.ts'
+import type { RequestContext } from './parked-questions.ts'
 
 type Failure =
   | { readonly protocol: number; readonly message: string; readonly data: unknown }
@@ -25,12 +25,12 @@ type RpcMessage = { readonly turn: string } & (
       readonly what: string
       readonly of: Json
       readonly relay: Pick<
-        Turn['relay'],
+        RequestContext['relay'],
         'principal' | 'wantsProgress' | 'meta' | 'inputResponses' | 'clientCapabilities'
       >
     }
   | { readonly kind: 'here' }
-  | { readonly kind: 'progress'; readonly progress: Parameters<NonNullable<Turn['onProgress']>> }
+  | { readonly kind: 'progress'; readonly progress: Parameters<NonNullable<RequestContext['onProgress']>> }
   | { readonly kind: 'notify'; readonly method: string; readonly params: unknown }
   | { readonly kind: 'done'; readonly outcome: Json }
   | { readonly kind: 'failed'; readonly failure: Failure }
@@ -44,27 +44,27 @@ const FIRST_ANSWER_MS = 1_500
 const KEEP_ALIVE_MS = 2_000
 const SILENCE_MS = 6_000
 
-interface Waiting {
-  readonly turn: Turn
+interface PendingRequest {
+  readonly turn: RequestContext
   keepAlive(): void
   resolve(outcome: Json): void
   reject(error: unknown): void
 }
 
-type Answer = (of: Json, turn: Turn) => Promise<Json> | undefined
+type Answer = (of: Json, turn: RequestContext) => Promise<Json> | undefined
 
 /** Calls to any other process that can serve them. */
 export interface ProcessRpc {
   readonly processId: string
   /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it goes silent. */
-  ask(what: string, of: Json, turn: Turn): Promise<Json | undefined>
+  ask(what: string, of: Json, turn: RequestContext): Promise<Json | undefined>
   /** Sets the handler for requests of other processes. @param answer returns undefined for what it cannot serve */
   answer(what: string, answer: Answer): void
 }
 
 export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: Clock): ProcessRpc {
   const answers = new Map<string, Answer>()
-  const waiting = new Map<string, Waiting>()
+  const waiting = new Map<string, PendingRequest>()
   const running = new Map<string, AbortController>()
   const send = (message: RpcMessage): void => shared.tell(TOPIC, JSON.stringify(message))
 

@@ -11,7 +11,7 @@ import { capabilitiesFor } from './capabilities.ts'
 import { type Connection, callerOf } from './identity.ts'
 import { inspectNotification } from './inspect-answers.ts'
 import { instructionsFor } from './instructions.ts'
-import { noteList } from './note-usage.ts'
+import { recordList } from './note-usage.ts'
 import { createRequestClaims, type RequestClaims, withoutClaims } from './request-claims.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceList } from './traced-requests.ts'
@@ -147,7 +147,7 @@ export function createRequestBuilder(
       const { meta } = request
       const caller = builder.callerFor(request)
       const tools = traceList(host, meta, () => host.lists.of(caller))
-      noteList(host, caller, tools)
+      recordList(host, caller, tools)
       return asksForGateways(meta) ? { tools, _meta: gatewaysAnswer(host.gateways()) } : { tools }
     },
     async callTool(request, call) {

@@ -3,12 +3,12 @@ import { isPegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { addInputRound, supportsServerRequest, toModernServerRequest } from '../core/server-requests.ts'
-import { createParkedQuestions, type Outcome, type Turn } from './parked-questions.ts'
+import { createParkedQuestions, type RequestContext, type RoundResult } from './parked-questions.ts'
 import type { ProcessRpc } from './process-rpc.ts'
-import { type Binding, createSeal, type Sealed } from './sealed-state.ts'
+import { createSeal, type SealedState, type StateBinding } from './sealed-state.ts'
 
 /** A request that may take several rounds of questions and answers. */
-export interface Asked extends Binding, Turn {
+export interface ResumableRequest extends StateBinding, RequestContext {
   readonly era: 'legacy' | 'modern'
 }
 
@@ -18,7 +18,7 @@ export interface Asked extends Binding, Turn {
  */
 export interface ResumedRequests {
   /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
-  run<Result extends Json>(asked: Asked, work: (turn: Turn) => Promise<Result>): Promise<Result>
+  run<Result extends Json>(asked: ResumableRequest, work: (turn: RequestContext) => Promise<Result>): Promise<Result>
   /** The name of a server's task, valid for one principal. */
   nameTask(principal: string, owner: string, id: string): string
   /** Finds a task by its name; undefined if it belongs to another principal. */
@@ -65,25 +65,34 @@ export function createResumedRequests({
     parking.resume(String(principal), String(id), Number(round), turn),
   )
 
-  async function resumed(principal: string, [id, round]: NonNullable<Sealed['parked']>, asked: Asked) {
+  async function resumed(principal: string, [id, round]: NonNullable<SealedState['parked']>, asked: ResumableRequest) {
     const here = parking.resume(principal, id, round, asked)
     const there = here ?? processes?.ask('parked', { principal, id, round }, asked)
-    return (await there) as Outcome<Json> | undefined
+    return (await there) as RoundResult<Json> | undefined
   }
 
   /** Seals the state of a server together with the input it asked for, also where the server sent no state. */
-  const sealed = <Result extends Json>(asked: Asked, before: Sealed | undefined, result: Result): Result => {
+  const sealed = <Result extends Json>(
+    asked: ResumableRequest,
+    before: SealedState | undefined,
+    result: Result,
+  ): Result => {
     if (result['resultType'] !== 'input_required') return result
     const { requestState: inner } = result
     const state = { ...(inner === undefined ? {} : { inner }), ...addInputRound(before ?? {}, result['inputRequests']) }
     return { ...result, requestState: seal(asked, state, STATE_MS) }
   }
 
-  const question = <Result extends Json>(asked: Asked, inputRequests: unknown, state: Sealed, ttlMs: number): Result =>
+  const question = <Result extends Json>(
+    asked: ResumableRequest,
+    inputRequests: unknown,
+    state: SealedState,
+    ttlMs: number,
+  ): Result =>
     ({ resultType: 'input_required', inputRequests, requestState: seal(asked, state, ttlMs) }) as unknown as Result
 
   /** The request with the state of the server in place of the sealed one. */
-  function turnOf(asked: Asked, state: Sealed | undefined): Turn {
+  function turnOf(asked: ResumableRequest, state: SealedState | undefined): RequestContext {
     if (!state) return asked
     const { requestState: _sealed, inputResponses, ...relay } = asked.relay
     const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
@@ -96,9 +105,9 @@ export function createResumedRequests({
   }
 
   async function parkable<Result extends Json>(
-    asked: Asked,
-    state: Sealed | undefined,
-    work: (turn: Turn) => Promise<Result>,
+    asked: ResumableRequest,
+    state: SealedState | undefined,
+    work: (turn: RequestContext) => Promise<Result>,
   ): Promise<Result> {
     const { principal } = asked
     const outcome = state?.parked

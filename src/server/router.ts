@@ -11,8 +11,8 @@ import { isOfRequest } from './legacy-2025/event-log.ts'
 import type { Sessions } from './legacy-2025/http-sessions.ts'
 import type { ModernHttp } from './modern-2026/modern-http.ts'
 import type { OpenConnections } from './open-connections.ts'
-import { createRefusal, type OriginCheck, type Refusal, refuse } from './origin-check.ts'
-import { checkBody, type Messages, readBody, readMessages } from './request-body.ts'
+import { createHttpError, type HttpError, type OriginCheck, sendHttpError } from './origin-check.ts'
+import { checkBody, type Messages, parseMessages, readBody } from './request-body.ts'
 
 /**
  * All routes. Those marked `open` need no token. The others can end in the name of a profile, such as `/mcp/team`, except
@@ -32,14 +32,14 @@ export const routes = [
 ] as const
 
 type RouteName = (typeof routes)[number]['name']
-export interface Request {
+export interface RoutedRequest {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly identity: Identity
   /** The rest of the path: `/team`, or empty. */
   readonly rest: string
 }
-export type Handlers = Readonly<Record<RouteName, (request: Request) => void | Promise<void>>>
+export type Handlers = Readonly<Record<RouteName, (request: RoutedRequest) => void | Promise<void>>>
 
 /** The page of the operator. It makes its own checks, after that of the origin. */
 export interface Page {
@@ -49,7 +49,7 @@ export interface Page {
 }
 
 /** Checks that every request passes before its handler. */
-export interface Gate {
+export interface RequestChecks {
   readonly originCheck: OriginCheck
   /** Absent: no token is needed. */
   readonly authenticator: Authenticator | undefined
@@ -76,9 +76,14 @@ export interface Gate {
 }
 
 /** Checks origin, path, token, profile and method, in this order. The body is read last. */
-export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessage, res: ServerResponse): Promise<void> {
+export async function handle(
+  gate: RequestChecks,
+  handlers: Handlers,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   const refused = gate.originCheck.check(req)
-  if (refused) return refuse(res, refused)
+  if (refused) return sendHttpError(res, refused)
   const path = (req.url ?? '').split('?', 1)[0] ?? ''
   if (gate.page?.owns(path)) return await gate.page.handle(req, res, () => holdsOperatorToken(gate, req))
   gate.originCheck.share(req, res)
@@ -86,8 +91,8 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
 
   const { here, profile } = routesAt(path)
   const metrics = here[0]?.name === 'metrics'
-  if (here.length === 0 || (metrics && profile !== undefined)) return refuse(res, nothingHere)
-  if (metrics && !gate.metrics) return refuse(res, await withoutMetrics(gate, req))
+  if (here.length === 0 || (metrics && profile !== undefined)) return sendHttpError(res, nothingHere)
+  if (metrics && !gate.metrics) return sendHttpError(res, await withoutMetrics(gate, req))
   const methods = here.map(({ method }) => method)
   if (req.method === 'OPTIONS') return gate.originCheck.preflight(req, res, methods)
 
@@ -96,15 +101,16 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   const bearer = checked instanceof Promise ? await checked : checked
   if (bearer && 'status' in bearer) {
     if (bearer.status === 401) gate.onUnauthorized(req.socket.remoteAddress ?? '')
-    return refuse(res, bearer)
+    return sendHttpError(res, bearer)
   }
   const identity = route?.open ? localIdentity() : identityFor(gate, bearer, profile)
-  if ('status' in identity) return refuse(res, identity)
-  if (!route) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
+  if ('status' in identity) return sendHttpError(res, identity)
+  if (!route)
+    return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
   if (gate.closing && !route.open)
-    return refuse(
+    return sendHttpError(
       res,
-      createRefusal(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
+      createHttpError(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
         headers: { connection: 'close', 'retry-after': '5' },
       }),
     )
@@ -115,7 +121,7 @@ export async function handle(gate: Gate, handlers: Handlers, req: IncomingMessag
   await (gate.within && traceparent !== undefined ? gate.within({ traceparent, tracestate }, answer) : answer())
 }
 
-const nothingHere = createRefusal(404, 'Not found')
+const nothingHere = createHttpError(404, 'Not found')
 
 /** For a person who opens the address in a browser. */
 function greet(res: ServerResponse): void {
@@ -125,7 +131,7 @@ function greet(res: ServerResponse): void {
 }
 
 /** Without a required token nobody is known to be the operator. */
-async function holdsOperatorToken(gate: Gate, req: IncomingMessage): Promise<boolean> {
+async function holdsOperatorToken(gate: RequestChecks, req: IncomingMessage): Promise<boolean> {
   if (!gate.authenticator || req.headers.authorization === undefined) return false
   const bearer = await gate.authenticator.check(req.headers.authorization)
   if ('status' in bearer) return false
@@ -134,12 +140,12 @@ async function holdsOperatorToken(gate: Gate, req: IncomingMessage): Promise<boo
 }
 
 /** Only an operator learns that the route could exist. */
-async function withoutMetrics(gate: Gate, req: IncomingMessage): Promise<Refusal> {
+async function withoutMetrics(gate: RequestChecks, req: IncomingMessage): Promise<HttpError> {
   const bearer = await gate.authenticator?.check(req.headers.authorization)
   if (bearer && 'status' in bearer) return nothingHere
   const identity = identityFor(gate, bearer, undefined)
   if ('status' in identity || !mayReadMetrics(identity)) return nothingHere
-  return createRefusal(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
+  return createHttpError(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
 }
 
 /** The routes of a path, and the profile that the path names. */
@@ -152,9 +158,9 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
 }
 
 /** The identity of a request with a valid token, or without one. */
-function identityFor(gate: Gate, token: Bearer | undefined, asked: string | undefined): Identity | Refusal {
+function identityFor(gate: RequestChecks, token: Bearer | undefined, asked: string | undefined): Identity | HttpError {
   if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
-    return createRefusal(403, 'Forbidden: this token is for another profile')
+    return createHttpError(403, 'Forbidden: this token is for another profile')
   if (asked !== undefined && !gate.hasProfile(asked)) return nothingHere
   const profile = token?.profile ?? asked ?? gate.profile
   if (!token) return localIdentity(profile)
@@ -174,7 +180,7 @@ interface Parts {
   readonly sessions: Sessions
   readonly sse: Sse
   readonly modern: ModernHttp
-  readonly gate: Gate
+  readonly gate: RequestChecks
 }
 
 export async function createHandlers({ sessions, sse, modern, gate }: Parts): Promise<Handlers> {
@@ -190,7 +196,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     { principal }: Identity,
   ): Promise<Messages | undefined> {
     const unfit = checkBody(req, gate.maxBodyBytes)
-    if (unfit) return void refuse(res, unfit)
+    if (unfit) return void sendHttpError(res, unfit)
     let held = 0
     const hold = (bytes: number): boolean => {
       if (!receiving.hold(principal, bytes)) return false
@@ -200,8 +206,8 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     try {
       const body = await readBody(req, res, gate.maxBodyBytes, hold).catch(() => undefined)
       if (!body) return void res.destroy()
-      const read = body.ok ? readMessages(body.value) : body
-      if (!read.ok) return void refuse(res, read.refusal)
+      const read = body.ok ? parseMessages(body.value) : body
+      if (!read.ok) return void sendHttpError(res, read.refusal)
       return read.value
     } finally {
       receiving.free(principal, held)
@@ -250,16 +256,16 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     },
     resource({ res }) {
       const resource = gate.resource()
-      if (!resource) return refuse(res, nothingHere)
+      if (!resource) return sendHttpError(res, nothingHere)
       res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(resource))
     },
     async metrics({ res, identity }) {
       // Metrics name the tools and servers of all profiles.
       if (!mayReadMetrics(identity))
-        return refuse(
+        return sendHttpError(
           res,
-          createRefusal(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
+          createHttpError(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
         )
       const text = await gate.metrics?.()
       res.setHeader('content-type', CONTENT_TYPE)
@@ -272,9 +278,9 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       if (!message) return
       const version = header(req, 'mcp-protocol-version')
       if (version !== undefined && !known.includes(version) && !claimsRevision(message.params))
-        return refuse(
+        return sendHttpError(
           res,
-          createRefusal(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
+          createHttpError(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
             code: -32022,
             id: message.id ?? null,
             data: { supported: known, requested: version.slice(0, 40) },
@@ -294,23 +300,25 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       if (message.method !== 'subscriptions/listen') run(res)
       if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, identity, message)
       if (era.kind === 'reject')
-        return refuse(res, createRefusal(era.httpStatus, era.message, { code: era.code, data: era.data }))
+        return sendHttpError(res, createHttpError(era.httpStatus, era.message, { code: era.code, data: era.data }))
       if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
-        return refuse(
+        return sendHttpError(
           res,
-          createRefusal(406, 'Not acceptable: Accept must name application/json and text/event-stream'),
+          createHttpError(406, 'Not acceptable: Accept must name application/json and text/event-stream'),
         )
       await sessions.post(req, res, identity, body)
     },
     mcpListen({ req, res, identity }) {
-      if (isModern(req)) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      if (isModern(req))
+        return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: 'POST' } }))
       if (!accepts(req, 'text/event-stream'))
-        return refuse(res, createRefusal(406, 'Not acceptable: Accept must name text/event-stream'))
+        return sendHttpError(res, createHttpError(406, 'Not acceptable: Accept must name text/event-stream'))
       if (isOfRequest(req.headers['last-event-id'])) run(res)
       return sessions.listen(req, res, identity)
     },
     async mcpEnd({ req, res, identity }) {
-      if (isModern(req)) return refuse(res, createRefusal(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      if (isModern(req))
+        return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: 'POST' } }))
       await sessions.end(req, res, identity)
     },
     sseOpen: ({ res, identity, rest }) => sse.open(res, identity, rest),

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import type { InputCount } from '../core/server-requests.ts'
 
 /** The content of a sealed state. */
-export interface Sealed extends InputCount {
+export interface SealedState extends InputCount {
   /** The state of the server, unchanged. */
   readonly inner?: unknown
   /** A call that waits for answers, and its round of questions. */
@@ -14,7 +14,7 @@ export interface Sealed extends InputCount {
 }
 
 /** The request that a state belongs to. */
-export interface Binding {
+export interface StateBinding {
   readonly principal: string
   readonly method: string
   /** Name or URI, arguments and whatever else makes it this request. */
@@ -23,15 +23,15 @@ export interface Binding {
 
 /** Signs states, so that a client can return them but use them for no other request. */
 export interface Seal {
-  seal(binding: Binding, state: Sealed, ttlMs: number): string
+  seal(binding: StateBinding, state: SealedState, ttlMs: number): string
   /** Undefined if it was changed, has expired, or belongs to another request or principal. */
-  open(binding: Binding, text: unknown): Sealed | undefined
+  open(binding: StateBinding, text: unknown): SealedState | undefined
 }
 
 /** @param key called once, when first needed */
 export function createSeal(key: () => Buffer, clock: Clock): Seal {
   let known: Buffer | undefined
-  const mark = (binding: Binding, payload: string): Buffer => {
+  const mark = (binding: StateBinding, payload: string): Buffer => {
     known ??= key()
     const request = createHash('sha256')
       .update(toCanonicalJson([binding.principal, binding.method, binding.params]))
@@ -51,7 +51,9 @@ export function createSeal(key: () => Buffer, clock: Clock): Seal {
       // Decoding ignores trailing bits: a changed last character must not pass.
       if (rest.length > 0 || bytes.toString('base64url') !== given) return undefined
       if (bytes.length !== right.length || !timingSafeEqual(bytes, right)) return undefined
-      const { until, ...state } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Sealed & { until: number }
+      const { until, ...state } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as SealedState & {
+        until: number
+      }
       return until > clock.now() ? state : undefined
     },
   }

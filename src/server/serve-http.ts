@@ -5,11 +5,11 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
-import type { Registry } from '../observe/metric-registry.ts'
-import { prometheusText } from '../observe/prometheus.ts'
+import type { MetricRegistry } from '../observe/metric-registry.ts'
+import { toPrometheusText } from '../observe/prometheus.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import { createAuthenticator } from './authenticate.ts'
-import { type BearerToken, bearerToken } from './bearer-tokens.ts'
+import { type BearerToken, createBearerToken } from './bearer-tokens.ts'
 import { createPulse, createStreamSlots } from './event-stream.ts'
 import { createSse } from './http-sse-2024/legacy-sse.ts'
 import { createEventLog } from './legacy-2025/event-log.ts'
@@ -18,19 +18,19 @@ import type { SessionHandover } from './legacy-2025/session-handover.ts'
 import { limitWaiting } from './limit-waiting.ts'
 import { createModernHttp, type ModernOptions } from './modern-2026/modern-http.ts'
 import { createOpenConnections } from './open-connections.ts'
-import { createOriginCheck, createRefusal, isLoopback, refuse, urlHost } from './origin-check.ts'
+import { createHttpError, createOriginCheck, isLoopback, sendHttpError, urlHost } from './origin-check.ts'
 import type { ProcessRpc } from './process-rpc.ts'
-import { createHandlers, type Gate, handle, type Page } from './router.ts'
+import { createHandlers, handle, type Page, type RequestChecks } from './router.ts'
 import type { ServerFactory } from './server-factory.ts'
 import type { HttpSettings } from './server-options.ts'
-import type { Tokens } from './token-store.ts'
+import type { TokenStore } from './token-store.ts'
 
 export interface HttpOptions {
   readonly settings: HttpSettings
   /** `server.http.token`. One token of any kind is required unless `settings.auth` is `none`. */
   readonly token: string | undefined
   /** Tokens of `pegboard token`. Connections end with their token. */
-  readonly tokens?: Tokens | undefined
+  readonly tokens?: TokenStore | undefined
   /** Profile of requests whose path names none; default `default`. */
   readonly profile?: string
   /** Default: only `profile` exists. */
@@ -50,7 +50,7 @@ export interface HttpOptions {
   /** The reason why `GET /ready` answers 503, shown without a token; default: always ready. */
   ready?(): Promise<string | undefined>
   /** Metrics for `GET /metrics`; absent: the route does not exist. */
-  readonly metrics?: Registry | undefined
+  readonly metrics?: MetricRegistry | undefined
   /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
   readonly within?: Observer['within'] | undefined
   /** The page of the operator (default: none). @param url the address of this server, once it listens */
@@ -125,7 +125,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     fixed && settings.oauth
       ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
       : undefined
-  const gate: Gate = {
+  const gate: RequestChecks = {
     originCheck: createOriginCheck(settings),
     authenticator: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
     connections,
@@ -138,7 +138,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     running,
     health: () => options.health(),
     ready: async () => options.ready?.(),
-    metrics: metrics && (async () => prometheusText(await metrics.collect())),
+    metrics: metrics && (async () => toPrometheusText(await metrics.collect())),
     within: options.within,
     onUnauthorized(from) {
       refused?.add([])
@@ -174,7 +174,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
       if (res.destroyed) return
       log.error('a request failed', { error })
       if (res.headersSent) res.destroy()
-      else refuse(res, createRefusal(500, 'Internal server error', { code: -32603 }))
+      else sendHttpError(res, createHttpError(500, 'Internal server error', { code: -32603 }))
     })
   }
   server.on('request', serve)
@@ -219,9 +219,9 @@ function acceptedTokens({ settings, token, tokens }: HttpOptions): readonly Bear
       `server.http.auth is "none", but other machines can reach server.http.host "${settings.host}".`,
     )
   }
-  const named = settings.tokens.map(({ token: text, ...whose }) => bearerToken(text, whose))
+  const named = settings.tokens.map(({ token: text, ...whose }) => createBearerToken(text, whose))
   if (token || named.length > 0 || settings.oauth || (tokens && tokens.valid().length > 0))
-    return [...(token ? [bearerToken(token)] : []), ...named]
+    return [...(token ? [createBearerToken(token)] : []), ...named]
   throw new PegboardError('E_CONFIG_AUTH', 'server.http.auth is "token", but no token is set.', {
     hint: 'Set server.http.token or server.http.oauth, run pegboard token create, or set server.http.auth to "none" on a loopback address.',
   })

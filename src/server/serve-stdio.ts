@@ -5,11 +5,11 @@ import type { Clock } from '../core/clock.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { hasBatches, revisionFor } from '../core/protocol-revisions.ts'
-import { CUT_OFF_BYTES, HOLD_BYTES, isPassing, MAX_UNREAD_BYTES } from './backpressure.ts'
+import { CUT_OFF_BYTES, HOLD_BYTES, isDroppable, MAX_UNREAD_BYTES } from './backpressure.ts'
 import { notifyClient } from './client-notifications.ts'
 import { type Identity, localIdentity } from './identity.ts'
 import { type Pieces, piecesOf } from './json-pieces.ts'
-import { claimsRevision, isBatch, readBatch, readMessage } from './jsonrpc-message.ts'
+import { claimsRevision, isBatch, parseBatch, parseMessage } from './jsonrpc-message.ts'
 import { type ClientQuestions, createClientQuestions } from './legacy-2025/client-questions.ts'
 import { createFastPath } from './legacy-2025/fast-path.ts'
 import { createBatches } from './legacy-2025/jsonrpc-batch.ts'
@@ -92,7 +92,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     if (!batches.answered(message)) write(message)
   }
   const write = (message: object): void => {
-    if (isPassing(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
+    if (isDroppable(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
       dropped++
       return
     }
@@ -295,7 +295,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     return opening !== undefined && hasBatches(revisionFor(opening.params?.['protocolVersion']))
   }
   function receiveBatch(text: string): void {
-    const messages = readBatch(text)
+    const messages = parseBatch(text)
     if ('ok' in messages) {
       write(refused(messages))
       return
@@ -314,7 +314,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       receiveBatch(line)
       return
     }
-    const read = readMessage(line)
+    const read = parseMessage(line)
     if (read.ok && inFlight.enters(read.message)) receive(read.message)
     else write(read.ok ? refused({ id: read.message.id, code: -32600, message: IN_FLIGHT }) : refused(read))
   }

@@ -4,17 +4,17 @@ import type { Message } from '../core/jsonrpc.ts'
 import type { Identity } from './identity.ts'
 
 /** One SDK server, used by one connection (2025) or one request (2026) and never shared. */
-export interface Served {
+export interface SdkInstance {
   readonly server: McpServer | Server
   /** 2025: what answers most messages of the session without the SDK. */
-  readonly session?: ServedSession
+  readonly session?: SessionHandler
   /** The tools for the empty list that `server` answered. */
   readonly listed?: () => readonly object[] | undefined
   /** Called once, when the connection or the request is over. */
   dispose(): void
 }
 
-export interface ServedSession {
+export interface SessionHandler {
   /** Records what the client said in `initialize`. Called before the SDK sees that message. */
   introduce(opening: Message): void
   /** Takes a message, or returns false to leave it to the SDK. Called once `initialize` is answered. */
@@ -22,20 +22,20 @@ export interface ServedSession {
 }
 
 /** Sends a message to the client, on the stream of the request `related`. @throws Error for a request that no stream can carry */
-export type Send = (message: object, related?: string | number) => void
+export type SendMessage = (message: object, related?: string | number) => void
 
-export type ServedConnection =
+export type NewConnection =
   | { readonly era: 'modern'; readonly identity: Identity }
-  | { readonly era: 'legacy'; readonly identity: Identity; readonly sessionId: string; readonly send: Send }
+  | { readonly era: 'legacy'; readonly identity: Identity; readonly sessionId: string; readonly send: SendMessage }
 
 /** Makes a server. Must be cheap: 2026 clients need one for every request. */
-export type ServerFactory = (connection: ServedConnection) => Served
+export type ServerFactory = (connection: NewConnection) => SdkInstance
 
 /** 192 bits from the system's generator. */
 export const newSessionId = (): string => randomBytes(24).toString('base64url')
 
 /** Connects a server to its transport. When either closes, calls `gone` once and disposes of the server. */
-export async function connect(served: Served, transport: Transport, gone: () => void): Promise<void> {
+export async function connect(served: SdkInstance, transport: Transport, gone: () => void): Promise<void> {
   const end = (): void => {
     gone()
     served.dispose()

@@ -12,7 +12,7 @@ import type { Inbox } from '../exec/inbox.ts'
 import type { ToolCount } from '../exec/usage.ts'
 import type { SearchStatus } from '../meta/meta-host.ts'
 import type { Surface } from '../meta/surface.ts'
-import type { Registry } from '../observe/metric-registry.ts'
+import type { MetricRegistry } from '../observe/metric-registry.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { ResultStore } from '../results/result-store.ts'
 import type { Clients } from '../services/connected-clients.ts'
@@ -25,7 +25,7 @@ import type { ProcessRpc } from './process-rpc.ts'
 import type { ResumedRequests } from './resumed-requests.ts'
 import type { TrustMeta } from './server-options.ts'
 import type { TaskBook } from './task-book.ts'
-import type { Tokens } from './token-store.ts'
+import type { TokenStore } from './token-store.ts'
 
 /** What every part of the server needs. */
 export interface BaseHost {
@@ -117,9 +117,9 @@ export interface NotificationHost extends BaseHost {
 export interface HttpHost {
   hasProfile(name: string): boolean
   /** Tokens of `pegboard token`. */
-  readonly tokens: Tokens
+  readonly tokens: TokenStore
   /** Metrics for `GET /metrics`; absent: the route does not exist. */
-  readonly metrics?: Registry | undefined
+  readonly metrics?: MetricRegistry | undefined
   /** Longest delay of the event loop within the last minute, in milliseconds. */
   lagMs(): number
   /** The reason why this process cannot serve requests now; undefined if it can. */

@@ -5,7 +5,7 @@ import { keyOf as hashOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
 
 /** A task that was started through Pegboard. */
-export interface Known {
+export interface StartedTask {
   /** Its owner: a principal within a profile, as of `holderOf`. */
   readonly holder: string
   /** The session that started it, which gets its notifications. */
@@ -18,13 +18,13 @@ export interface Known {
 
 /** Remembers started tasks, to list them and to find the owner of a notification. Requests by name do not need it. */
 export interface TaskBook {
-  began(known: Known, ttlMs: unknown): void
+  began(known: StartedTask, ttlMs: unknown): void
   /** The latest tasks of a holder that this process started, newest first. */
-  of(holder: string): readonly Known[]
+  of(holder: string): readonly StartedTask[]
   /** The names of the latest tasks of a holder, of all processes, newest first. */
   names(holder: string): Promise<readonly string[]>
   /** Several if their server gave the same id more than once. */
-  find(owner: string, id: string): readonly Known[]
+  find(owner: string, id: string): readonly StartedTask[]
   /** Stores the result of a call that ended at once, and returns a task for it. Its owner is `DONE`. */
   keep(holder: string, result: Json, ttlMs: unknown): Json
   /** Undefined after its lifetime. */
@@ -47,12 +47,12 @@ export function createTaskBook(
   others?: () => Table<string>,
   onError: (error: unknown) => void = () => undefined,
 ): TaskBook {
-  const known = new Map<string, Known & { readonly until: number }>()
+  const known = new Map<string, StartedTask & { readonly until: number }>()
   const done = new Map<
     string,
     { readonly holder: string; readonly task: Json; readonly result: Json; readonly until: number }
   >()
-  const keyOf = ({ holder, owner, id }: Known): string => JSON.stringify([holder, owner, id])
+  const keyOf = ({ holder, owner, id }: StartedTask): string => JSON.stringify([holder, owner, id])
 
   function sweep(): void {
     const now = clock.now()
@@ -62,7 +62,7 @@ export function createTaskBook(
     makeRoom(done, MAX.kept)
   }
 
-  function of(holder: string): readonly Known[] {
+  function of(holder: string): readonly StartedTask[] {
     sweep()
     return [...known.values()]
       .filter((one) => one.holder === holder)

@@ -12,7 +12,7 @@ import type { Shared } from '../state/shared-state.ts'
 import { digestOf } from './bearer-tokens.ts'
 
 /** A token of `pegboard token`. Only its digest is stored. */
-export interface KeptToken {
+export interface StoredToken {
   readonly id: string
   /** Name for the operator. */
   readonly name: string
@@ -29,13 +29,13 @@ export interface KeptToken {
 }
 
 /** The tokens of `pegboard token`, for all processes that share the state. */
-export interface Tokens {
+export interface TokenStore {
   /** The valid tokens, at most one second old; `fresh`: read now. */
-  valid(fresh?: boolean): readonly KeptToken[]
+  valid(fresh?: boolean): readonly StoredToken[]
   /** All tokens, including expired ones. @throws PegboardError E_STATE_UNAVAILABLE */
-  list(): Promise<readonly KeptToken[]>
+  list(): Promise<readonly StoredToken[]>
   /** @throws PegboardError E_STATE_UNAVAILABLE if it cannot be stored */
-  add(token: KeptToken): Promise<void>
+  add(token: StoredToken): Promise<void>
   /** Whether the token existed. @throws PegboardError E_STATE_UNAVAILABLE */
   remove(id: string): Promise<boolean>
   /** Calls `gone` for each token that is revoked or expires. Returns how to stop. */
@@ -49,9 +49,9 @@ const LOOK_MS = 1_000
 const ID = /^[0-9a-f]{12}$/
 
 /** A new token, for its bearer and for the store. A plain digest is safe for 256 random bits. */
-export function makeToken(what: Omit<KeptToken, 'id' | 'digest'>): {
+export function createToken(what: Omit<StoredToken, 'id' | 'digest'>): {
   readonly token: string
-  readonly kept: KeptToken
+  readonly kept: StoredToken
 } {
   const id = randomBytes(6).toString('hex')
   const token = `pegboard_${id}_${randomBytes(SECRET_BYTES).toString('base64url')}`
@@ -59,23 +59,23 @@ export function makeToken(what: Omit<KeptToken, 'id' | 'digest'>): {
 }
 
 /** What differs between files and a shared store. */
-interface Keeping extends Pick<Tokens, 'list' | 'add' | 'remove' | 'open'> {
-  now(): readonly KeptToken[]
+interface TokenBackend extends Pick<TokenStore, 'list' | 'add' | 'remove' | 'open'> {
+  now(): readonly StoredToken[]
 }
 
-function createTokens(keeping: Keeping, clock: Clock): Tokens {
+function createTokenStore(keeping: TokenBackend, clock: Clock): TokenStore {
   let looked = Number.NEGATIVE_INFINITY
-  let known: readonly KeptToken[] = []
+  let known: readonly StoredToken[] = []
   // A token may be created, used and revoked between two polls.
   const seen = new Set<string>()
-  function valid(fresh = false): readonly KeptToken[] {
+  function valid(fresh = false): readonly StoredToken[] {
     const now = clock.now()
     if (fresh || Math.abs(now - looked) >= LOOK_MS) {
       looked = now
       known = keeping.now()
       for (const { id } of known) seen.add(id)
     }
-    return known.some((token) => hasExpired(token, now)) ? known.filter((token) => !hasExpired(token, now)) : known
+    return known.some((token) => isExpired(token, now)) ? known.filter((token) => !isExpired(token, now)) : known
   }
   return {
     valid,
@@ -100,13 +100,13 @@ function createTokens(keeping: Keeping, clock: Clock): Tokens {
   }
 }
 
-export const hasExpired = ({ expiresAt }: Pick<KeptToken, 'expiresAt'>, now: number): boolean =>
+export const isExpired = ({ expiresAt }: Pick<StoredToken, 'expiresAt'>, now: number): boolean =>
   expiresAt !== undefined && expiresAt <= now
 
 /** One file for each token, readable only by its owner. Files are created and removed whole, so no lock is needed. */
-export function createFileTokens(dir: string, clock: Clock, log: Log): Tokens {
-  const read = new Map<string, KeptToken | undefined>()
-  function now(): readonly KeptToken[] {
+export function createFileTokenStore(dir: string, clock: Clock, log: Log): TokenStore {
+  const read = new Map<string, StoredToken | undefined>()
+  function now(): readonly StoredToken[] {
     let entries: readonly Dirent[] = []
     try {
       entries = readdirSync(dir, { withFileTypes: true })
@@ -121,7 +121,7 @@ export function createFileTokens(dir: string, clock: Clock, log: Log): Tokens {
     return [...read.values()].filter((token) => token !== undefined)
   }
   const fileOf = (id: string): string => join(dir, `${id}.json`)
-  return createTokens(
+  return createTokenStore(
     {
       now,
       open: async () => undefined,
@@ -150,13 +150,13 @@ export function createFileTokens(dir: string, clock: Clock, log: Log): Tokens {
 }
 
 /** Undefined for a file that another user could have written, or without a token. */
-function readToken(file: string, id: string, log: Log): KeptToken | undefined {
+function readToken(file: string, id: string, log: Log): StoredToken | undefined {
   try {
     const stats = lstatSync(file)
     if (!stats.isFile()) throw new Error('it is not a regular file')
     if (process.getuid !== undefined && (stats.uid !== process.getuid() || (stats.mode & 0o077) !== 0))
       throw new Error('others can read or write it; run chmod 600 if the file is yours')
-    const token = JSON.parse(readFileSync(file, 'utf8')) as KeptToken
+    const token = JSON.parse(readFileSync(file, 'utf8')) as StoredToken
     if (token?.id !== id || !isToken(token)) throw new Error('it has no token')
     return token
   } catch (error) {
@@ -179,11 +179,11 @@ const TOPIC = 'tokens'
 const ASK_AGAIN_MS = 30_000
 
 /** Tokens in the store that several machines share. */
-export function createSharedTokens(shared: Shared, clock: Clock, log: Log): Tokens {
-  const table = () => shared.store().table<KeptToken>('token', isToken)
-  let known: readonly KeptToken[] = []
+export function createSharedTokenStore(shared: Shared, clock: Clock, log: Log): TokenStore {
+  const table = () => shared.store().table<StoredToken>('token', isToken)
+  let known: readonly StoredToken[] = []
   let asked = Number.NEGATIVE_INFINITY
-  const list = async (): Promise<readonly KeptToken[]> => (await table().list()).map(({ value }) => value)
+  const list = async (): Promise<readonly StoredToken[]> => (await table().list()).map(({ value }) => value)
   async function ask(): Promise<void> {
     asked = clock.now()
     known = await list()
@@ -196,7 +196,7 @@ export function createSharedTokens(shared: Shared, clock: Clock, log: Log): Toke
     await ask()
     shared.tell(TOPIC, '')
   }
-  return createTokens(
+  return createTokenStore(
     {
       now() {
         if (clock.now() - asked >= ASK_AGAIN_MS) askSoon()

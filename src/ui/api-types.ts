@@ -134,11 +134,11 @@ export interface ClientRow {
   readonly mode: string
   readonly tools: number
   /** What its session has cost so far. Absent before its first call is counted, and with `telemetry.tokens: "off"`. */
-  readonly spent?: Spent
+  readonly spent?: TokenUsage
 }
 
 /** Counted tokens, as `pegboard usage` reports them. */
-export interface Spent {
+export interface TokenUsage {
   readonly calls: number
   readonly tokens: number
   /** With every tool listed and every result sent whole. */
@@ -146,7 +146,7 @@ export interface Spent {
 }
 
 /** Tokens of one day, UTC. */
-export interface DayRow extends Spent {
+export interface DayRow extends TokenUsage {
   /** Such as `2026-11-28`. */
   readonly day: string
   readonly failures: number
@@ -233,7 +233,7 @@ export interface Overview {
   /** Estimated tokens of a client's list. */
   readonly listed: number
   /** What all clients have cost since the start; absent as in `ClientRow`. */
-  readonly spent?: Spent
+  readonly spent?: TokenUsage
   readonly servers: number
   readonly failing: number
   readonly toReview: number

@@ -5,7 +5,7 @@ import { type ErrorCode, isPegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { digestOf, givenIn } from '../server/bearer-tokens.ts'
+import { digestOf, parseBearer } from '../server/bearer-tokens.ts'
 import { createPulse, openEventStream } from '../server/event-stream.ts'
 import { checkBody, readBody } from '../server/request-body.ts'
 import type { Problem } from './api-types.ts'
@@ -56,7 +56,7 @@ export function createUi(options: UiOptions): Ui {
   const createLink = (lifeMs: number): string => `${options.url()}${PAGE}#${sessions.createLink(lifeMs)}`
 
   const isKey = (authorization: string | undefined): boolean => {
-    const given = givenIn(authorization)
+    const given = parseBearer(authorization)
     return given !== undefined && timingSafeEqual(digestOf(given), key)
   }
   const hasSession = (req: IncomingMessage): boolean => {

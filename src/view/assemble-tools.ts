@@ -4,7 +4,7 @@ import { isRecord } from '../core/is-record.ts'
 import type { Profile } from '../core/profile.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
 import type { Draft, NameOf, Tool } from '../core/tool.ts'
-import { createFailure, type Hidden } from './visibility.ts'
+import { createFailedCheck, type HiddenReason } from './visibility.ts'
 
 /** The definition of a tool for a caller, or why the tool is hidden. A variant that accepts more than the tool hides it. */
 export function assemble(
@@ -12,7 +12,7 @@ export function assemble(
   caller: Caller,
   nameOf: NameOf,
   profile: Profile,
-): { readonly draft: Draft } | { readonly hidden: Hidden } {
+): { readonly draft: Draft } | { readonly hidden: HiddenReason } {
   try {
     const draft = tool.assemble(caller, nameOf, profile)
     if (!draft)
@@ -33,7 +33,7 @@ export function assemble(
     }
     return { draft }
   } catch (error) {
-    return { hidden: createFailure('assembly', error) }
+    return { hidden: createFailedCheck('assembly', error) }
   }
 }
 

@@ -1,10 +1,10 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { Caller, Turn } from '../core/caller.ts'
 import type { DeliberateSettings } from './deliberate-options.ts'
-import { asksFor, isFollowUp, readMessage } from './intent-wording.ts'
+import { asksFor, isFollowUp, prepareMessage } from './intent-wording.ts'
 
 /** Deliberate mode: remembers what each conversation asked for, because a picture is often followed by another one. */
-export interface Deliberate {
+export interface DeliberateMode {
   /**
    * Those of `intents` whose tools are offered to this caller now, in the same order; `undefined` if all tools are
    * offered, because neither the profile nor the user wants deliberate mode, or there is no message.
@@ -31,7 +31,7 @@ export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string
 const usual: DeliberateSettings = { enabled: false, keepTurns: 4, triggers: {} }
 
 /** A conversation. */
-interface Chat {
+interface Conversation {
   turn: number
   message: string
   generation: string | undefined
@@ -51,11 +51,11 @@ const MAX_MESSAGE = 4_000
 /** After so many turns, "one more" no longer means the earlier intent. */
 const FOLLOW_UP_TURNS = 10
 
-export function createDeliberate(): Deliberate {
-  const principals = new Map<string, Map<string, Chat>>()
+export function createDeliberateMode(): DeliberateMode {
+  const principals = new Map<string, Map<string, Conversation>>()
 
   /** The conversation of a caller, which becomes the most recent one. */
-  function chatOf({ principal, profile, session, origin }: Caller, isNew: boolean): Chat | undefined {
+  function chatOf({ principal, profile, session, origin }: Caller, isNew: boolean): Conversation | undefined {
     let chats = principals.get(principal)
     if (!chats && !isNew) return undefined
     chats = touch(principals, principal, chats ?? new Map(), MAX_PRINCIPALS)
@@ -76,12 +76,12 @@ export function createDeliberate(): Deliberate {
       if (!turn || turn.deliberate === 'off' || !(settings.enabled || turn.deliberate === 'on')) return undefined
       const { message: said = '', generation } = turn
       if (said.trim() === '' && generation === undefined) return undefined
-      const chat = chatOf(caller, true) as Chat
+      const chat = chatOf(caller, true) as Conversation
       const isLate = advance(chat, said, generation)
       const message = said.trim() === '' ? chat.message : said
       if (message.trim() === '') return undefined
       if (isLate) {
-        const read = readMessage(message)
+        const read = prepareMessage(message)
         return intents.filter((one) => isKept(chat, one, settings) || asksFor(read, one, phrasesFor(settings, one)))
       }
       if (chat.settings !== settings || chat.intents !== intents) {
@@ -99,7 +99,7 @@ export function createDeliberate(): Deliberate {
 }
 
 /** Begins a turn if the message or the answer is new. Returns true for a late request of an earlier turn. */
-function advance(chat: Chat, said: string, generation: Turn['generation']): boolean {
+function advance(chat: Conversation, said: string, generation: Turn['generation']): boolean {
   // A copy, because a substring would keep the whole text in memory.
   const message = said.length > MAX_MESSAGE ? Buffer.from(said.slice(0, MAX_MESSAGE)).toString() : said
   const isOther = message.trim() !== '' && message !== chat.message
@@ -122,20 +122,25 @@ const phrasesFor = ({ triggers }: DeliberateSettings, intent: string): readonly 
   Object.hasOwn(triggers, intent) ? triggers[intent] : undefined
 
 /** Records what the message of this turn asks for. */
-function recordMessage(chat: Chat, message: string, settings: DeliberateSettings, intents: readonly string[]): void {
-  const read = readMessage(message)
+function recordMessage(
+  chat: Conversation,
+  message: string,
+  settings: DeliberateSettings,
+  intents: readonly string[],
+): void {
+  const read = prepareMessage(message)
   const asked = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
   if (asked.length === 0 && isFollowUp(read)) asked.push(...lastOf(chat))
   for (const intent of asked) chat.active.set(intent, chat.turn)
 }
 
 /** What was last requested or used, unless that was long ago. */
-function lastOf({ active, turn }: Chat): string[] {
+function lastOf({ active, turn }: Conversation): string[] {
   const last = Math.max(...active.values())
   return turn - last > FOLLOW_UP_TURNS ? [] : [...active.keys()].filter((intent) => active.get(intent) === last)
 }
 
-const isKept = ({ active, turn }: Chat, intent: string, { keepTurns }: DeliberateSettings): boolean =>
+const isKept = ({ active, turn }: Conversation, intent: string, { keepTurns }: DeliberateSettings): boolean =>
   turn - (active.get(intent) ?? Number.NEGATIVE_INFINITY) <= keepTurns
 
 /** Makes an entry the most recent one, and removes the oldest if there are too many. */

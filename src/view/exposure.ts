@@ -2,14 +2,14 @@ import type { ExposureSettings } from './exposure-options.ts'
 import type { View } from './view.ts'
 
 /** `discovery` lists the five meta-tools, `code` lists `search_tools` and `run_code`. */
-export type Mode = 'direct' | 'compact' | 'discovery' | 'code'
+export type ExposureMode = 'direct' | 'compact' | 'discovery' | 'code'
 
 /** True if tools are found by search, and not listed. */
-export const isSearched = (mode: Mode): boolean => mode === 'discovery' || mode === 'code'
+export const isSearched = (mode: ExposureMode): boolean => mode === 'discovery' || mode === 'code'
 
 /** How many of the visible tools are listed, and why. */
 export interface Exposure {
-  readonly mode: Mode
+  readonly mode: ExposureMode
   /** The reason, as a sentence for people. */
   readonly why: string
   readonly tools: number
@@ -23,7 +23,7 @@ export interface Exposure {
 const UNSEEN_TOOLS = 20
 
 /** Number of meta-tools that compact mode adds. */
-const DOORS = 5
+const META_TOOLS = 5
 
 /**
  * Decides how tools are listed for a caller. Tools fit if their tokens equal the budget.
@@ -42,8 +42,8 @@ export function decideExposure(view: View, common: ExposureSettings, alwaysListe
       : view.tokens(budgetTokens, settings.tokensPerTool)) +
     unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
-  const wanted: Mode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
-  const listed = tools + alwaysListed + (wanted === 'compact' ? DOORS : 0)
+  const wanted: ExposureMode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
+  const listed = tools + alwaysListed + (wanted === 'compact' ? META_TOOLS : 0)
   const unfit = isSearched(wanted)
     ? undefined
     : listed > maxTools
@@ -51,7 +51,7 @@ export function decideExposure(view: View, common: ExposureSettings, alwaysListe
       : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
         ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
         : undefined
-  const mode: Mode = unfit === undefined ? wanted : 'discovery'
+  const mode: ExposureMode = unfit === undefined ? wanted : 'discovery'
   const cold =
     unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
   const sum = `${view.size} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { createEmitter } from '../core/emitter.ts'
 
 /** Tools that a caller wants listed for half an hour: in a session, or for a principal and profile without sessions. */
-export interface Injected {
+export interface InjectedTools {
   /** Ids, in the order in which they were added. */
   of(caller: Caller): readonly string[]
   /** Returns the ids that were new. */
@@ -35,7 +35,7 @@ const MAX_WISHES = 1_000
 const TOPIC = 'injected'
 
 /** @param others receive each change, and send theirs; default none */
-export function createInjected(clock: Clock, others?: Others): Injected {
+export function createInjectedTools(clock: Clock, others?: Others): InjectedTools {
   const wishes = new Map<string, Wish>()
   const changed = createEmitter<[]>()
 

@@ -2,7 +2,7 @@ import { once } from '../core/once.ts'
 import { FOLLOW_UP_WORDS, FOLLOW_UPS, INTENTS, VERBS } from './intent-phrases.ts'
 
 /** A message prepared for searching. Time and memory are linear in its length, and only its beginning counts. */
-export interface Message {
+export interface UserMessage {
   readonly text: string
   readonly words: readonly string[]
   /** The words, with one space before, between and after them. */
@@ -13,24 +13,24 @@ const MAX_CHARS = 4_000
 /** Maximum distance of a verb from its thing, in words. */
 const NEAR = 8
 
-export function readMessage(message: string): Message {
+export function prepareMessage(message: string): UserMessage {
   const text = fold(message.slice(0, MAX_CHARS))
   const words = text.match(/[\p{L}\p{N}]+/gu) ?? []
   return { text, words, line: ` ${words.join(' ')} ` }
 }
 
 /** Whether the message asks for this intent. @param phrases of the operator, matched literally */
-export function asksFor(message: Message, intent: string, phrases: readonly string[] = []): boolean {
+export function asksFor(message: UserMessage, intent: string, phrases: readonly string[] = []): boolean {
   return matcherOf(intent)(message) || phrases.some((phrase) => hasLiteral(message.text, fold(phrase).trim()))
 }
 
 /** Whether the message asks for the same again. */
-export function isFollowUp(message: Message): boolean {
+export function isFollowUp(message: UserMessage): boolean {
   followUp ??= anyOf(FOLLOW_UPS)
   return message.words.length <= FOLLOW_UP_WORDS && followUp(message)
 }
 
-type Matcher = (message: Message) => boolean
+type Matcher = (message: UserMessage) => boolean
 let followUp: Matcher | undefined
 let verbs: ((word: string) => boolean) | undefined
 const matchers = new Map<string, Matcher>()

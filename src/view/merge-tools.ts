@@ -6,12 +6,12 @@ import { once } from '../core/once.ts'
 import type { NameOf, Tool } from '../core/tool.ts'
 import { assemble } from './assemble-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
-import { applyReplacements, type Making } from './replacement.ts'
+import { applyReplacements, type ViewDraft } from './replacement.ts'
 import { shortNames, withName } from './short-names.ts'
 import { expandMacros, hasMacros } from './text-macros.ts'
 import type { ViewTool } from './view.ts'
-import type { Rules } from './view-rules.ts'
-import { checkVisibility, type Hidden } from './visibility.ts'
+import type { ViewRules } from './view-rules.ts'
+import { checkVisibility, type HiddenReason } from './visibility.ts'
 
 /** Reports why a tool is hidden although its owner offers it. `tool` is empty if it concerns all tools of servers. */
 export type Warn = (tool: string, why: string, message?: string) => void
@@ -19,17 +19,17 @@ export type Warn = (tool: string, why: string, message?: string) => void
 /** For whom tools are merged, and how. */
 export interface MergeScope {
   readonly caller: Caller
-  readonly rules: Rules
+  readonly rules: ViewRules
   /** The owners that the caller may see. */
   readonly owners: readonly Owner[]
   /** Intents whose tools are offered now; undefined: all. */
   readonly offered: readonly string[] | undefined
-  readonly fitting: Fitting
+  readonly fitting: ListingLimits
   readonly warn: Warn
 }
 
 /** What the client can take. */
-export interface Fitting {
+export interface ListingLimits {
   readonly schema: SchemaStyle
   /** In characters. */
   readonly maxNameLength: number
@@ -40,7 +40,7 @@ export interface Fitting {
 export interface MergedTools {
   readonly tools: readonly ViewTool[]
   readonly byId: ReadonlyMap<string, ViewTool>
-  readonly hidden: ReadonlyMap<string, Hidden>
+  readonly hidden: ReadonlyMap<string, HiddenReason>
   /** Ids by shortened names. */
   readonly short: ReadonlyMap<string, string>
 }
@@ -66,8 +66,8 @@ export function mergeTools(given: readonly Tool[], scope: MergeScope, others: Na
 function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): MergedTools {
   const { caller, rules, owners, offered, fitting, warn } = scope
   const { schema, maxNameLength, isTaken } = fitting
-  const hidden = new Map<string, Hidden>()
-  const hide = (id: string, why: Hidden): void => {
+  const hidden = new Map<string, HiddenReason>()
+  const hide = (id: string, why: HiddenReason): void => {
     hidden.set(id, why)
     if (why.failure !== undefined) warn(id, `${why.reason}: ${why.failure}`)
   }
@@ -120,20 +120,20 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
 const addNew = (ids: Set<string>, id: string): boolean => !ids.has(id) && ids.add(id).size > 0
 
 /** The only allowed alias of the tool is the name of another tool, which has priority. */
-const aliasTaken = ({ id }: Tool): Hidden => ({
+const aliasTaken = ({ id }: Tool): HiddenReason => ({
   kind: 'denied',
   stage: 'policy',
   reason: `the rules allow it only as ${id}, which is the name of another tool`,
 })
 
-const notAskedFor = (intent: string): Hidden => ({
+const notAskedFor = (intent: string): HiddenReason => ({
   kind: 'unavailable',
   stage: 'deliberate',
   reason: `it is offered only when a message asks for it (${intent}), and this one does not`,
 })
 
 /** Descriptions of modules may contain macros for tools, which have other names for each caller. */
-function expandDescriptions({ tools, byId }: Making, owners: readonly Owner[]): void {
+function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]): void {
   for (const [at, entry] of tools.entries()) {
     const { tool } = entry
     // Not even read for a tool of a server: that would parse its definition.
@@ -157,9 +157,9 @@ function expandDescriptions({ tools, byId }: Making, owners: readonly Owner[]): 
 export function withheldTools(
   { owners }: Snapshot,
   caller: Caller,
-  rules: Rules,
-): { readonly hidden: ReadonlyMap<string, Hidden>; readonly names: ReadonlyMap<string, string> } {
-  const hidden = new Map<string, Hidden>()
+  rules: ViewRules,
+): { readonly hidden: ReadonlyMap<string, HiddenReason>; readonly names: ReadonlyMap<string, string> } {
+  const hidden = new Map<string, HiddenReason>()
   const names = new Map<string, string>()
   for (const { withheld } of owners.values())
     for (const { tool, ...why } of withheld) {

@@ -4,10 +4,10 @@ import type { PromptSection } from '../core/module.ts'
 import type { View } from './view.ts'
 
 /** The prompt sections of the modules that a caller sees, by priority, then by module. */
-export type Sections = (view: View) => readonly PromptSection[]
+export type PromptSections = (view: View) => readonly PromptSection[]
 
 /** Omits a section that throws or has the wrong shape, and logs it once. */
-export function createSections(log: Log): Sections {
+export function createPromptSections(log: Log): PromptSections {
   const said = new Set<string>()
   const leaveOut = (module: string, error: string): [] => {
     const key = `${module}\n${error}`

@@ -18,7 +18,7 @@ export interface RememberedExposures {
 
 const MAX_KEPT = 10_000
 
-interface Kept {
+interface ExposureEntry {
   readonly exposure: Exposure
   readonly settings: ExposureSettings
   /** False while something that counts is still being read. */
@@ -37,8 +37,8 @@ export function createRememberedExposures(
   isLoading: () => boolean = () => false,
 ): RememberedExposures {
   // A session may use several profiles in turn, and a principal several clients.
-  const sessions = new Map<string, Map<string, Kept>>()
-  const principals = new Map<string, Map<string, Kept>>()
+  const sessions = new Map<string, Map<string, ExposureEntry>>()
+  const principals = new Map<string, Map<string, ExposureEntry>>()
   return {
     of(view, caller) {
       // From the caller, because sessions share views.

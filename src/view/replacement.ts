@@ -2,14 +2,14 @@ import type { Owner } from '../catalog/owner.ts'
 import { replacedBy } from '../catalog/replaced-tools.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ViewTool } from './view.ts'
-import type { Rules } from './view-rules.ts'
-import type { Hidden } from './visibility.ts'
+import type { ViewRules } from './view-rules.ts'
+import type { HiddenReason } from './visibility.ts'
 
 /** The tools of a view while it is built. */
-export interface Making {
+export interface ViewDraft {
   readonly tools: ViewTool[]
   readonly byId: Map<string, ViewTool>
-  readonly hidden: Map<string, Hidden>
+  readonly hidden: Map<string, HiddenReason>
 }
 
 /**
@@ -19,9 +19,9 @@ export interface Making {
  * @param skipped called for each tool of a profile's own server that is hidden, with the reason
  */
 export function applyReplacements(
-  making: Making,
+  making: ViewDraft,
   owners: Iterable<Owner>,
-  { own }: Rules,
+  { own }: ViewRules,
   skipped: (tool: string, why: string) => void,
 ): void {
   const { tools } = making
@@ -51,7 +51,7 @@ export function applyReplacements(
 /** Catalogue id, also if this caller knows the tool by an alias. */
 const ownId = (tool: Tool): string => (tool.itself ?? tool).id
 
-function takeOut({ tools, byId, hidden }: Making, id: string, reason: string): void {
+function takeOut({ tools, byId, hidden }: ViewDraft, id: string, reason: string): void {
   const entry = byId.get(id)
   if (!entry) return
   byId.delete(id)

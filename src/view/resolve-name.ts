@@ -5,25 +5,25 @@ import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { editDistance, findNearest } from '../core/tool-names.ts'
 import type { ViewTool } from './view.ts'
-import type { Hidden } from './visibility.ts'
+import type { HiddenReason } from './visibility.ts'
 
 /** Longer than any tool name, and than any alias that a model would write. */
 const LONGEST_NAME = 512
 
-type Down = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
+type UnavailableOwner = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 
 /** What a name means for one caller. Suggestions contain visible tools only. */
 export type Resolution =
   | { readonly kind: 'found'; readonly tool: ViewTool }
   | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
   /** It exists, and the caller may learn why it cannot be used. */
-  | { readonly kind: 'hidden'; readonly id: string; readonly hidden: Hidden }
+  | { readonly kind: 'hidden'; readonly id: string; readonly hidden: HiddenReason }
   | {
       readonly kind: 'unknown'
       readonly suggestions: readonly string[]
       readonly sameModule: readonly string[]
       /** The named server, if it is not connected. */
-      readonly down?: Down
+      readonly down?: UnavailableOwner
     }
 
 /**
@@ -42,7 +42,7 @@ export type Resolution =
 export function createResolver(
   tools: readonly ViewTool[],
   byId: ReadonlyMap<string, ViewTool>,
-  hidden: ReadonlyMap<string, Hidden>,
+  hidden: ReadonlyMap<string, HiddenReason>,
   snapshot: Snapshot,
   /** The owners that the caller sees. */
   owners: readonly Owner[],
@@ -189,7 +189,7 @@ function ownersMeant(name: string, { ownersNamed }: Snapshot): ReadonlySet<strin
  * Names of hidden tools, ignoring case and punctuation. For tools that wait or whose server fails, also without the
  * owner.
  */
-function hiddenSpellings(hidden: ReadonlyMap<string, Hidden>): ReadonlySet<string> {
+function hiddenSpellings(hidden: ReadonlyMap<string, HiddenReason>): ReadonlySet<string> {
   const names = new Set<string>()
   for (const [id, { kind, stage }] of hidden) {
     const dot = id.indexOf('.')
@@ -201,7 +201,7 @@ function hiddenSpellings(hidden: ReadonlyMap<string, Hidden>): ReadonlySet<strin
   return names
 }
 
-interface Derived {
+interface NameIndex {
   /** By names of servers without `mcp_` or `api_`. */
   readonly owned: ReadonlyMap<string, ReadonlySet<ViewTool>>
   readonly aliases: ReadonlyMap<string, ReadonlySet<ViewTool>>
@@ -211,7 +211,7 @@ interface Derived {
   readonly flat: ReadonlyMap<string, ReadonlySet<ViewTool>>
 }
 
-function derivedNames(tools: readonly ViewTool[]): Derived {
+function derivedNames(tools: readonly ViewTool[]): NameIndex {
   const aliases = new Map<string, Set<ViewTool>>()
   const actions = new Map<string, Set<ViewTool>>()
   const flat = new Map<string, Set<ViewTool>>()
@@ -249,7 +249,7 @@ function derivedNames(tools: readonly ViewTool[]): Derived {
 
 function resolveHidden(
   name: string,
-  hidden: ReadonlyMap<string, Hidden>,
+  hidden: ReadonlyMap<string, HiddenReason>,
   snapshot: Snapshot,
   withheld: ReadonlyMap<string, string>,
 ): Resolution | undefined {
@@ -261,9 +261,13 @@ function resolveHidden(
 }
 
 /** The only hidden tool that has this name without its category. */
-function hiddenNamed(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+function hiddenNamed(
+  name: string,
+  hidden: ReadonlyMap<string, HiddenReason>,
+  snapshot: Snapshot,
+): Resolution | undefined {
   const wanted = name.toLowerCase()
-  const found: Array<readonly [string, Hidden]> = []
+  const found: Array<readonly [string, HiddenReason]> = []
   for (const [id, why] of hidden) {
     const tool = why.kind === 'denied' ? undefined : snapshot.byId.get(id)
     if (!tool) continue
@@ -276,7 +280,11 @@ function hiddenNamed(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot
 }
 
 /** Agents rely on some tools by their bare names. They learn that the module is disabled; by other names they do not. */
-function offByBareName(name: string, hidden: ReadonlyMap<string, Hidden>, snapshot: Snapshot): Resolution | undefined {
+function offByBareName(
+  name: string,
+  hidden: ReadonlyMap<string, HiddenReason>,
+  snapshot: Snapshot,
+): Resolution | undefined {
   for (const [id, { kind, stage }] of hidden) {
     if (kind !== 'denied' || stage !== 'switch') continue
     const tool = snapshot.byId.get(id)
@@ -293,7 +301,7 @@ function suggest(
   name: string,
   tools: readonly ViewTool[],
   owners: readonly Owner[],
-): { suggestions: string[]; sameModule: string[]; down?: Down } {
+): { suggestions: string[]; sameModule: string[]; down?: UnavailableOwner } {
   const dotted = name.replace(/__|::|:|\//, '.')
   const module = dotted.split('.')[0] ?? ''
   const owner = ownerNamed(name, owners)
@@ -356,7 +364,7 @@ function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
  * A server that is not connected, and whether none of its tools is known. Undefined for a known server with tools,
  * because calls start it.
  */
-function downOf(owner: Owner | undefined): { readonly down: Down; readonly isEmpty: boolean } | undefined {
+function downOf(owner: Owner | undefined): { readonly down: UnavailableOwner; readonly isEmpty: boolean } | undefined {
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
   const isEmpty = owner.tools.length + owner.withheld.length === 0

@@ -6,7 +6,7 @@ import { waitAtMost } from '../core/wait-at-most.ts'
 import type { View } from './view.ts'
 
 /** Returns a function that gets the notices for a caller; undefined if no visible module has any. */
-export type Notices = (view: View, caller: Caller) => (() => Promise<readonly string[]>) | undefined
+export type ResultNotices = (view: View, caller: Caller) => (() => Promise<readonly string[]>) | undefined
 
 /** A result waits no longer for notices. */
 const MAX_MS = 1_000
@@ -14,7 +14,7 @@ const MAX_CHARS = 2_000
 const MAX_LINES = 20
 
 /** Omits and logs a module that throws, takes too long, or returns the wrong shape. */
-export function createNotices(log: Log, clock: Clock): Notices {
+export function createResultNotices(log: Log, clock: Clock): ResultNotices {
   return ({ noticing, profile }, caller) =>
     noticing.length === 0
       ? undefined

@@ -5,13 +5,13 @@ import type { Tool } from '../core/tool.ts'
 /** A condition of a tool. */
 export type NeedStage = 'provider' | 'capabilities' | 'flags' | 'permissions'
 
-export interface Missing {
+export interface UnmetNeed {
   readonly stage: NeedStage
   readonly reason: string
 }
 
 /** The first unmet condition of a tool: provider, capabilities, flags, then permissions. */
-export function missingNeed({ needs }: Tool, caller: Caller, profile: Profile): Missing | undefined {
+export function findUnmetNeed({ needs }: Tool, caller: Caller, profile: Profile): UnmetNeed | undefined {
   if (!needs) return undefined
   const { provider, model, flags } = profile
   const { providers, notProviders } = needs

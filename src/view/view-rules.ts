@@ -5,7 +5,7 @@ import type { ExposureSettings } from './exposure-options.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 
 /** What the configuration says about a profile, as views need it. */
-export interface Rules {
+export interface ViewRules {
   readonly profile: Profile
   readonly policy: Policy
   /** How schemas are listed. */
@@ -19,4 +19,4 @@ export interface Rules {
 }
 
 /** The rules of a profile. For an unknown name: rules that allow nothing. */
-export type RulesOf = (profile: string) => Rules
+export type RulesOf = (profile: string) => ViewRules

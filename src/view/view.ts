@@ -8,11 +8,18 @@ import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type ClientLimits, styleFor } from './client-limits.ts'
 import { tokensOf } from './listed-tools.ts'
-import { type Fitting, type MergeScope, mergeTools, unchangedEntry, type Warn, withheldTools } from './merge-tools.ts'
+import {
+  type ListingLimits,
+  type MergeScope,
+  mergeTools,
+  unchangedEntry,
+  type Warn,
+  withheldTools,
+} from './merge-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 import { createResolver, type Resolution } from './resolve-name.ts'
-import type { Rules } from './view-rules.ts'
-import { checkLazyTools, checkVisibility, type Hidden } from './visibility.ts'
+import type { ViewRules } from './view-rules.ts'
+import { checkLazyTools, checkVisibility, type HiddenReason } from './visibility.ts'
 
 /** A tool as one caller sees it. */
 export interface ViewTool {
@@ -42,7 +49,7 @@ export interface View {
   /** Owners with `notices` of whose tools the caller sees at least one. */
   readonly noticing: readonly Owner[]
   /** Why each other tool is hidden, by catalogue id. */
-  readonly hidden: ReadonlyMap<string, Hidden>
+  readonly hidden: ReadonlyMap<string, HiddenReason>
   /** Accepts ids, wire names, other separators, aliases and similar spellings. See `createResolver`. */
   resolve(name: string): Resolution
   /**
@@ -65,7 +72,7 @@ export interface View {
 export interface ViewInput {
   readonly snapshot: Snapshot
   readonly caller: Caller
-  readonly rules: Rules
+  readonly rules: ViewRules
   readonly limits: ClientLimits
   /** Intents whose tools are offered now; undefined: all. */
   readonly offered: readonly string[] | undefined
@@ -75,7 +82,7 @@ export interface ViewInput {
 /** Builds a view. Each part is computed on first access. */
 export function buildView({ snapshot, caller, rules, limits, offered, warn }: ViewInput): View {
   const { policy, profile } = rules
-  const fitting: Fitting = {
+  const fitting: ListingLimits = {
     schema: styleFor(limits, rules.schema),
     maxNameLength: limits.maxNameLength,
     isTaken: (name) => snapshot.byName.has(name),
@@ -146,7 +153,7 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
 }
 
 /** Numbers about the visible tools. */
-interface Counted {
+interface ToolTotals {
   /** Visible tools by owner; without owners that have none. */
   readonly counts: ReadonlyMap<string, number>
   readonly size: number
@@ -162,8 +169,8 @@ interface Counted {
 function countTools(
   scope: MergeScope,
   merged: () => ReturnType<typeof mergeTools>,
-  withheldReason: (id: string) => Hidden | undefined,
-): Counted {
+  withheldReason: (id: string) => HiddenReason | undefined,
+): ToolTotals {
   const { caller, rules, owners } = scope
   const together = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
   const others = owners.filter((owner) => together.get(owner) === 'each')

@@ -3,10 +3,10 @@ import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import { limitToGrants } from '../policy/token-scope.ts'
 import { type ClientLimits, createLimits, type LimitsOf } from './client-limits.ts'
-import { createDeliberate, intentsOf } from './deliberate.ts'
+import { createDeliberateMode, intentsOf } from './deliberate.ts'
 import type { Warn } from './merge-tools.ts'
 import { buildView, type View } from './view.ts'
-import type { Rules, RulesOf } from './view-rules.ts'
+import type { RulesOf, ViewRules } from './view-rules.ts'
 
 export interface Views {
   viewFor(caller: Caller): View
@@ -35,7 +35,7 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
   const views = new Map<string, View>()
   // A session passes the same caller object again and again.
   let byCaller = new WeakMap<Caller, View>()
-  const deliberate = createDeliberate()
+  const deliberate = createDeliberateMode()
   // Without this, the same warning would be logged for every request.
   const warned = new Set<string>()
   const warnFor =
@@ -125,7 +125,7 @@ const sharedCaller = ({ principal, profile, roles, grants, provider, era, suppor
 })
 
 /** The rules of the profile, narrowed by the grants of the token, with the model provider of this request. */
-function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): Rules {
+function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): ViewRules {
   const ofProfile = rulesOf(profile)
   const rules = grants ? { ...ofProfile, policy: limitToGrants(ofProfile.policy, grants) } : ofProfile
   return provider === undefined ? rules : { ...rules, profile: { ...rules.profile, provider } }

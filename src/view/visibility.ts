@@ -4,8 +4,8 @@ import { type ErrorCode, messageOf, PegboardError } from '../core/errors.ts'
 import { classifyDisconnect } from '../core/failure-class.ts'
 import type { Tool } from '../core/tool.ts'
 import { wireName } from '../core/tool-names.ts'
-import { missingNeed } from './tool-needs.ts'
-import type { Rules } from './view-rules.ts'
+import { findUnmetNeed } from './tool-needs.ts'
+import type { ViewRules } from './view-rules.ts'
 
 /** The checks that a tool passes, in this order. `backend` is the check of a module's own tool, `upstream` of a server's. */
 export const STAGES = [
@@ -24,7 +24,7 @@ export const STAGES = [
 export type Stage = (typeof STAGES)[number]
 
 /** Why a caller does not see a tool. */
-export interface Hidden {
+export interface HiddenReason {
   /** A `denied` tool must look to the caller as if it did not exist. The caller may learn the reason of the others. */
   readonly kind: 'denied' | 'disabled' | 'unavailable' | 'quarantined'
   readonly stage: Stage
@@ -42,7 +42,13 @@ export interface Hidden {
 }
 
 /** The error for a call of a hidden tool. Never use it for a `denied` tool. */
-export function refusalOf({ id, hidden }: { readonly id: string; readonly hidden: Hidden }): PegboardError {
+export function createHiddenError({
+  id,
+  hidden,
+}: {
+  readonly id: string
+  readonly hidden: HiddenReason
+}): PegboardError {
   if (hidden.kind === 'disabled')
     return new PegboardError('E_TOOL_DISABLED', hidden.reason, {
       hint: `Set ${hidden.setting ?? `tools.${id}.enabled`} to true to allow it.`,
@@ -82,7 +88,7 @@ export function needsPerson({ state, reason }: Pick<OwnerInfo, 'state' | 'reason
 }
 
 /** The error for a tool of a server that is not connected. */
-export function absentBy(
+export function createUnavailableError(
   { id, state, reason }: Pick<OwnerInfo, 'id' | 'state' | 'reason'>,
   name: string,
 ): PegboardError {
@@ -103,7 +109,7 @@ export function absentBy(
 }
 
 /** The tool, under the alias that the policy allows if it allows no other name; or why the caller does not see it. */
-export type Visibility = { readonly tool: Tool } | { readonly hidden: Hidden }
+export type Visibility = { readonly tool: Tool } | { readonly hidden: HiddenReason }
 
 /**
  * Decides whether a caller sees a tool. Listing, search and calls all use this decision, so that a tool is visible
@@ -118,14 +124,14 @@ export type Visibility = { readonly tool: Tool } | { readonly hidden: Hidden }
  * A check that throws hides the tool. Checks that compare tools follow in `mergeTools`: shared aliases, replacement,
  * deliberate mode, then assembly.
  */
-export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }: Rules): Visibility {
+export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }: ViewRules): Visibility {
   if (tool.internal) return hide('denied', 'policy', 'it is for set-up steps and modules only')
   let stage: Stage = 'policy'
   try {
     const decision = policy.decide(tool, caller)
     if (!decision.allow && decision.kind === 'denied') return hide('denied', 'policy', decision.reason)
     stage = 'provider'
-    const missing = missingNeed(tool, caller, profile)
+    const missing = findUnmetNeed(tool, caller, profile)
     // A caller without a permission must not learn what the permission opens.
     if (missing) return hide(missing.stage === 'permissions' ? 'denied' : 'unavailable', missing.stage, missing.reason)
     if (!decision.allow) {
@@ -143,7 +149,7 @@ export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }:
   } catch (error) {
     // If a check of the policy or of a switch failed, it is unknown whether the caller may learn about the tool.
     const isDenied = stage === 'policy' || stage === 'provider' || stage === 'switch'
-    return { hidden: createFailure(stage, error, isDenied ? 'denied' : 'unavailable') }
+    return { hidden: createFailedCheck(stage, error, isDenied ? 'denied' : 'unavailable') }
   }
 }
 
@@ -152,7 +158,7 @@ export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }:
  * `each`: they may differ, or the tools are not lazy, so each one must be checked. Lazy tools are never internal and
  * have no needs and no switch of a module.
  */
-export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: Rules): 'all' | 'none' | 'each' {
+export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: ViewRules): 'all' | 'none' | 'each' {
   const { id, lazyTools, provides } = owner
   // These can replace other tools, or be replaced because of their names.
   const isCompared = provides !== undefined || own?.has(id) === true
@@ -161,11 +167,11 @@ export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: Ru
 }
 
 /** The result of a check that threw. */
-export const createFailure = (
+export const createFailedCheck = (
   stage: Stage,
   error: unknown,
   kind: 'denied' | 'unavailable' = 'unavailable',
-): Hidden => ({
+): HiddenReason => ({
   kind,
   stage,
   reason: `its ${CHECKS[stage] ?? stage} check failed`,
@@ -178,7 +184,9 @@ const CHECKS: Partial<Record<Stage, string>> = {
   upstream: 'availability',
 }
 
-const hide = (kind: Hidden['kind'], stage: Stage, reason: string): Visibility => ({ hidden: { kind, stage, reason } })
+const hide = (kind: HiddenReason['kind'], stage: Stage, reason: string): Visibility => ({
+  hidden: { kind, stage, reason },
+})
 
 /** The tool under one of its aliases. Its own name becomes an alias. */
 function withAlias(tool: Tool, alias: string): Tool {

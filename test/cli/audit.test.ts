@@ -2,7 +2,7 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from '
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
-import { createChain } from '../../src/observe/hash-chain.ts'
+import { createHashChain } from '../../src/observe/hash-chain.ts'
 import { startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from './terminal.ts'
 
@@ -13,7 +13,7 @@ function logged(perFile: Readonly<Record<string, number>>) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, '.state'))
   writeFileSync(join(dir, '.state', 'audit.key'), key)
-  const chain = createChain(key)
+  const chain = createHashChain(key)
   for (const [name, count] of Object.entries(perFile))
     for (let n = 1; n <= count; n++)
       appendFileSync(

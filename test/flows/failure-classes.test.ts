@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { prometheusText } from '../../src/observe/prometheus.ts'
+import { toPrometheusText } from '../../src/observe/prometheus.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 
@@ -97,7 +97,7 @@ describe('a failure that a server returns', () => {
     const { call, client, dir, app } = await opened({ audit: { enabled: true }, telemetry: { prometheus: true } })
     await call('k8s__pods', { text: 'HTTP 429: slow down' })
     await client.close()
-    const metrics = prometheusText((await app.server.metrics?.collect()) ?? [])
+    const metrics = toPrometheusText((await app.server.metrics?.collect()) ?? [])
     expect(metrics).toContain('pegboard_failures_total{class="rate"} 1')
     await app.stop()
     const lines = readFileSync(join(dir, 'state/audit.jsonl'), 'utf8').trim().split('\n')

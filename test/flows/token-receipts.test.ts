@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { prometheusText } from '../../src/observe/prometheus.ts'
+import { toPrometheusText } from '../../src/observe/prometheus.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { connectTo } from '../client.ts'
@@ -39,7 +39,7 @@ it('a session is told what its tools cost, and what all tools and whole results 
   expect(row('big.words').direct).toBeGreaterThan(20_000)
   expect(row('big.fails')).toMatchObject({ calls: 1, failures: 1, by: { results: 0 } })
   expect(row('get_tool')).toMatchObject({ calls: 1, direct: 0 })
-  const metrics = prometheusText((await app.server.metrics?.collect()) ?? [])
+  const metrics = toPrometheusText((await app.server.metrics?.collect()) ?? [])
   expect(metrics).toContain(`\npegboard_tokens_total{kind="search"} ${search}\n`)
   expect(metrics).toContain(`\npegboard_tokens_direct_total ${session.direct}\n`)
 })

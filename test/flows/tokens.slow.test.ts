@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { Grant } from '../../src/core/caller.ts'
-import { makeToken } from '../../src/server/token-store.ts'
+import { createToken } from '../../src/server/token-store.ts'
 import { answerOf } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place, serveHttp } from '../process.ts'
@@ -15,7 +15,7 @@ const LATER = { execution: { watchers: true, scheduler: true } }
 
 /** A created token, as its bearer has it. */
 async function made(to: Front, grants: readonly Grant[] | undefined, more: object = {}) {
-  const { token, kept } = makeToken({
+  const { token, kept } = createToken({
     name: 'ann',
     principal: 'ann',
     roles: ['auditor'],

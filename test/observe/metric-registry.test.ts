@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { createRegistry } from '../../src/observe/metric-registry.ts'
-import { prometheusText } from '../../src/observe/prometheus.ts'
+import { createMetricRegistry } from '../../src/observe/metric-registry.ts'
+import { toPrometheusText } from '../../src/observe/prometheus.ts'
 
-const textOf = async (fill: (registry: ReturnType<typeof createRegistry>) => void, max?: number): Promise<string> => {
-  const registry = createRegistry(max)
+const textOf = async (
+  fill: (registry: ReturnType<typeof createMetricRegistry>) => void,
+  max?: number,
+): Promise<string> => {
+  const registry = createMetricRegistry(max)
   fill(registry)
-  return prometheusText(await registry.collect())
+  return toPrometheusText(await registry.collect())
 }
 
 describe('metrics', () => {

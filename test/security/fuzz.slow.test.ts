@@ -7,7 +7,7 @@ import { scanAnswer, scanValue } from '../../src/core/json-scanner.ts'
 import { createLineReader } from '../../src/core/line-reader.ts'
 import { rawBytes, rawResult } from '../../src/core/raw-result.ts'
 import { toSchema } from '../../src/core/schema.ts'
-import { readMessage } from '../../src/server/jsonrpc-message.ts'
+import { parseMessage } from '../../src/server/jsonrpc-message.ts'
 import { fuzz, fuzzRuns, randomFrom } from '../fuzz.ts'
 
 /** Generates 2020-12 schemas of a few keywords, and related values. */
@@ -259,7 +259,7 @@ test('any text is either a message or rejected with a code, and never throws', (
   fc.assert(
     fc.property(fc.array(fc.tuple(member, jsonText.value), { maxLength: 5 }), (members) => {
       const text = `{${members.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join()}}`
-      const read = readMessage(text)
+      const read = parseMessage(text)
       if (!read.ok) expect([-32700, -32600, -32602]).toContain(read.code)
       if (!read.ok) return
       expect(Object.getPrototypeOf(read.message)).toBe(Object.prototype)

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createVerifier } from '../../src/observe/hash-chain.ts'
+import { createChainVerifier } from '../../src/observe/hash-chain.ts'
 import { canLimit } from '../full.ts'
 import { place, talkTo } from '../process.ts'
 import { until } from '../upstream/host.ts'
@@ -31,7 +31,7 @@ test.skipIf(!canLimit)(
     child.stdin.end()
     await ended
     expect(new Set(whole()).size).toBe(calls)
-    const look = createVerifier(readFileSync(join(where.dir, 'state', 'audit.key')))
+    const look = createChainVerifier(readFileSync(join(where.dir, 'state', 'audit.key')))
     const broken = lines()
       .map(look)
       .filter((what) => what !== undefined)

@@ -6,8 +6,8 @@ import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { createLog } from '../../src/core/log.ts'
-import { checkBearer, keptBearer } from '../../src/server/bearer-tokens.ts'
-import { createSharedTokens, makeToken } from '../../src/server/token-store.ts'
+import { checkBearer, toBearerToken } from '../../src/server/bearer-tokens.ts'
+import { createSharedTokenStore, createToken } from '../../src/server/token-store.ts'
 import { createCommonClock } from '../../src/state/common-clock.ts'
 import { createRedisShared, type Shared } from '../../src/state/shared-state.ts'
 import { openDatabase } from '../../src/state/sqlite-driver.ts'
@@ -259,13 +259,13 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     const shared = createRedisShared(String(redisUrl), prefix, clock, log)
     await shared.open()
     onTestFinished(() => shared.close())
-    const tokens = createSharedTokens(shared, clock, log)
+    const tokens = createSharedTokenStore(shared, clock, log)
     for (const [n, value] of ['{"id":"a","digest":"00"}', '{"id":"b"}', 'null', '5', 'garbage'].entries())
       await put(redis, `${prefix}:token`, `odd${n}`, value, '')
     await tokens.open()
-    const { token, kept } = makeToken({ name: 'ci', principal: 'ci', roles: [], createdAt: 1 })
+    const { token, kept } = createToken({ name: 'ci', principal: 'ci', roles: [], createdAt: 1 })
     await tokens.add(kept)
-    const bearer = () => checkBearer(`Bearer ${token}`, tokens.valid(true).map(keptBearer))?.principal
+    const bearer = () => checkBearer(`Bearer ${token}`, tokens.valid(true).map(toBearerToken))?.principal
     expect(bearer()).toBe('ci')
     expect(await tokens.remove(kept.id)).toBe(true)
     expect(bearer()).toBe(undefined)

@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { bearerToken, checkBearer, loadOrCreateToken } from '../../src/server/bearer-tokens.ts'
+import { checkBearer, createBearerToken, loadOrCreateToken } from '../../src/server/bearer-tokens.ts'
 
 describe('the token file', () => {
   let folder: string
@@ -61,7 +61,10 @@ describe('the token file', () => {
 })
 
 describe('the bearer check', () => {
-  const tokens = [bearerToken('first-token-0123456789'), bearerToken('second-token-0123456789', { principal: 'ci' })]
+  const tokens = [
+    createBearerToken('first-token-0123456789'),
+    createBearerToken('second-token-0123456789', { principal: 'ci' }),
+  ]
 
   it('names the principal of the token', () => {
     expect(checkBearer('Bearer first-token-0123456789', tokens)?.principal).toBe('local')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { rightsNow } from '../../src/server/current-rights.ts'
 import { httpOptions, type TokenSettings } from '../../src/server/server-options.ts'
-import type { KeptToken } from '../../src/server/token-store.ts'
+import type { StoredToken } from '../../src/server/token-store.ts'
 
 const token = (principal: string, roles: string[], profile?: string): TokenSettings => ({
   token: `a-token-of-sixteen-${principal}`,
@@ -13,7 +13,7 @@ const ask = (
   tokens: TokenSettings[],
   more: object = {},
   profiles = ['default', 'work'],
-  kept: readonly KeptToken[] = [],
+  kept: readonly StoredToken[] = [],
   at = 0,
 ) =>
   rightsNow(
@@ -70,7 +70,7 @@ describe('the current rights of an absent caller', () => {
   })
 
   it('are those of a created token while that is valid, whatever other tokens of its name may do', () => {
-    const kept = (id: string, more: Partial<KeptToken> = {}): KeptToken => ({
+    const kept = (id: string, more: Partial<StoredToken> = {}): StoredToken => ({
       id,
       name: 'ci',
       digest: '',
@@ -81,7 +81,7 @@ describe('the current rights of an absent caller', () => {
     })
     const came = { ...ann, roles: [], credential: { token: 'one' } }
     const grants = [{ tools: ['a.*'] }]
-    const now = (...tokens: KeptToken[]) => refused(() => ask([token('ann', ['x'])], {}, undefined, tokens)(came))
+    const now = (...tokens: StoredToken[]) => refused(() => ask([token('ann', ['x'])], {}, undefined, tokens)(came))
     expect(now(kept('one'))).toEqual({ roles: ['admin'] })
     expect(now(kept('one', { grants }), kept('two'))).toEqual({ roles: ['admin'], grants })
     const gone = 'Pegboard does nothing for "ann" now: its token was revoked or has expired.'

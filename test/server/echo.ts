@@ -4,7 +4,7 @@ import { Server } from '@modelcontextprotocol/server'
 import type { Clock } from '../../src/core/clock.ts'
 import { createLog, type Log } from '../../src/core/log.ts'
 import { type HttpOptions, type HttpServer, serveHttp } from '../../src/server/serve-http.ts'
-import type { ServedConnection, ServerFactory } from '../../src/server/server-factory.ts'
+import type { NewConnection, ServerFactory } from '../../src/server/server-factory.ts'
 import { type HttpSettings, httpOptions } from '../../src/server/server-options.ts'
 
 export const TOKEN = 'test-token-of-sufficient-length'
@@ -17,7 +17,7 @@ export const settings: HttpSettings = httpOptions.parse({ port: 0, sessionIdleMs
 export interface EchoFactory {
   readonly make: ServerFactory
   /** Every created instance, in order. */
-  readonly made: ServedConnection[]
+  readonly made: NewConnection[]
   /** Live instances, newest last. */
   readonly servers: Server[]
   readonly disposed: () => number
@@ -30,7 +30,7 @@ export interface EchoFactory {
  * for `ms`.
  */
 export function echoFactory(): EchoFactory {
-  const made: ServedConnection[] = []
+  const made: NewConnection[] = []
   const servers: Server[] = []
   let disposed = 0
   let aborted = 0

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { ProtocolFailure } from '../../src/core/protocol-failure.ts'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
-import { type Asked, createResumedRequests } from '../../src/server/resumed-requests.ts'
+import { createResumedRequests, type ResumableRequest } from '../../src/server/resumed-requests.ts'
 import { createManualClock, type ManualClock } from '../clock.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -22,7 +22,7 @@ function rig() {
   const clock = gatheringClock()
   const key = randomBytes(32)
   const resumes = createResumedRequests({ clock, key: () => key })
-  const asked = (relay: Partial<Relay> = {}, more: Partial<Asked> = {}): Asked => ({
+  const asked = (relay: Partial<Relay> = {}, more: Partial<ResumableRequest> = {}): ResumableRequest => ({
     principal: 'ann',
     era: 'modern',
     method: 'tools/call',

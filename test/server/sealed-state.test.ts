@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type Binding, createSeal } from '../../src/server/sealed-state.ts'
+import { createSeal, type StateBinding } from '../../src/server/sealed-state.ts'
 import { createManualClock } from '../clock.ts'
 
 const key = randomBytes(32)
-const ann: Binding = {
+const ann: StateBinding = {
   principal: 'ann',
   method: 'tools/call',
   params: { name: 'files__delete', arguments: { path: 'a', deep: { x: 1, y: [2] } } },

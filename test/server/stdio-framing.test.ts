@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readBatch, readMessage } from '../../src/server/jsonrpc-message.ts'
+import { parseBatch, parseMessage } from '../../src/server/jsonrpc-message.ts'
 import { createFraming } from '../../src/server/stdio-framing.ts'
 
 function framed(maxBytes: number, chunks: readonly (string | Buffer)[]): string[] {
@@ -47,7 +47,7 @@ describe('lines on a pipe', () => {
 
 describe('a message', () => {
   const codeOf = (line: string) => {
-    const read = readMessage(line)
+    const read = parseMessage(line)
     return read.ok ? 'ok' : [read.id, read.code]
   }
 
@@ -92,8 +92,8 @@ describe('a message', () => {
       '{"jsonrpc" : "2.0" , "id" : 1 , "result" : [ { "a" : 1 } , { "a" : 2 } ] }',
     ]
     for (const line of once) expect(codeOf(line), line).toBe('ok')
-    expect(readBatch('[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"a"}]')).toHaveLength(2)
-    expect(readBatch('[{"jsonrpc":"2.0","id":1,"method":"ping","id":2}]')).toMatchObject({ ok: false, code: -32600 })
+    expect(parseBatch('[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"a"}]')).toHaveLength(2)
+    expect(parseBatch('[{"jsonrpc":"2.0","id":1,"method":"ping","id":2}]')).toMatchObject({ ok: false, code: -32600 })
   })
   describe('a message with too many keys', () => {
     const keys = (count: number) => Array.from({ length: count }, (_, n) => `"k${n}":"{\\"\\\\${n}"`).join()
@@ -101,7 +101,7 @@ describe('a message', () => {
 
     it('is answered, if it is a call, like any call with invalid arguments', () => {
       const call = `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a","arguments":${crowd},"_meta":{"x":[1]}},"id":7}`
-      expect(readMessage(call)).toEqual({
+      expect(parseMessage(call)).toEqual({
         ok: true,
         message: {
           jsonrpc: '2.0',
@@ -114,7 +114,7 @@ describe('a message', () => {
 
     it('is rejected, if it is anything else or not JSON', () => {
       const refused = (text: string) => {
-        const read = readMessage(text)
+        const read = parseMessage(text)
         return read.ok ? 'taken' : [read.id, read.code]
       }
       expect(refused(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":${crowd}}}`)).toEqual([7, -32600])
@@ -135,7 +135,7 @@ describe('a message', () => {
 
     it('is accepted if they are text, or not too many', () => {
       const taken = (args: string) =>
-        readMessage(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":${args}}}`)
+        parseMessage(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":${args}}}`)
       for (const args of [`{${keys(10_000)}}`, `{"a":${JSON.stringify(crowd)}}`])
         expect(taken(args)).toMatchObject({ ok: true, message: { params: { arguments: JSON.parse(args) } } })
     })

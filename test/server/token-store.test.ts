@@ -4,7 +4,12 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
-import { createFileTokens, createSharedTokens, type KeptToken, makeToken } from '../../src/server/token-store.ts'
+import {
+  createFileTokenStore,
+  createSharedTokenStore,
+  createToken,
+  type StoredToken,
+} from '../../src/server/token-store.ts'
 import { createCommonClock } from '../../src/state/common-clock.ts'
 import { connectRedis } from '../../src/state/redis-store.ts'
 import { createRedisShared } from '../../src/state/shared-state.ts'
@@ -12,15 +17,18 @@ import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
 import { redisUrl } from '../redis.ts'
 
-const make = (name: string, more: Partial<KeptToken> = {}): KeptToken =>
-  makeToken({ name, principal: name, roles: [], createdAt: 0, ...more }).kept
-const names = (tokens: readonly KeptToken[]): string[] => tokens.map(({ name }) => name).sort()
+const make = (name: string, more: Partial<StoredToken> = {}): StoredToken =>
+  createToken({ name, principal: name, roles: [], createdAt: 0, ...more }).kept
+const names = (tokens: readonly StoredToken[]): string[] => tokens.map(({ name }) => name).sort()
 
 describe('tokens in a folder', () => {
   it('are seen by another process within a second, at once on request, also when revoked', async () => {
     const dir = join(temporaryFolder(), 'tokens')
     const clock = createManualClock()
-    const [server, terminal] = [createFileTokens(dir, clock, silentLog), createFileTokens(dir, clock, silentLog)]
+    const [server, terminal] = [
+      createFileTokenStore(dir, clock, silentLog),
+      createFileTokenStore(dir, clock, silentLog),
+    ]
     expect(server.valid()).toEqual([])
     const one = make('one')
     await terminal.add(one)
@@ -38,7 +46,7 @@ describe('tokens in a folder', () => {
 
   it('expire, with a notification', async () => {
     const clock = createManualClock(1_000)
-    const tokens = createFileTokens(join(temporaryFolder(), 'tokens'), clock, silentLog)
+    const tokens = createFileTokenStore(join(temporaryFolder(), 'tokens'), clock, silentLog)
     const short = make('short', { expiresAt: 2_500 })
     await tokens.add(short)
     await tokens.add(make('long', { expiresAt: 9_000 }))
@@ -57,7 +65,7 @@ describe('tokens in a folder', () => {
     const dir = join(temporaryFolder(), 'tokens')
     mkdirSync(dir, { mode: 0o700 })
     const logged: string[] = []
-    const tokens = createFileTokens(
+    const tokens = createFileTokenStore(
       dir,
       createManualClock(),
       createLog((line) => logged.push(line), 'warn'),
@@ -85,7 +93,7 @@ describe('tokens in a folder', () => {
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'tokens'))
     writeFileSync(join(dir, 'other.json'), '{}')
-    const tokens = createFileTokens(join(dir, 'tokens'), createManualClock(), silentLog)
+    const tokens = createFileTokenStore(join(dir, 'tokens'), createManualClock(), silentLog)
     expect(await tokens.remove('../other')).toBe(false)
     expect(readdirSync(dir).sort()).toEqual(['other.json', 'tokens'])
   })
@@ -98,7 +106,7 @@ describe.skipIf(redisUrl === undefined)('tokens in Redis', () => {
       const clock = createCommonClock(systemClock)
       const shared = createRedisShared(String(redisUrl), prefix, clock, silentLog)
       await shared.open()
-      const tokens = createSharedTokens(shared, clock, silentLog)
+      const tokens = createSharedTokenStore(shared, clock, silentLog)
       await tokens.open()
       onTestFinished(() => shared.close())
       return tokens

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { type Caller, localCaller } from '../../src/core/caller.ts'
-import { createInjected } from '../../src/view/injected-tools.ts'
+import { createInjectedTools } from '../../src/view/injected-tools.ts'
 import { createManualClock } from '../clock.ts'
 
 const session: Caller = { ...localCaller, session: 's1' }
 
 it('tools are injected for a session, or for a principal and profile without one', () => {
-  const injected = createInjected(createManualClock())
+  const injected = createInjectedTools(createManualClock())
   let told = 0
   injected.onChange(() => told++)
   expect(injected.add(session, ['a.x', 'b.y'])).toEqual(['a.x', 'b.y'])
@@ -20,7 +20,7 @@ it('tools are injected for a session, or for a principal and profile without one
 
 it('expire after half an hour, with their session, and when a new answer begins', () => {
   const clock = createManualClock()
-  const injected = createInjected(clock)
+  const injected = createInjectedTools(clock)
   injected.add(session, ['a.x'])
   clock.pass(30 * 60_000)
   expect(injected.of(session)).toEqual([])
@@ -40,7 +40,7 @@ it('are the same in every process that serves the clients', () => {
   const ears: Array<(text: string) => void> = []
   const process = () => {
     const own: Array<(text: string) => void> = []
-    return createInjected(createManualClock(), {
+    return createInjectedTools(createManualClock(), {
       tell: (_topic, text) => {
         for (const hear of ears) if (!own.includes(hear)) hear(text)
       },

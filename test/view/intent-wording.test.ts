@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { INTENTS } from '../../src/view/intent-phrases.ts'
-import { asksFor, isFollowUp, readMessage } from '../../src/view/intent-wording.ts'
+import { asksFor, isFollowUp, prepareMessage } from '../../src/view/intent-wording.ts'
 import { costMs } from '../growth.ts'
 
 const intentsOf = (message: string): string[] =>
-  Object.keys(INTENTS).filter((intent) => asksFor(readMessage(message), intent))
+  Object.keys(INTENTS).filter((intent) => asksFor(prepareMessage(message), intent))
 
 describe('a message', () => {
   it.each([
@@ -38,12 +38,14 @@ describe('a message', () => {
     ['もう一枚', true],
     ['against all odds', false],
     ['I have told you again and again that this is a long story about nothing in particular', false],
-  ])('"%s" asks for the same again: %s', (message, expected) => expect(isFollowUp(readMessage(message))).toBe(expected))
+  ])('"%s" asks for the same again: %s', (message, expected) =>
+    expect(isFollowUp(prepareMessage(message))).toBe(expected),
+  )
 
   it('is parsed in linear time', async () => {
     const ms = await costMs(() => {
       for (const hostile of ['a'.repeat(1e6), 'make '.repeat(2e5), '/img'.repeat(2e5), '\u0301'.repeat(1e6)])
-        asksFor(readMessage(hostile), 'image', ['a'.repeat(200), '/imgx', 'make make make b'])
+        asksFor(prepareMessage(hostile), 'image', ['a'.repeat(200), '/imgx', 'make make make b'])
     })
     expect(ms).toBeLessThan(500)
   })

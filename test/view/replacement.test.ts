@@ -5,7 +5,7 @@ import { localCaller } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
-import type { Rules } from '../../src/view/view-rules.ts'
+import type { ViewRules } from '../../src/view/view-rules.ts'
 import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
@@ -27,7 +27,7 @@ function profiles(info: Partial<OwnerInfo>, tools: readonly Tool[], later = fals
       tools: later ? { count: now.length, tokens: 10 * now.length, available: () => true, make: () => now } : now,
     })
   set(tools)
-  const rules = (id: string): Rules => ({
+  const rules = (id: string): ViewRules => ({
     ...sameRules(createPolicy(id === 'a' ? {} : { sees: (owner) => owner !== 'mcp_far' }))(id),
     own: new Set(id === 'a' ? ['mcp_far'] : []),
   })

@@ -3,10 +3,10 @@ import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server'
 import type { Message } from '../../core/jsonrpc.ts'
 import { type EventStream, openEventStream, type Pulse, type StreamSlots, tooManyStreams } from '../event-stream.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
-import { createRefusal, refuse } from '../origin-check.ts'
+import { createHttpError, sendHttpError } from '../origin-check.ts'
 import type { Messages } from '../request-body.ts'
 import { createRequestIds, IN_FLIGHT } from '../request-ids.ts'
-import { connect, newSessionId, type Served, type ServerFactory } from '../server-factory.ts'
+import { connect, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
 
 export interface SseOptions {
   readonly factory: ServerFactory
@@ -50,7 +50,7 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
       await unused.transport.close()
       free = slots.take(identity.principal)
     }
-    if (!free) return refuse(res, tooManyStreams)
+    if (!free) return sendHttpError(res, tooManyStreams)
     res.once('close', free)
     const id = newSessionId()
     const transport = createSseTransport(
@@ -73,14 +73,14 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
     open,
     post(req, res, identity, { messages, batch }) {
       const id = new URLSearchParams((req.url ?? '').split('?')[1] ?? '').get('sessionId')
-      if (!id) return refuse(res, createRefusal(400, 'Bad request: the sessionId parameter is required'))
+      if (!id) return sendHttpError(res, createHttpError(400, 'Bad request: the sessionId parameter is required'))
       const session = sessions.get(id)
       if (!session || session.key !== identityKey(identity))
-        return refuse(res, createRefusal(404, 'Session not found', { code: -32001 }))
+        return sendHttpError(res, createHttpError(404, 'Session not found', { code: -32001 }))
       if (batch)
-        return refuse(
+        return sendHttpError(
           res,
-          createRefusal(400, 'Invalid request: batch not supported on this transport', { code: -32600 }),
+          createHttpError(400, 'Invalid request: batch not supported on this transport', { code: -32600 }),
         )
       session.used = true
       res.statusCode = 202
@@ -98,7 +98,7 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
 
 interface SseTransport extends Transport {
   /** Gets every message first, once `initialize` is answered. */
-  session?: Served['session'] | undefined
+  session?: SdkInstance['session'] | undefined
   /** The same as `send`, synchronously. @throws Error for a request after the client has disconnected */
   deliver(message: object): void
   /** The stream to the client, opened on first use. */

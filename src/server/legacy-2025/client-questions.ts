@@ -19,7 +19,7 @@ export interface ClientQuestions {
 /** The most that `approvalTimeoutMs` allows a person. */
 const MAX_WAIT_MS = 60 * 60_000
 
-interface Waiting {
+interface PendingRequest {
   resolve(value: unknown): void
   reject(error: unknown): void
 }
@@ -29,7 +29,7 @@ export function createClientQuestions(
   clock: Clock,
   send: (message: object, related?: string | number) => void,
 ): ClientQuestions {
-  const waiting = new Map<string, Waiting>()
+  const waiting = new Map<string, PendingRequest>()
   let count = 0
 
   return {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import type { Message } from '../../core/jsonrpc.ts'
-import { isPassing } from '../backpressure.ts'
+import { isDroppable } from '../backpressure.ts'
 import type { EventStream } from '../event-stream.ts'
 import { type Pieces, piecesOf } from '../json-pieces.ts'
 
@@ -14,19 +14,19 @@ const MAX_TOTAL_BYTES = 64 * 1024 * 1024
  * The event streams of one session. Messages have ids and are kept for a while: a client whose connection broke names the
  * last id that it received (`Last-Event-ID`) and gets what it missed.
  */
-export interface Streams {
+export interface SessionStreams {
   /** For messages that belong to no request. */
   readonly unrelated: Stream
   /** For the answers to one POST. */
   open(): Stream
   /** The stream of an id; `over` if nothing is left to send; undefined for ids of other sessions. */
-  find(lastEventId: string): From | 'over' | undefined
+  find(lastEventId: string): ResumePoint | 'over' | undefined
   /** Forgets all. */
   close(): void
 }
 
 /** The point at which a client resumes. */
-export interface From {
+export interface ResumePoint {
   readonly stream: Stream
   /** Number of the last message that it received. */
   readonly after: number
@@ -55,7 +55,7 @@ export interface Stream {
 /** Stored messages of all sessions. */
 export interface EventLog {
   /** @param principal owner of the session. At the total limit, the principal with most bytes loses messages first */
-  session(principal: string): Streams
+  session(principal: string): SessionStreams
   /** Whether messages are stored at all. */
   readonly isOn: boolean
   readonly bytes: number
@@ -79,7 +79,7 @@ interface StreamEntry {
   endedAt: number | undefined
 }
 
-interface Kept {
+interface StoredMessage {
   readonly entry: StreamEntry
   readonly seq: number
   readonly at: number
@@ -93,8 +93,8 @@ interface Kept {
 interface SessionRecord {
   readonly principal: string
   /** Log messages and progress. */
-  readonly droppable: Kept[]
-  readonly lasting: Kept[]
+  readonly droppable: StoredMessage[]
+  readonly lasting: StoredMessage[]
   /** Open streams, and ended ones with stored messages. */
   readonly entries: Map<number, StreamEntry>
   bytes: number
@@ -111,7 +111,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
     total += bytes
   }
 
-  function lose(record: SessionRecord, { entry, bytes }: Kept): void {
+  function lose(record: SessionRecord, { entry, bytes }: StoredMessage): void {
     grow(record, -bytes)
     entry.kept--
     if (entry.kept > 0 || entry.endedAt === undefined) return
@@ -119,7 +119,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
     grow(record, -ENTRY_BYTES)
   }
 
-  function forget(record: SessionRecord, isGone: (kept: Kept) => boolean): void {
+  function forget(record: SessionRecord, isGone: (kept: StoredMessage) => boolean): void {
     for (const list of [record.droppable, record.lasting]) {
       const left = list.filter((kept) => !isGone(kept))
       if (left.length === list.length) continue
@@ -183,7 +183,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
     clock.after(KEPT_MS, purge)
   }
 
-  function session(principal: string): Streams {
+  function session(principal: string): SessionStreams {
     const record: SessionRecord = { principal, droppable: [], lasting: [], entries: new Map(), bytes: 0 }
     records.add(record)
     // Another process that continues the session counts from the beginning.
@@ -210,7 +210,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
           if (maxBytes === 0) return out?.send(message)
           if (!records.has(record)) return
           const data = piecesOf(message)
-          const droppable = isPassing(message)
+          const droppable = isDroppable(message)
           const seq = ++entry.seq
           const answers = 'method' in message ? undefined : (message as Message).id
           const kept = { entry, seq, at: clock.now(), data: copyPieces(data), bytes: sizeOf(data), answers }

@@ -4,10 +4,10 @@ import type { Message } from '../../core/jsonrpc.ts'
 import { hasBatches, revisionFor, SESSION_REVISIONS } from '../../core/protocol-revisions.ts'
 import { type EventStream, type Pulse, type StreamSlots, tooManyStreams } from '../event-stream.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
-import { createRefusal, type Refusal, refuse } from '../origin-check.ts'
+import { createHttpError, type HttpError, sendHttpError } from '../origin-check.ts'
 import type { ProcessRpc } from '../process-rpc.ts'
 import type { Messages } from '../request-body.ts'
-import { connect, newSessionId, type Served, type ServerFactory } from '../server-factory.ts'
+import { connect, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
 import { type EventLog, isOfRequest } from './event-log.ts'
 import { resumeRemoteStream, serveRemoteStreams } from './remote-streams.ts'
 import {
@@ -56,7 +56,7 @@ interface Session {
   readonly identity: Identity
   readonly ownerKey: string
   readonly transport: SessionTransport
-  readonly served: Served
+  readonly served: SdkInstance
   readonly revision: string
   lastSeenMs: number
   /** Time of the last write for other processes. */
@@ -68,7 +68,7 @@ interface Session {
 /** Writes for other processes within the idle time of a session. */
 const RENEWALS = 4
 
-const unreachable: Refusal = createRefusal(
+const stateUnavailable: HttpError = createHttpError(
   503,
   'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.',
   {
@@ -147,21 +147,21 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 
   /** The session that a request names, or a refusal. The session of another identity is reported as unknown. */
-  function find(req: IncomingMessage, identity: Identity): Session | Refusal | Promise<Session | Refusal> {
+  function find(req: IncomingMessage, identity: Identity): Session | HttpError | Promise<Session | HttpError> {
     const id = req.headers['mcp-session-id']
     if (id === undefined)
-      return createRefusal(400, 'Bad request: the Mcp-Session-Id header is required; initialize first')
+      return createHttpError(400, 'Bad request: the Mcp-Session-Id header is required; initialize first')
     const session = sessions.get(String(id))
     if (!session && handover) return adopted(handover, String(id), identity)
-    if (!session || session.ownerKey !== identityKey(identity)) return unknown
+    if (!session || session.ownerKey !== identityKey(identity)) return unknownSession
     touch(session)
     return session
   }
 
   // Requests that arrive together must not adopt a session twice.
-  const adopting = new Map<string, Promise<Session | Refusal>>()
+  const adopting = new Map<string, Promise<Session | HttpError>>()
 
-  function adopted(shared: SessionHandover, id: string, identity: Identity): Promise<Session | Refusal> {
+  function adopted(shared: SessionHandover, id: string, identity: Identity): Promise<Session | HttpError> {
     const ownerKey = identityKey(identity)
     const key = JSON.stringify([ownerKey, id])
     const found =
@@ -169,8 +169,8 @@ export function createSessions(options: SessionOptions): Sessions {
       shared
         .find(id, ownerKey)
         .then(
-          async (kept) => (kept ? await adopt(id, identity, kept) : unknown),
-          () => unreachable,
+          async (kept) => (kept ? await adopt(id, identity, kept) : unknownSession),
+          () => stateUnavailable,
         )
         .finally(() => adopting.delete(key))
     adopting.set(key, found)
@@ -242,7 +242,7 @@ export function createSessions(options: SessionOptions): Sessions {
     const there =
       processes && (await resumeRemoteStream(processes, { session: id, key: ownerKey, lastEventId }, res, begin))
     if (there === 'over') endForGood(res)
-    else if (!there) refuse(res, unknownEvent)
+    else if (!there) sendHttpError(res, unknownEvent)
   }
 
   return {
@@ -252,16 +252,19 @@ export function createSessions(options: SessionOptions): Sessions {
       const found = find(req, identity)
       // Avoids a wait for each call in a local session.
       const session = found instanceof Promise ? await found : found
-      if (!('transport' in session)) return refuse(res, session)
+      if (!('transport' in session)) return sendHttpError(res, session)
       if (initializes)
-        return refuse(res, createRefusal(400, 'Invalid request: the session is initialized already', { code: -32600 }))
+        return sendHttpError(
+          res,
+          createHttpError(400, 'Invalid request: the session is initialized already', { code: -32600 }),
+        )
       if (body.batch && !hasBatches(session.revision))
-        return refuse(res, createRefusal(400, noBatches(session.revision), { code: -32600 }))
+        return sendHttpError(res, createHttpError(400, noBatches(session.revision), { code: -32600 }))
       session.transport.post(res, body.messages, body.batch)
     },
     async listen(req, res, identity) {
       const session = await find(req, identity)
-      if (!('transport' in session)) return refuse(res, session)
+      if (!('transport' in session)) return sendHttpError(res, session)
       const lastEventId = req.headers['last-event-id']
       if (isOfRequest(lastEventId)) {
         // Streams of calls do not count against `maxStreams`.
@@ -269,7 +272,7 @@ export function createSessions(options: SessionOptions): Sessions {
         return
       }
       const free = options.slots.take(identity.principal)
-      if (!free) return refuse(res, tooManyStreams)
+      if (!free) return sendHttpError(res, tooManyStreams)
       res.once('close', () => {
         free()
         if (sessions.has(session.id)) touch(session)
@@ -278,7 +281,7 @@ export function createSessions(options: SessionOptions): Sessions {
     },
     async end(req, res, identity) {
       const session = await find(req, identity)
-      if (!('transport' in session)) return refuse(res, session)
+      if (!('transport' in session)) return sendHttpError(res, session)
       await handover?.drop(session.id).catch(() => undefined)
       await session.transport.close()
       res.end()
@@ -304,8 +307,8 @@ export function createSessions(options: SessionOptions): Sessions {
 const noBatches = (revision: string): string =>
   `Invalid request: batch not supported in ${revision}, send one message a request`
 
-const unknownEvent = createRefusal(400, 'Bad request: Last-Event-ID is not of this session')
+const unknownEvent = createHttpError(400, 'Bad request: Last-Event-ID is not of this session')
 
-const unknown = createRefusal(404, 'Session not found', { code: -32001 })
+const unknownSession = createHttpError(404, 'Session not found', { code: -32001 })
 
 const first = (sessions: ReadonlyMap<string, Session>): Session | undefined => sessions.values().next().value

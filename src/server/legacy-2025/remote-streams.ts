@@ -3,12 +3,12 @@ import { noRelay } from '../../core/tool.ts'
 import type { EventStream } from '../event-stream.ts'
 import type { Pieces } from '../json-pieces.ts'
 import type { ProcessRpc } from '../process-rpc.ts'
-import type { Streams } from './event-log.ts'
+import type { SessionStreams } from './event-log.ts'
 
 const TOPIC = 'stream'
 
 /** A stream to resume. */
-export interface Resumed {
+export interface ResumeRequest {
   readonly session: string
   readonly key: string
   readonly lastEventId: string
@@ -21,7 +21,7 @@ export interface Resumed {
  */
 export async function resumeRemoteStream(
   processes: ProcessRpc,
-  resumed: Resumed,
+  resumed: ResumeRequest,
   res: ServerResponse,
   begin: () => EventStream,
 ): Promise<boolean | 'over'> {
@@ -51,10 +51,10 @@ const textOf = (data: Pieces): string => Buffer.concat(data.map((piece) => Buffe
 /** Serves the streams of this process to others. @param find the streams of a session, for its identity key */
 export function serveRemoteStreams(
   processes: ProcessRpc,
-  find: (session: string, key: string) => Streams | undefined,
+  find: (session: string, key: string) => SessionStreams | undefined,
 ): void {
   processes.answer(TOPIC, (resumed, { relay, signal }) => {
-    const { session, key, lastEventId } = resumed as unknown as Resumed
+    const { session, key, lastEventId } = resumed as unknown as ResumeRequest
     const from = find(session, key)?.find(lastEventId)
     if (from === undefined) return undefined
     if (from === 'over') return Promise.resolve({})

@@ -3,9 +3,9 @@ import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcont
 import type { Message } from '../../core/jsonrpc.ts'
 import { type EventStream, openEventStream, type Pulse } from '../event-stream.ts'
 import { writeMessage } from '../json-pieces.ts'
-import { createRefusal, refuse } from '../origin-check.ts'
+import { createHttpError, sendHttpError } from '../origin-check.ts'
 import { IN_FLIGHT } from '../request-ids.ts'
-import type { From, Stream, Streams } from './event-log.ts'
+import type { ResumePoint, SessionStreams, Stream } from './event-log.ts'
 
 /**
  * One 2025 session on Streamable HTTP, as a transport of the SDK. A POST is answered with plain JSON if there is nothing to
@@ -27,7 +27,7 @@ export interface SessionTransport extends Transport {
   resume(res: ServerResponse, lastEventId: string): boolean
   /** Opens the stream of a request for events of another process. */
   begin(res: ServerResponse, lastEventId: string): EventStream
-  readonly streams: Streams
+  readonly streams: SessionStreams
   /** True while a request waits for its answer or a stream is open. */
   readonly busy: boolean
   /** True while there is a stream for messages that belong to no request. */
@@ -39,7 +39,7 @@ export interface SessionTransportOptions {
   readonly pulse: Pulse
   /** Triggers the change from JSON to an event stream for calls that take long. */
   readonly soon: Pulse
-  readonly streams: Streams
+  readonly streams: SessionStreams
   /** Whether the client accepts events without data, which tell it an id before the first message. */
   readonly primes: boolean
 }
@@ -64,7 +64,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
   let closed = false
 
   /** Continues a stream on this response until that closes. @param from the last event that the client received */
-  function carry(stream: Stream, res: ServerResponse, from?: From): void {
+  function carry(stream: Stream, res: ServerResponse, from?: ResumePoint): void {
     const events = begin(res, from?.id)
     stream.attach(events, from?.after)
     res.once('close', () => stream.detach(events))
@@ -184,7 +184,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     post(res, messages, batch) {
       const ids = messages.filter(isRequest).map(({ id }) => id)
       const twice = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
-      if (twice !== undefined) return refuse(res, createRefusal(400, IN_FLIGHT, { code: -32600, id: twice }))
+      if (twice !== undefined) return sendHttpError(res, createHttpError(400, IN_FLIGHT, { code: -32600, id: twice }))
       if (ids.length > 0) open(res, ids, batch)
       for (const message of messages) {
         if (!transport.take?.(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)

@@ -6,8 +6,8 @@ import type { Log } from '../../core/log.ts'
 import { type StreamSlots, tooManyStreams } from '../event-stream.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { writeMessage } from '../json-pieces.ts'
-import { refuse } from '../origin-check.ts'
-import type { Served, ServerFactory } from '../server-factory.ts'
+import { sendHttpError } from '../origin-check.ts'
+import type { SdkInstance, ServerFactory } from '../server-factory.ts'
 import { followedBy, type ResourceSubscriptions, withFollowed } from './resource-subscriptions.ts'
 import { addTasksToAck, holdOpen, tasksWanted, type WantedTasks } from './task-subscriptions.ts'
 
@@ -52,7 +52,7 @@ const MAX_GROUPS = 1_000
 export async function createModernHttp(options: ModernOptions): Promise<ModernHttp> {
   const { factory, follow, followTasks, slots, log } = options
   const { createMcpHandler, CLIENT_INFO_META_KEY: CLIENT_INFO } = await import('@modelcontextprotocol/server')
-  const instances = new WeakMap<Request, Served>()
+  const instances = new WeakMap<Request, SdkInstance>()
   const groups = new Map<string, ClientGroup>()
   const clients = new Set<string>()
 
@@ -118,7 +118,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       const group = groupFor(identity)
       if (message.method === 'subscriptions/listen') {
         const free = slots.take(identity.principal)
-        if (!free) return refuse(res, { ...tooManyStreams, id: message.id ?? null })
+        if (!free) return sendHttpError(res, { ...tooManyStreams, id: message.id ?? null })
         res.once('close', free)
         listens(group, res)
         const following = follow?.(identity, meta, followedBy(message))

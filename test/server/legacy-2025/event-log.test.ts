@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { EventStream } from '../../../src/server/event-stream.ts'
-import { createEventLog, KEPT_MS, type Stream, type Streams } from '../../../src/server/legacy-2025/event-log.ts'
+import { createEventLog, KEPT_MS, type SessionStreams, type Stream } from '../../../src/server/legacy-2025/event-log.ts'
 import { manualClock } from '../echo.ts'
 
 /** A connection with its output, as `id message`. */
@@ -48,7 +48,7 @@ function idOf(stream: Stream): string {
 }
 
 /** The output for a resuming client. */
-function resumed(streams: Streams, id: string): readonly string[] | 'over' | undefined {
+function resumed(streams: SessionStreams, id: string): readonly string[] | 'over' | undefined {
   const found = streams.find(id)
   if (typeof found !== 'object') return found
   const { events, came } = connection()

@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/core/clock.ts'
 import { createPulse, createStreamSlots, KEEP_ALIVE_MS } from '../../../src/server/event-stream.ts'
 import { createEventLog } from '../../../src/server/legacy-2025/event-log.ts'
 import { createSessions, type Sessions } from '../../../src/server/legacy-2025/http-sessions.ts'
-import { readMessages } from '../../../src/server/request-body.ts'
+import { parseMessages } from '../../../src/server/request-body.ts'
 import {
   type Answer,
   ask,
@@ -313,7 +313,7 @@ describe('sessions of several principals', () => {
       let text = ''
       req.setEncoding('utf8').on('data', (part) => (text += part))
       req.once('end', () => {
-        const read = readMessages(text)
+        const read = parseMessages(text)
         if (read.ok) void sessions.post(req, res, identity, read.value)
       })
     })

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { DayRow, Spent, TokenRow } from '../../../src/ui/api-types.ts'
+import type { DayRow, TokenRow, TokenUsage } from '../../../src/ui/api-types.ts'
 import { get, post } from '../api.ts'
 import { count, date, percent } from '../parts/format.ts'
 import { PlainTable } from '../parts/plain-table.tsx'
@@ -51,7 +51,7 @@ function Connected() {
   )
 }
 
-const savedOf = ({ tokens, direct }: Spent): string =>
+const savedOf = ({ tokens, direct }: TokenUsage): string =>
   direct > 0 ? `${count(direct - tokens)} (${percent(1 - tokens / direct)})` : '–'
 
 const AMOUNTS = ['Calls', 'Failed', 'Tokens', 'Without Pegboard', 'Saved']
