@@ -8,7 +8,7 @@ import { PegboardError } from './core/errors.ts'
 import { keepProcessAlive } from './core/keep-alive.ts'
 import { DEFAULT_PROFILE } from './core/profile.ts'
 import { instructionTexts } from './server/instructions.ts'
-import { recordCall, recordList } from './server/note-usage.ts'
+import { recordCall, recordList } from './server/record-usage.ts'
 
 export { type Citations, createCitations, urlsIn } from './agent/citations.ts'
 export {

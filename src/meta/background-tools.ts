@@ -7,7 +7,7 @@ import { readCall } from './execute_tool.ts'
 import { fitPart, limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
-import { stateLossNote } from './state-loss-note.ts'
+import { stateLossNote } from './planned-call.ts'
 
 const TASK_ID = inputSchema({ task_id: TEXT }, 'task_id')
 const WAIT_S = { least: 1, most: 3_600, usual: 60 }

@@ -6,7 +6,6 @@ import { signatureOf } from '../core/tool-signature.ts'
 import { failureOfResult } from '../exec/explain-failure.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
-import { awaitServerOf } from './await-server.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
@@ -153,4 +152,26 @@ function unwrapParams(params: Readonly<Record<string, unknown>>, entry: ViewTool
   const properties = entry.input.json.properties
   if (isRecord(properties) && only in properties) return params
   return asObject(params[only]) ?? params
+}
+
+/** The name of the tool that a request runs, also through `execute_tool`. */
+export function calledName(name: string, input: unknown): string {
+  if (bareName(name) !== 'execute_tool' || !isRecord(input)) return name
+  try {
+    return readCall(input).name
+  } catch {
+    // The call itself reports the error.
+    return name
+  }
+}
+
+/**
+ * If a name belongs to a server that was never seen, starts that server and waits for it. If it could belong to any
+ * unread server, waits a moment.
+ */
+export async function awaitServerOf(host: MetaHost, name: string, request: CallRequest): Promise<void> {
+  const found = host.view(request.caller).resolve(name)
+  if (found.kind !== 'unknown') return
+  if (!found.down && found.sameModule.length === 0) await host.serversRead(request.caller)
+  else if (found.down?.state === 'configured' || found.down?.state === 'connecting') await host.awaitTool(name, request)
 }

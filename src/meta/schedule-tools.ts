@@ -5,8 +5,7 @@ import type { Listed, Scheduler } from '../exec/scheduler.ts'
 import { readCall } from './execute_tool.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
-import { resolvePlannedCall } from './planned-call.ts'
-import { stateLossNote } from './state-loss-note.ts'
+import { resolvePlannedCall, stateLossNote } from './planned-call.ts'
 
 const ONE = inputSchema({ job_id: TEXT }, 'job_id')
 const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']

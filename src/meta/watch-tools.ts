@@ -17,8 +17,7 @@ import {
   readText,
   TEXT,
 } from './meta-input.ts'
-import { resolvePlannedCall } from './planned-call.ts'
-import { stateLossNote } from './state-loss-note.ts'
+import { resolvePlannedCall, stateLossNote } from './planned-call.ts'
 
 const ONE = inputSchema({ watcher_id: TEXT }, 'watcher_id')
 

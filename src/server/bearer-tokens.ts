@@ -7,7 +7,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { readPrivateFile } from '../core/private-file.ts'
 import type { Effect } from '../core/tool.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
-import type { TokenSettings } from './server-options.ts'
+import type { OAuthSettings, TokenSettings } from './server-options.ts'
 import type { StoredToken } from './token-store.ts'
 
 /** The bearer of a token, and its rights. */
@@ -135,3 +135,27 @@ const createTokenFileError = (file: string, why: string, cause?: unknown): Pegbo
     hint: 'Delete it, so that Pegboard creates a new one, or set server.http.token.',
     ...(cause === undefined ? {} : { cause }),
   })
+
+/** The rights that scopes of an access token give. */
+export interface ScopeRights {
+  readonly roles: readonly string[]
+  readonly profile?: string
+  readonly grants?: readonly Grant[]
+}
+
+/** Undefined if scopes are configured and the token has none of them. Of several profiles, the first of the settings counts. */
+export function rightsOfScopes({ scopes }: OAuthSettings, held: readonly string[]): ScopeRights | undefined {
+  const meanings = Object.entries(scopes)
+  if (meanings.length === 0) return { roles: [] }
+  const own = meanings.filter(([scope]) => held.includes(scope)).map(([, meaning]) => meaning)
+  if (own.length === 0) return undefined
+  const profile = own.find((one) => one.profile !== undefined)?.profile
+  const grants = own.map((one) => grantsOf(one).grants?.[0])
+  // A scope without tools or effect allows all tools.
+  const some = grants.filter((grant) => grant !== undefined)
+  return {
+    roles: [...new Set(own.flatMap(({ roles }) => roles))],
+    ...(profile === undefined ? {} : { profile }),
+    ...(some.length === grants.length ? { grants: some } : {}),
+  }
+}

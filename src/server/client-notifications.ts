@@ -1,9 +1,11 @@
 import type { Caller } from '../core/caller.ts'
 import type { Json } from '../core/is-record.ts'
-import { taskStatus } from './legacy-2025/task-status.ts'
+import { olderTask } from '../core/task-protocol.ts'
+import { holderOf } from './identity.ts'
+import { inspectNotification } from './inspect-answers.ts'
 import type { ListNotifier } from './list-notifier.ts'
 import type { RequestBuilder } from './request-builder.ts'
-import type { ServerHost } from './server-host.ts'
+import type { CallHost, ServerHost } from './server-host.ts'
 
 /**
  * Sends the client of a connection what belongs to none of its requests: changed lists, and messages of upstream servers.
@@ -42,4 +44,19 @@ export function notifyClient(
   return () => {
     for (const stop of stops) stop()
   }
+}
+
+/** The parameters of `notifications/tasks/status` for a session, or undefined where the task is not its own. */
+export function taskStatus(
+  host: CallHost,
+  session: string | undefined,
+  callers: readonly Caller[],
+  owner: string,
+  task: Json,
+): Json | undefined {
+  const [known, ...others] = host.tasks.find(owner, String(task['taskId']))
+  // If a server gave one id to several tasks, the owner is unknown.
+  if (!known || others.length > 0 || known.session !== session) return undefined
+  const caller = callers.find((one) => holderOf(one) === known.holder)
+  return caller && inspectNotification(host, caller, { ...olderTask(task), taskId: known.name }, owner)
 }

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { grantsOf } from './bearer-tokens.ts'
+import { grantsOf, rightsOfScopes } from './bearer-tokens.ts'
 import { isLoopback } from './origin-check.ts'
-import { rightsOfScopes } from './scope-rights.ts'
 import type { HttpSettings } from './server-options.ts'
 import type { TokenStore } from './token-store.ts'
 

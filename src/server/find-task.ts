@@ -1,10 +1,11 @@
 import type { Endpoints } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { isOwnTask, OWN } from '../exec/task-requests.ts'
+import { noTask } from './call-tool.ts'
 import { holderOf } from './identity.ts'
 import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
-import { remoteTaskEndpoints } from './remote-tasks.ts'
-import type { CallHost } from './server-host.ts'
+import type { ProcessRpc } from './process-rpc.ts'
+import type { CallHost, ServerHost } from './server-host.ts'
 import { DONE } from './task-book.ts'
 
 /** A task and how to reach its server. */
@@ -42,3 +43,37 @@ export function findTask(host: CallHost, caller: Caller, name: unknown): FoundTa
     endpoints: reachable ? told(remoteTaskEndpoints(processes, at, owner, seen?.endpoints)) : undefined,
   }
 }
+
+const TOPIC = 'task'
+
+/** A task that another process started, and whose server may be its child. If that process has stopped, uses `here`. */
+export function remoteTaskEndpoints(
+  processes: ProcessRpc,
+  at: string,
+  owner: string,
+  here: Endpoints | undefined,
+): Pick<Endpoints, 'request'> {
+  return {
+    async request(method, params, relay, signal) {
+      const there = await processes.ask(TOPIC, { at, owner, method, params }, { relay, signal })
+      if (there) return there
+      if (!here) throw noTask
+      return here.request(method, params, relay, signal)
+    },
+  }
+}
+
+/** Serves requests of other processes about tasks of this one. The other process has checked the rights of the caller. */
+export function serveRemoteTasks(host: Pick<ServerHost, 'catalog' | 'tasks'>, processes: ProcessRpc): void {
+  processes.answer(TOPIC, ({ at, owner, method, params }, { relay, signal = NEVER }) => {
+    if (at !== processes.processId) return undefined
+    const asked = params as Readonly<Record<string, unknown>>
+    if (owner !== DONE)
+      return host.catalog.snapshot().owners.get(String(owner))?.endpoints?.request(String(method), asked, relay, signal)
+    const done = host.tasks.storedTask(String(asked['taskId']))
+    if (!done) return Promise.reject(noTask)
+    return Promise.resolve(method === 'tasks/result' ? done.result : done.task)
+  })
+}
+
+const NEVER = new AbortController().signal

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
-import { readingsOf } from './module-resources.ts'
+import { readingsOf } from './own-resources.ts'
 import type { NotificationHost } from './server-host.ts'
 
 export type ListKind = 'tools' | 'prompts' | 'resources'

@@ -3,12 +3,12 @@ import type { Caller, SentFile } from '../core/caller.ts'
 import { joinSentences, type PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { OWN_META, withoutNotices } from '../core/sanitize.ts'
+import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
 import { truncate } from '../core/truncate.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bytesOf } from '../services/sent-files.ts'
-import { hasOutputSchema } from './output-schemas.ts'
-import type { CallHost, FileOutlet } from './server-host.ts'
+import type { BaseHost, CallHost, FileOutlet } from './server-host.ts'
 
 /** The result of a run as an MCP tool result. */
 export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Caller): McpResult {
@@ -137,4 +137,21 @@ export function resourceOf(bytes: Uint8Array, mimeType: string, uri: string) {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const isText = /^text\/|^application\/(?:[\w.-]+\+)?(?:json|xml|yaml)\b/.test(mimeType) && isUtf8(buffer)
   return { uri, mimeType, ...(isText ? { text: buffer.toString('utf8') } : { blob: buffer.toString('base64') }) }
+}
+
+/** Whether the client may know an output schema of the tool, also after the tool left its list. */
+export function hasOutputSchema(
+  host: Pick<BaseHost, 'catalog' | 'exposure' | 'surface' | 'view'>,
+  { name, caller }: Pick<CallRequest, 'name' | 'caller'>,
+): boolean {
+  const isListed = (tool: Tool): boolean =>
+    // The schema is checked first, because `exposure` keeps an entry for each session, which may have ended.
+    tool.output !== undefined && host.exposure(caller).mode === 'direct' && host.surface.listsOutput(caller, tool)
+  const { byName, byId } = host.catalog.snapshot()
+  const tool = byName.get(name) ?? byId.get(name)
+  // A denied tool is answered like an unknown one.
+  if (tool) return isListed(tool) && host.view(caller).hidden.get(tool.id)?.kind !== 'denied'
+  if (host.exposure(caller).mode !== 'direct') return false
+  const found = host.view(caller).resolve(name)
+  return found.kind === 'found' && isListed(found.tool.tool)
 }

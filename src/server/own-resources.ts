@@ -1,8 +1,10 @@
+import type { Reading } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { isSentFile } from '../services/sent-files.ts'
+import type { View } from '../view/view.ts'
 import { resourceOf } from './mcp-results.ts'
-import type { StatusHost } from './server-host.ts'
+import type { BaseHost, StatusHost } from './server-host.ts'
 
 const STATUS = 'server://status'
 const SCHEMA = 'schema://'
@@ -187,4 +189,23 @@ function schemas(host: StatusHost, caller: Caller, category: string) {
           parameters: entry.input.json,
         })),
       }
+}
+
+/** Resources that are answers of tools, for the tools in this view. */
+export const readingsOf = (view: View): readonly Reading[] =>
+  view.owners.flatMap(({ readings = [] }) => readings.filter(({ tool }) => view.byId.has(tool)))
+
+/** Reads a resource by calling its tool as this caller; undefined if no tool has the URI. */
+export async function readReading(
+  host: BaseHost,
+  caller: Caller,
+  uri: string,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const reading = readingsOf(host.view(caller)).find((one) => one.uri === uri)
+  if (!reading) return undefined
+  const { tool, input, mimeType } = reading
+  const result = await host.surface.call({ name: tool, input, caller, signal })
+  const value = result.kind === 'value' ? result.value : null
+  return { contents: [{ uri, mimeType, text: typeof value === 'string' ? value : JSON.stringify(value) }] }
 }

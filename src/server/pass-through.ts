@@ -11,10 +11,8 @@ import { noPrompt, noResource, toFailure } from './call-tool.ts'
 import { holderOf } from './identity.ts'
 import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
 import { removeHopData } from './mcp-results.ts'
-import { readingsOf, readReading } from './module-resources.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './own-prompts.ts'
-import { ownResources, ownTemplates, readOwnResource } from './own-resources.ts'
-import { promptNamed } from './prompt-named.ts'
+import { ownResources, ownTemplates, readingsOf, readOwnResource, readReading } from './own-resources.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceRequest } from './traced-requests.ts'
 
@@ -224,4 +222,15 @@ function unique(entries: readonly Json[], key: string): readonly Json[] {
   const seen = new Map<unknown, Json>()
   for (const entry of entries) if (!seen.has(entry[key])) seen.set(entry[key], entry)
   return [...seen.values()]
+}
+
+/** Finds a prompt by the name that clients know. @param renamed prompts whose name differs from that of their server */
+export function promptNamed(
+  owners: readonly Owner[],
+  renamed: ReadonlyMap<Prompt, string>,
+  name: string,
+): { readonly owner: Owner; readonly prompt: Prompt } | undefined {
+  for (const owner of owners)
+    for (const prompt of owner.prompts) if ((renamed.get(prompt) ?? prompt.name) === name) return { owner, prompt }
+  return undefined
 }

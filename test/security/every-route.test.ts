@@ -180,18 +180,17 @@ const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string
   'src/app/deferred-work.ts': [1, route('watch_start')],
   'src/server/call-tool.ts': [1, route('tools/call')],
   'src/server/call-or-task.ts': [3, route('tasks/result')],
-  'src/server/find-task.ts': [1, route('tasks/result')],
+  'src/server/find-task.ts': [2, route('tasks/result')],
   'src/server/modern-2026/task-subscriptions.ts': [1, why('asks how tasks of the caller are')],
   'src/server/modern-2026/resource-subscriptions.ts': [1, route('resources/subscribe')],
   'src/server/legacy-2025/legacy-tasks.ts': [1, route('tasks/result')],
   'src/server/pass-through.ts': [1, route('resources/read')],
-  'src/server/module-resources.ts': [1, route('readings')],
+  'src/server/own-resources.ts': [1, route('readings')],
   'src/server/legacy-2025/session-handlers.ts': [
     3,
     why('log levels, and the end of what a client that left had subscribed to'),
   ],
-  'src/server/remote-tasks.ts': [1, why('a task that another process of the operator asks about')],
-  'src/server/modern-2026/relay-tasks.ts': [1, why('asks about tasks of the caller')],
+  'src/server/modern-2026/modern-handlers.ts': [1, why('asks about tasks of the caller')],
   'src/app/server-list.ts': [1, route('services.servers.readResource')],
 }
 const REACHES =

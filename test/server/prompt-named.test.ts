@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { promptNamed } from '../../src/server/prompt-named.ts'
+import { promptNamed } from '../../src/server/pass-through.ts'
 import { emptyOwner } from '../owner.ts'
 
 it('a prompt is found by its exposed name', () => {

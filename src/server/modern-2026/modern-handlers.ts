@@ -1,10 +1,15 @@
-import type { Server } from '@modelcontextprotocol/server'
+import type { Server, ServerContext } from '@modelcontextprotocol/server'
+import type { Json } from '../../core/is-record.ts'
+import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import { MODERN_REVISION } from '../../core/protocol-revisions.ts'
+import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
+import { noTask } from '../call-tool.ts'
 import { modernCapabilities } from '../capabilities.ts'
+import { findTask } from '../find-task.ts'
 import { instructionsFor } from '../instructions.ts'
-import { type PassThrough, passThrough } from '../pass-through.ts'
-import type { ServerHost } from '../server-host.ts'
-import { relayTasks } from './relay-tasks.ts'
+import { removeHopData } from '../mcp-results.ts'
+import { answerUnchecked, type PassThrough, passThrough } from '../pass-through.ts'
+import type { CallHost, ServerHost } from '../server-host.ts'
 
 /**
  * Serves what 2026 clients send besides calls and lists of tools: resources, prompts, discovery and tasks.
@@ -25,3 +30,29 @@ export function serveModern(server: Server, host: ServerHost, passing: PassThrou
   }
   return () => undefined
 }
+
+/**
+ * Relays the tasks of servers to 2026 clients. The name of a task contains its principal and server, sealed, so nothing is
+ * stored and the task is found after a restart.
+ */
+export function relayTasks(server: Server, host: CallHost, { caller, relay }: PassThrough): void {
+  const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
+    const asking = relay(ctx)
+    if (!takesTasks(asking.clientCapabilities))
+      throw new ProtocolFailure(-32021, 'The client did not declare that it supports tasks', {
+        requiredCapabilities: { extensions: { [TASKS]: {} } },
+      })
+    const who = caller(ctx)
+    const found = findTask(host, who, params['taskId'])
+    if (!found?.endpoints) throw noTask
+    const own = { ...params, taskId: found.id }
+    const result = await found.endpoints.request(method, own, asking, ctx.mcpReq.signal)
+    const { resultType: _theirs, ...rest } = result
+    const answer = { ...removeHopData(rest), ...lifetimeOf(rest) }
+    return 'taskId' in answer ? { ...answer, taskId: params['taskId'] } : answer
+  }
+  for (const method of TASK_METHODS) answerUnchecked(server, method, (params, ctx) => ask(method, params, ctx))
+}
+
+/** The lifetime of a task. `removeHopData` removes `ttlMs`, because in other results it is the lifetime of a cache entry. */
+const lifetimeOf = ({ ttlMs }: Json): Json => (ttlMs === undefined ? {} : { ttlMs })
