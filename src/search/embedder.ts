@@ -12,6 +12,10 @@ export interface Embedder {
    * joined by reciprocal rank fusion.
    */
   readonly fusion?: FusionWeights
+  /** The text of a tool as this model expects it; default: `corpusText`. */
+  readonly textOf?: (source: SearchSource) => string
+  /** A known vector of a tool, of any length. */
+  readonly vectorOf?: (source: SearchSource) => Float32Array | undefined
   /** Returns one vector per text, in order. Any number of texts; they are sent in batches. */
   embed(texts: readonly string[], kind: 'document' | 'query', signal: AbortSignal): Promise<Float32Array[]>
   /** Releases its resources; unfinished calls fail. */
@@ -29,10 +33,6 @@ export interface LoadProgress {
 export interface EmbedderSource {
   /** As written in the configuration. */
   readonly label: string
-  /** The text of a tool as this model expects it; default: `corpusText`. */
-  readonly textOf?: (source: SearchSource) => string
-  /** A known vector of length 1 of a tool by this embedder. */
-  readonly vectorOf?: (source: SearchSource, embedderId: string) => Float32Array | undefined
   /**
    * @throws PegboardError E_CONFIG_INVALID if only the operator can fix the problem; any other error may be temporary
    */

@@ -4,13 +4,15 @@ import { createNameTable, NAME_SECTIONS } from './name-table.ts'
 import { int32Of, packSections, uint32Of, unpackSections, withRoom } from './packed-sections.ts'
 import { COUNT_MASK, forget, invert, NO_POSTINGS, type Postings, SLOT_SHIFT } from './postings.ts'
 import type { SearchDocument } from './search-document.ts'
+import { synonymGroups } from './synonyms.ts'
 import {
-  createVocabulary,
   documentWords,
   PART_WEIGHT,
+  parseQuery,
   type QueryWord,
   splitJoined,
   TERM_WEIGHTS,
+  termsOf,
   unswap,
   type WordTerms,
 } from './terms.ts'
@@ -176,9 +178,7 @@ interface Plan {
   readonly ideal: number
 }
 
-export function createLexicalIndex(): LexicalIndex {
-  return lexicalIndexOf()
-}
+export const createLexicalIndex = (): LexicalIndex => lexicalIndexOf()
 
 /**
  * Loads an index that `save` wrote. The buffer is used directly: changed slots are written to it.
@@ -189,7 +189,6 @@ export function loadLexicalIndex(bytes: Uint8Array): LexicalIndex {
 }
 
 function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
-  const vocabulary = createVocabulary()
   let dictionary = createDictionary(saved?.slice(OWN_SECTIONS))
   const names = createNameTable(saved?.slice(OWN_SECTIONS + DICTIONARY_SECTIONS))
   let words = int32Of(saved?.[0] ?? new Uint8Array())
@@ -454,7 +453,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     const known = groups.get(group)
     if (known) return known
     const members: number[] = []
-    for (const text of vocabulary.stemsOfGroup(group)) {
+    for (const text of synonymGroups().stemsOf[group] ?? []) {
       const stem = dictionary.find(text)
       if (stem >= 0) members.push(...wordsOfStem(stem))
     }
@@ -518,7 +517,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
               const piece = dictionary.find(text)
               return isSeen([piece], accept) ? documentsOf(piece) : 0
             })
-        for (const piece of pieces ?? []) wantWord(vocabulary.termsOf(piece), RANKING.respelt)
+        for (const piece of pieces ?? []) wantWord(termsOf(piece), RANKING.respelt)
         if (pieces) corrections.set(word.word, pieces.join(' '))
       }
       if (!known) unknown.push(word.word)
@@ -680,7 +679,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     scores.fill(0)
     refresh()
     asked = withRoom(asked, dictionary.size)
-    const queryWords = size > 0 ? vocabulary.queryWords(query) : []
+    const queryWords = size > 0 ? parseQuery(query) : []
     for (const stem of plan.stems) asked[stem] = 0
     plan = planFor(queryWords, accept)
     for (const stem of plan.stems) asked[stem] = 1

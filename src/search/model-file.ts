@@ -15,6 +15,13 @@ export function alignUp(bytes: number, alignment: 4 | 16): number {
   return (bytes + alignment - 1) & -alignment
 }
 
+/** The same bytes, copied if they do not start at a multiple of four in their buffer. */
+export function alignedBytes(bytes: Uint8Array): Uint8Array {
+  // `slice` of a Buffer would not copy.
+  const view = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
+  return view.byteOffset % 4 === 0 ? view : view.slice()
+}
+
 /** Writes one file: magic, version, bytes of the settings, total bytes, the settings as JSON, then the arrays. */
 export function packModelFile(kind: ModelFileKind, settings: object, arrays: readonly ArrayBufferView[]): Uint8Array {
   const json = Buffer.from(JSON.stringify(settings))
@@ -35,9 +42,7 @@ export function packModelFile(kind: ModelFileKind, settings: object, arrays: rea
  * @throws RangeError for another kind of file, another version, or a truncated file
  */
 export function openModelFile(kind: ModelFileKind, file: Uint8Array): { settings: unknown; arrays: Uint8Array } {
-  // `slice` of a Buffer would not copy.
-  const view = new Uint8Array(file.buffer, file.byteOffset, file.length)
-  const bytes = view.byteOffset % 4 === 0 ? view : view.slice()
+  const bytes = alignedBytes(file)
   if (bytes.length < HEADER_BYTES) throw new RangeError(`not ${kind.name}`)
   const [magic, version, settingsBytes = 0, total] = new Uint32Array(bytes.buffer, bytes.byteOffset, 4)
   if (magic !== kind.magic) throw new RangeError(`not ${kind.name}`)

@@ -1,4 +1,4 @@
-import { alignUp } from './model-file.ts'
+import { alignedBytes, alignUp } from './model-file.ts'
 
 /** A view of numbers on a buffer. */
 export type Numbers = Uint8Array | Uint16Array | Int32Array | Uint32Array
@@ -32,20 +32,20 @@ export function packSections(magic: number, version: number, sections: readonly 
 
 /**
  * The sections of such a buffer, copied only if the buffer is not aligned.
- * @throws if the buffer is of another kind or version, truncated, or changed since it was packed
+ * @throws RangeError if the buffer is of another kind or version, truncated, or changed since it was packed
  */
 export function unpackSections(magic: number, version: number, bytes: Uint8Array, count: number): Uint8Array[] {
-  const whole = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice()
+  const whole = alignedBytes(bytes)
   const fits = whole.byteLength >= (HEADER_WORDS + count) * 4 && whole.byteLength % 4 === 0
   const header = fits ? new Int32Array(whole.buffer, whole.byteOffset, HEADER_WORDS + count) : undefined
-  if (header?.[0] !== magic || header[1] !== version) throw new Error('not an index of this version')
-  if (header[2] !== whole.byteLength || header[4] !== count) throw new Error('the index is cut short')
-  if (header[3] !== checksumOf(whole)) throw new Error('the index is damaged')
+  if (header?.[0] !== magic || header[1] !== version) throw new RangeError('not an index of this version')
+  if (header[2] !== whole.byteLength || header[4] !== count) throw new RangeError('the index is cut short')
+  if (header[3] !== checksumOf(whole)) throw new RangeError('the index is damaged')
   const sections: Uint8Array[] = []
   let at = (HEADER_WORDS + count) * 4
   for (let index = 0; index < count; index++) {
     const length = header[HEADER_WORDS + index] ?? -1
-    if (length < 0 || at + length > whole.byteLength) throw new Error('the index is damaged')
+    if (length < 0 || at + length > whole.byteLength) throw new RangeError('the index is damaged')
     sections.push(new Uint8Array(whole.buffer, whole.byteOffset + at, length))
     at += alignUp(length, 4)
   }
@@ -53,12 +53,12 @@ export function unpackSections(magic: number, version: number, bytes: Uint8Array
 }
 
 export function int32Of(section: Uint8Array | undefined): Int32Array {
-  if (!section || section.byteLength % 4 !== 0) throw new Error('the index is damaged')
+  if (!section || section.byteLength % 4 !== 0) throw new RangeError('the index is damaged')
   return new Int32Array(section.buffer, section.byteOffset, section.byteLength / 4)
 }
 
 export function uint32Of(section: Uint8Array | undefined): Uint32Array {
-  if (!section || section.byteLength % 4 !== 0) throw new Error('the index is damaged')
+  if (!section || section.byteLength % 4 !== 0) throw new RangeError('the index is damaged')
   return new Uint32Array(section.buffer, section.byteOffset, section.byteLength / 4)
 }
 

@@ -51,8 +51,7 @@ const VERSION = 3
 const NAME = 'search-index'
 /** "PGSI" on little-endian machines. */
 const MAGIC = 0x49534750
-const FORMAT = 1
-const SIZES_BYTES = 3 * Uint32Array.BYTES_PER_ELEMENT
+const FORMAT = 2
 /** With fewer tools, building the index is as fast as reading it. */
 const WORTH_KEEPING = 200
 
@@ -256,13 +255,13 @@ export function createCorpus({
       if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false
       dirty = false
       const meta: KeptMeta = { version: VERSION, models: models(), ids, known: [...known] }
-      const head = packSections(MAGIC, FORMAT, [
+      const sections = [
         Buffer.from(JSON.stringify(meta)),
         new Uint8Array(Float64Array.from(hashes).buffer),
-      ])
-      const parts = [head, lexical().save(), vectors().save()]
-      const sizes = Uint32Array.from(parts, ({ length }) => length)
-      store.set(NAME, Buffer.concat([new Uint8Array(sizes.buffer), ...parts]))
+        lexical().save(),
+        vectors().save(),
+      ]
+      store.set(NAME, packSections(MAGIC, FORMAT, sections))
       return true
     },
   }
@@ -278,28 +277,17 @@ interface Kept {
 }
 
 /**
- * Undefined if there is none, or none of this version and model. Each part has its own checksum.
+ * Undefined if there is none, or none of this version and model.
  * @throws Error for damaged bytes
  */
 function readKept(given: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string): Kept | undefined {
   if (!given) return undefined
-  // A plain array aligned to four bytes; `slice` of a Buffer would not copy.
-  const whole = new Uint8Array(given.buffer, given.byteOffset, given.length)
-  const bytes = whole.byteOffset % 4 === 0 ? whole : whole.slice()
-  if (bytes.length < SIZES_BYTES) throw new Error('cut short')
-  const sizes = [...new Uint32Array(bytes.buffer, bytes.byteOffset, SIZES_BYTES / 4)]
-  if (sizes.reduce((sum, size) => sum + size, SIZES_BYTES) !== bytes.length) throw new Error('cut short')
-  const [headBytes = 0, wordBytes = 0] = sizes
-  const head = bytes.subarray(SIZES_BYTES, SIZES_BYTES + headBytes)
-  const words = bytes.subarray(SIZES_BYTES + headBytes, SIZES_BYTES + headBytes + wordBytes)
-  const rows = bytes.subarray(SIZES_BYTES + headBytes + wordBytes)
-  const [json, numbers] = unpackSections(MAGIC, FORMAT, head, 2) as [Uint8Array, Uint8Array]
+  const sections = unpackSections(MAGIC, FORMAT, given, 4)
+  const [json, numbers, words, rows] = sections as [Uint8Array, Uint8Array, Uint8Array, Uint8Array]
   const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as KeptMeta
   if (meta.version !== VERSION || meta.models !== models) return undefined
   const { ids, known } = meta
-  const kept = new Float64Array(numbers.slice().buffer)
-  const hashes: number[] = []
-  for (let slot = 0; slot < kept.length; slot++) hashes.push(kept[slot] as number)
+  const hashes = [...new Float64Array(numbers.slice().buffer)]
   const slots = new Map<string, number>()
   let used = 0
   for (let slot = 0; slot < ids.length; slot++) {

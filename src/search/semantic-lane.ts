@@ -93,7 +93,6 @@ interface Served {
 
 export function createSemanticLane(options: SemanticOptions): SemanticLane {
   const { source, log, store, queryTimeoutMs } = options
-  const { textOf = corpusText } = source
   const clock = options.clock ?? systemClock
   const stopped = new AbortController()
   const queries = new Map<string, Float32Array>()
@@ -158,10 +157,10 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     if (todo.length > 0) {
       const kept = await readKept(embedder)
       const keys = new Map<SemanticDocument, string>()
-      const { id: embedderId } = embedder
+      const { vectorOf } = embedder
       await inSlices(todo, (document) => {
         const { slot, id, hash } = document
-        const known = source.vectorOf?.(document.source, embedderId)
+        const known = vectorOf?.(document.source)
         if (!known) return keys.set(document, keyOf(document))
         index.set(slot, unitVector(known))
         owners.set(slot, { id, hash })
@@ -210,6 +209,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     kept: KeptVectors,
     keys: ReadonlyMap<SemanticDocument, string>,
   ): Promise<void> {
+    const { textOf = corpusText } = model
     const texts = new Map<string, string>()
     await inSlices([...keys], ([document, key]) => {
       if (!kept.has(key)) texts.set(key, textOf(document.source))

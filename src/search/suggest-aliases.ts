@@ -139,25 +139,13 @@ const stemsOf = (source: SearchSource): string[] =>
     .fields.filter(({ name }) => name === 'name' || name === 'aliases')
     .flatMap(({ text }) => wordsOf(text).flatMap((word) => [word.text, ...word.parts].map(stemOf)))
 
+/** Not a spread, which would lose inherited getters. The stamp must change with the aliases. */
 const withAlias = (sources: readonly SearchSource[], { tool, alias }: Candidate): readonly SearchSource[] =>
-  sources.map((source) => (source.id === tool ? { ...copyOf(source), aliases: [...source.aliases, alias] } : source))
-
-/** Sources are often views of a definition with getters, and have a stamp that an alias must change. */
-const copyOf = (source: SearchSource): SearchSource => ({
-  id: source.id,
-  name: source.name,
-  module: source.module,
-  title: source.title,
-  description: source.description,
-  aliases: source.aliases,
-  tags: source.tags,
-  sideEffects: source.sideEffects,
-  inputJson: source.inputJson,
-  origin: source.origin,
-  ...(source.moduleDescription !== undefined && { moduleDescription: source.moduleDescription }),
-  ...(source.synonyms && { synonyms: source.synonyms }),
-  ...(source.requests && { requests: source.requests }),
-})
+  sources.map((source) =>
+    source.id === tool
+      ? Object.create(source, { aliases: { value: [...source.aliases, alias] }, stamp: { value: undefined } })
+      : source,
+  )
 
 /** The queries that are answered better; undefined if one is answered worse. */
 function improved(before: EvalReport, after: EvalReport): AliasProposal['queries'] | undefined {

@@ -1,3 +1,6 @@
+import { once } from '../core/once.ts'
+import { stemOf } from './tokenize.ts'
+
 /**
  * Words for the same action or thing in English and French, without accents. A query word also matches the other
  * words of its group; a literal match always scores higher.
@@ -58,14 +61,8 @@ const GROUPS: readonly string[] = [
   'news actualites article',
 ]
 
-/** Assigns stems to groups, and lists the stems of each group. */
-export interface SynonymGroups {
-  readonly groupOf: ReadonlyMap<string, number>
-  readonly stemsOf: readonly (readonly string[])[]
-}
-
-/** The groups by stem. A word in several groups belongs to the first. */
-export function synonymGroups(stemOf: (word: string) => string): SynonymGroups {
+/** The group of each stem, and the stems of each group. A word in several groups belongs to the first. */
+export const synonymGroups = once(() => {
   const groupOf = new Map<string, number>()
   const stemsOf: string[][] = []
   for (const group of GROUPS) {
@@ -79,4 +76,4 @@ export function synonymGroups(stemOf: (word: string) => string): SynonymGroups {
     stemsOf.push(stems)
   }
   return { groupOf, stemsOf }
-}
+})

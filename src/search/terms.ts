@@ -17,7 +17,6 @@ const GROUPS_CAP = 100
 const GROUP_CAP = 24
 const SHORTEST_PIECE = 3
 const SHORTEST_JOINED = 7
-const REMEMBERED_WORDS = 50_000
 
 /** A word as the index knows it: its text, its stem and its synonym group, if it has one. */
 export interface WordTerms {
@@ -43,37 +42,21 @@ export interface DocumentWord {
   times: number
 }
 
-export type Vocabulary = ReturnType<typeof createVocabulary>
+export function termsOf(word: string): WordTerms {
+  const stem = stemOf(word)
+  return { word, stem, group: synonymGroups().groupOf.get(stem) }
+}
 
-/** Splits texts into words, for documents and queries alike. Caches the terms of up to 50,000 words. */
-export function createVocabulary() {
-  const { groupOf, stemsOf } = synonymGroups(stemOf)
-  const seen = new Map<string, WordTerms>()
-
-  function termsOf(word: string): WordTerms {
-    const known = seen.get(word)
-    if (known) return known
-    const stem = stemOf(word)
-    const terms = { word, stem, group: groupOf.get(stem) }
-    if (seen.size >= REMEMBERED_WORDS) seen.clear()
-    seen.set(word, terms)
-    return terms
-  }
-
-  /** The distinct content words of a query (first 2,048 characters), or all words if all are stop words. */
-  function queryWords(query: string): QueryWord[] {
-    const words = wordsOf(query.slice(0, MAX_QUERY_CHARACTERS))
-    const content = words.filter((word) => !isStopWord(word.text))
-    const distinct = new Map<string, Word>()
-    for (const word of content.length > 0 ? content : words) if (!distinct.has(word.text)) distinct.set(word.text, word)
-    return [...distinct.values()].map((word) => ({
-      ...termsOf(word.text),
-      faint: isFaint(termsOf(word.text).stem),
-      parts: word.parts.filter((part) => !isStopWord(part)).map(termsOf),
-    }))
-  }
-
-  return { queryWords, termsOf, stemsOfGroup: (group: number): readonly string[] => stemsOf[group] ?? [] }
+/** The distinct content words of a query (first 2,048 characters), or all words if all are stop words. */
+export function parseQuery(query: string): QueryWord[] {
+  const words = wordsOf(query.slice(0, MAX_QUERY_CHARACTERS))
+  const content = words.filter((word) => !isStopWord(word.text))
+  const distinct = new Map<string, Word>()
+  for (const word of content.length > 0 ? content : words) if (!distinct.has(word.text)) distinct.set(word.text, word)
+  return [...distinct.values()].map(({ text, parts }) => {
+    const terms = termsOf(text)
+    return { ...terms, faint: isFaint(terms.stem), parts: parts.filter((part) => !isStopWord(part)).map(termsOf) }
+  })
 }
 
 /** The distinct words of a document, plus the words of each module synonym group it mentions, at reduced weight. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { int32Of, packSections, unpackSections } from './packed-sections.ts'
 import {
   blockBytesOf,
   createKernel,
@@ -49,11 +49,9 @@ export interface VectorIndex {
   save(): Uint8Array
 }
 
-const HEADER = { magic: 0, version: 1, dims: 2, blocks: 3, size: 4, checksum: 5, words: 8 } as const
-const HEADER_BYTES = HEADER.words * Int32Array.BYTES_PER_ELEMENT
-/** "PGVX" on little-endian machines. Data is saved in the byte order of the machine, so the other order is rejected. */
+/** "PGVX" on little-endian machines. */
 const MAGIC = 0x58564750
-const VERSION = 1
+const VERSION = 2
 
 const ROW_PEAK = 127
 const INT16_MAX = 32_767
@@ -73,19 +71,11 @@ export function createVectorIndex(dims: number, kernel: Kernel = createKernel())
 
 /** Copies once and parses nothing. @throws RangeError for bytes that `save` did not write */
 export function loadVectorIndex(bytes: Uint8Array, kernel: Kernel = createKernel()): VectorIndex {
-  if (bytes.length < HEADER_BYTES) throw new RangeError('not a vector index: too short')
-  const header = new Int32Array(Uint8Array.from(bytes.subarray(0, HEADER_BYTES)).buffer)
-  if (header[HEADER.magic] !== MAGIC) throw new RangeError('not a vector index')
-  if (header[HEADER.version] !== VERSION) throw new RangeError('a vector index of another version')
-  const dims = header[HEADER.dims]!
-  const blocks = header[HEADER.blocks]!
-  const length = blocks * blockBytesOf(widthOf(dims))
-  if (blocks < 0 || bytes.length !== HEADER_BYTES + length) throw new RangeError('a vector index cut short or too long')
-  kernel.reserve(ROWS_AT + length)
-  new Uint8Array(kernel.buffer, ROWS_AT).set(bytes.subarray(HEADER_BYTES))
-  const size = header[HEADER.size]!
-  if (header[HEADER.checksum] !== checksum(kernel, dims, blocks, size)) throw new RangeError('a damaged vector index')
-  return openIndex(dims, kernel, blocks, size)
+  const [head, rows] = unpackSections(MAGIC, VERSION, bytes, 2) as [Uint8Array, Uint8Array]
+  const [dims = 0, size = 0] = int32Of(head)
+  kernel.reserve(ROWS_AT + rows.length)
+  new Uint8Array(kernel.buffer, ROWS_AT).set(rows)
+  return openIndex(dims, kernel, rows.length / blockBytesOf(widthOf(dims)), size)
 }
 
 function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize: number): VectorIndex {
@@ -182,19 +172,11 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
     cosines,
     cosine: (slot, query) => cosines([slot], query)[0]!,
 
-    save() {
-      const length = blocks * blockBytes
-      const saved = new Uint8Array(HEADER_BYTES + length)
-      saved.set(new Uint8Array(kernel.buffer, ROWS_AT, length), HEADER_BYTES)
-      const header = new Int32Array(saved.buffer, 0, HEADER.words)
-      header[HEADER.magic] = MAGIC
-      header[HEADER.version] = VERSION
-      header[HEADER.dims] = dims
-      header[HEADER.blocks] = blocks
-      header[HEADER.size] = size
-      header[HEADER.checksum] = checksum(kernel, dims, blocks, size)
-      return saved
-    },
+    save: () =>
+      packSections(MAGIC, VERSION, [
+        Int32Array.of(dims, size),
+        new Uint8Array(kernel.buffer, ROWS_AT, blocks * blockBytes),
+      ]),
   }
 }
 
@@ -235,24 +217,4 @@ function quantise(vector: Float32Array, peak: number, into: Int16Array): number 
     roundedSquares += value * value
   }
   return roundedSquares > 0 ? Math.sqrt(squares / roundedSquares) : 0
-}
-
-/**
- * A fast checksum: a hash of the scores of a fixed query, which changes with every byte that matters. Sums of
- * products stay below 2^24, where float32 is exact. Does not protect against manipulation.
- */
-function checksum(kernel: Kernel, dims: number, blocks: number, size: number): number {
-  const width = widthOf(dims)
-  const blockBytes = blockBytesOf(width)
-  const { query, scores } = viewsOf(kernel)
-  const spread = Math.min(101, Math.floor(2 ** 24 / (ROW_PEAK * width)) - 2)
-  for (let index = 0; index < width; index++) query[index] = 2 + ((index * 103) % spread)
-  const hash = createHash('sha256').update(Int32Array.of(dims, blocks, size))
-  for (let done = 0; done < blocks; done += LONGEST_PASS) {
-    const count = Math.min(LONGEST_PASS, blocks - done)
-    kernel.score(ROWS_AT + done * blockBytes, count, width, Number.POSITIVE_INFINITY)
-    hash.update(scores.subarray(0, count * ROWS_PER_BLOCK))
-  }
-  query.fill(0)
-  return hash.digest().readInt32LE()
 }

@@ -60,7 +60,6 @@ interface Fake extends EmbedderSource {
 function fakeSource(dims = 8): Fake {
   const fake: Fake = {
     label: 'openai:fake',
-    textOf: ({ description }) => description,
     calls: [],
     loads: 0,
     closes: 0,
@@ -74,6 +73,7 @@ function fakeSource(dims = 8): Fake {
       return {
         id: fake.id,
         dims,
+        textOf: ({ description }) => description,
         async embed(texts, kind) {
           fake.calls.push({ kind, texts })
           return fake.answer ? fake.answer(texts, kind) : texts.map((text) => vectorOf(text, dims))

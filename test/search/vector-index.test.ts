@@ -214,7 +214,7 @@ describe('a saved index', () => {
   })
 
   it('takes one byte per dimension and four per slot', () => {
-    expect(saved).toHaveLength(32 + 1004 * (112 + 4))
+    expect(saved).toHaveLength(36 + 1004 * (112 + 4))
   })
 
   it('can be changed after loading, and is a copy', () => {
@@ -243,16 +243,16 @@ describe('a saved index', () => {
   })
 
   it('is rejected when truncated, too long or foreign', () => {
-    for (const length of [0, 1, 31, 32, 33, saved.length - 1])
+    for (const length of [0, 1, 35, 36, 37, saved.length - 1])
       expect(() => loadVectorIndex(saved.subarray(0, length))).toThrow(RangeError)
     expect(() => loadVectorIndex(Buffer.concat([saved, Buffer.alloc(1)]))).toThrow(RangeError)
-    expect(() => loadVectorIndex(Buffer.from('{"vectors":[]}'.repeat(10)))).toThrow('not a vector index')
-    expect(() => loadVectorIndex(new Uint8Array(1000).fill(255))).toThrow('not a vector index')
+    expect(() => loadVectorIndex(Buffer.from('{"vectors":[]}'.repeat(10)))).toThrow('not an index of this version')
+    expect(() => loadVectorIndex(new Uint8Array(1000).fill(255))).toThrow('not an index of this version')
   })
 
   it('is rejected after a one-bit change of the largest vectors', () => {
     const wide = indexOf(Array.from({ length: 4 }, () => unit(Array(4096).fill(1)))).save()
-    for (let at = 32; at < 32 + 4 * 4096; at += 97) {
+    for (let at = 36; at < 36 + 4 * 4096; at += 97) {
       const damaged = wide.slice()
       damaged[at]! ^= 1
       expect(() => loadVectorIndex(damaged), `byte ${at}`).toThrow('damaged')
@@ -260,7 +260,7 @@ describe('a saved index', () => {
   })
 
   it('is rejected when any relevant byte has changed', () => {
-    for (const at of [0, 5, 8, 12, 16, 19, 32, 33, 32 + 64 * 7, 32 + 4 * 112 + 1, 50_001]) {
+    for (const at of [0, 5, 8, 12, 16, 19, 20, 24, 28, 32, 36, 37, 36 + 64 * 7, 36 + 4 * 112 + 1, 50_001]) {
       for (const change of [1, 128]) {
         const damaged = saved.slice()
         damaged[at]! ^= change
@@ -268,8 +268,8 @@ describe('a saved index', () => {
       }
     }
     const swapped = saved.slice()
-    swapped.copyWithin(32, 32 + 464, 32 + 928)
-    swapped.set(saved.subarray(32, 32 + 464), 32 + 464)
+    swapped.copyWithin(36, 36 + 464, 36 + 928)
+    swapped.set(saved.subarray(36, 36 + 464), 36 + 464)
     expect(() => loadVectorIndex(swapped)).toThrow('damaged')
     expect(() => loadVectorIndex(saved.slice().fill(0, 4096, 8192))).toThrow('damaged')
   })

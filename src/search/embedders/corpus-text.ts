@@ -1,12 +1,5 @@
 import type { SearchSource } from '../search-document.ts'
 
-/** The parts of a tool that its embedded text is made of, with its module's own synonyms if it has some. */
-export type CorpusSource = SearchSource & {
-  /** Groups of words that mean the same in this module. */
-  readonly synonyms?: readonly (readonly string[])[] | undefined
-  readonly moduleDescription?: string | undefined
-}
-
 /** In characters. Models read a few hundred words at most, so a long description must not displace the rest. */
 const CAPS = { name: 200, module: 160, description: 800, words: 240, parameters: 300 } as const
 const DEPTH_CAP = 3
@@ -16,23 +9,23 @@ const DEPTH_CAP = 3
  * effects, and the module's synonym groups that contain one of these words. One sentence each, the most telling
  * first.
  */
-export function corpusText(source: CorpusSource): string {
+export function corpusText(source: SearchSource): string {
   const { id, name, title, description, aliases, tags, sideEffects, inputJson, module, moduleDescription } = source
-  const said = spaced([wordsOf(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
+  const said = spaced([splitName(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
   const related = (source.synonyms ?? []).filter((group) => group.some((word) => said.includes(spaced(word))))
   const others = [...new Set(related.flat())].filter((word) => !said.includes(spaced(word)))
   const parameters = new Set<string>()
   collectNames(inputJson, 0, parameters)
   return [
-    cut(`${id || name} (${wordsOf(id || name)})`, CAPS.name),
-    title && wordsOf(title).toLowerCase() !== wordsOf(name).toLowerCase() ? cut(title, CAPS.name) : '',
+    cut(`${id || name} (${splitName(id || name)})`, CAPS.name),
+    title && splitName(title).toLowerCase() !== splitName(name).toLowerCase() ? cut(title, CAPS.name) : '',
     cut(description, CAPS.description),
     labelled('Also', aliases, CAPS.words),
     labelled('Like', others, CAPS.words),
     labelled('About', tags, CAPS.words),
-    labelled('Takes', [...parameters].map(wordsOf), CAPS.parameters),
-    labelled('Effects', sideEffects.map(wordsOf), CAPS.words),
-    moduleDescription ? cut(`${wordsOf(module)}: ${moduleDescription}`, CAPS.module) : '',
+    labelled('Takes', [...parameters].map(splitName), CAPS.parameters),
+    labelled('Effects', sideEffects.map(splitName), CAPS.words),
+    moduleDescription ? cut(`${splitName(module)}: ${moduleDescription}`, CAPS.module) : '',
   ]
     .filter(Boolean)
     .map((part) => (/[.!?。！？]$/.test(part) ? part : `${part}.`))
@@ -40,7 +33,7 @@ export function corpusText(source: CorpusSource): string {
 }
 
 /** `github__listIssues` as separate words, which is what models know: `github list Issues`. */
-function wordsOf(name: string): string {
+function splitName(name: string): string {
   return name
     .replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
     .replace(/[_.:/-]+/g, ' ')

@@ -24,8 +24,6 @@ interface Waiting {
 export function includedEncoder({ thread, model, atlas }: EncoderFiles): EmbedderSource {
   return {
     label: 'embedded',
-    vectorOf: (source, id) => atlas?.()?.vectorOf(source, id),
-    textOf: (source) => JSON.stringify(toolTextOf(source)),
     async load(signal) {
       const worker = new Worker(thread, { workerData: { model } satisfies EncoderOrder, env: {}, execArgv: [] })
       worker.unref()
@@ -50,6 +48,8 @@ export function includedEncoder({ thread, model, atlas }: EncoderFiles): Embedde
       })
       return {
         ...ready,
+        textOf: (source) => JSON.stringify(toolTextOf(source)),
+        vectorOf: (source) => atlas?.()?.vectorOf(source, ready.id),
         async embed(texts, kind) {
           if (gone) throw gone
           const id = ++lastId

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { type CorpusSource, corpusText } from '../../../src/search/embedders/corpus-text.ts'
+import { corpusText } from '../../../src/search/embedders/corpus-text.ts'
+import type { SearchSource } from '../../../src/search/search-document.ts'
 
-const tool: CorpusSource = {
+const tool: SearchSource = {
   id: 'filesystem.read_file',
   name: 'filesystem__read_file',
   module: 'filesystem',

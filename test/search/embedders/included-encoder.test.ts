@@ -13,7 +13,7 @@ const load = async (): Promise<Embedder> => {
   return embedder
 }
 const toolOf = (name: string, description: string): string =>
-  source.textOf!(sourceOfEvalTool({ id: name, server: 'notes', name, description }))
+  embedder!.textOf!(sourceOfEvalTool({ id: name, server: 'notes', name, description }))
 const cosine = (a: Float32Array, b: Float32Array): number => a.reduce((sum, value, at) => sum + value * b[at]!, 0)
 
 describe('the included encoder', () => {
@@ -29,10 +29,10 @@ describe('the included encoder', () => {
   })
 
   it('is closer to a request that was written for the tool, and no farther from its definition', async () => {
-    const { embed } = await load()
+    const { embed, textOf } = await load()
     const plain = sourceOfEvalTool({ id: 'zx', server: 'zx', name: 'zx_run', description: 'Opens valve group A.' })
     const asked = { ...plain, requests: ['water my plants', 'give the ferns a drink'] }
-    const [before, after] = await embed([source.textOf!(plain), source.textOf!(asked)], 'document', signal)
+    const [before, after] = await embed([textOf!(plain), textOf!(asked)], 'document', signal)
     const [request, other, own] = await embed(
       ['the basil needs water', 'send a mail to Ann', 'open the valve'],
       'query',

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { laneFor, shownEmbedder } from '../../src/search/deferred-embedder.ts'
+import { createConfiguredLane, shownEmbedder } from '../../src/search/configured-lane.ts'
 import { searchOptions } from '../../src/search/search-options.ts'
 
 const PLACES = { cacheDir: '/nowhere', baseDir: '/nowhere' }
 const labelOf = (embedder: string): string | undefined =>
-  laneFor(searchOptions.parse({ embedder }), PLACES, { queryTimeoutMs: 300, log: silentLog })?.status.embedder
+  createConfiguredLane(searchOptions.parse({ embedder }), PLACES, { queryTimeoutMs: 300, log: silentLog })?.status
+    .embedder
 
 describe('a shown embedder address', () => {
   it.each([
