@@ -10,7 +10,7 @@ import {
   parseBody,
 } from './chat-client.ts'
 import { createCitations } from './citations.ts'
-import { type Dialect, nativeDialect, type Turn, textDialect, type Wish, writtenTurn } from './dialect.ts'
+import { type Dialect, type ModelTurn, nativeDialect, type RequestedCall, textDialect, writtenTurn } from './dialect.ts'
 import type { ToolAnswer } from './tool-answer.ts'
 import type { ToolUseMode } from './tool-use-mode.ts'
 import type { Toolset, ToolsetPromptOptions } from './toolset.ts'
@@ -33,7 +33,12 @@ export interface ConversationOptions {
 
 export type ConversationEvent =
   | { readonly type: 'round'; readonly round: number; readonly limit: number }
-  | { readonly type: 'call'; readonly id: string; readonly name: string; readonly arguments: Wish['arguments'] }
+  | {
+      readonly type: 'call'
+      readonly id: string
+      readonly name: string
+      readonly arguments: RequestedCall['arguments']
+    }
   | {
       readonly type: 'progress'
       readonly id: string
@@ -55,7 +60,7 @@ export interface ConversationResult {
   readonly text: string
   /** All messages, starting with the system message. */
   readonly messages: readonly ChatMessage[]
-  readonly calls: readonly (Pick<Wish, 'name' | 'arguments'> & ToolAnswer)[]
+  readonly calls: readonly (Pick<RequestedCall, 'name' | 'arguments'> & ToolAnswer)[]
   /** Rounds of tool calls used, and the limit at the end. */
   readonly rounds: number
   readonly limit: number
@@ -82,7 +87,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
   const { loop, begin } = createToolLoop(options.rounds)
   const { textTools } = toolset
   const cited = createCitations()
-  const calls: (Pick<Wish, 'name' | 'arguments'> & ToolAnswer)[] = []
+  const calls: (Pick<RequestedCall, 'name' | 'arguments'> & ToolAnswer)[] = []
   const said: ChatMessage[] =
     typeof options.messages === 'string' ? [{ role: 'user', content: options.messages }] : [...options.messages]
   let mode = toolset.mode(endpoint.provider)
@@ -90,7 +95,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
   const dialect = (): Dialect => (mode === 'text' ? textDialect : nativeDialect(textTools === 'fallback'))
   const system = (): ChatMessage => ({ role: 'system', content: toolset.systemPrompt({ ...options.prompt, mode }) })
 
-  async function ask(withTools: boolean): Promise<Turn> {
+  async function ask(withTools: boolean): Promise<ModelTurn> {
     const tools = toolset.list()
     const messages = [system(), ...said, ...(withTools ? [] : [{ role: 'user', content: ANSWER_NOW }])]
     const answer = await chat(endpoint, { messages, ...(withTools ? dialect().request(tools) : {}) }, signal)
@@ -109,7 +114,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
     return turn
   }
 
-  async function run(wish: Wish): Promise<ToolAnswer> {
+  async function run(wish: RequestedCall): Promise<ToolAnswer> {
     const { id, name, problem } = wish
     onEvent?.({ type: 'call', id, name, arguments: wish.arguments })
     const answer: ToolAnswer =

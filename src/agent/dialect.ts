@@ -7,7 +7,7 @@ import type { ToolAnswer } from './tool-answer.ts'
 import { argumentsOf, wholeJson } from './written-calls.ts'
 
 /** A tool call that a model requested, or why it cannot be read. */
-export interface Wish {
+export interface RequestedCall {
   readonly id: string
   readonly name: string
   readonly arguments: Readonly<Record<string, unknown>>
@@ -15,8 +15,8 @@ export interface Wish {
   readonly problem?: string
 }
 
-export interface Turn {
-  readonly wishes: readonly Wish[]
+export interface ModelTurn {
+  readonly wishes: readonly RequestedCall[]
   /** The model's text besides the calls. */
   readonly text: string
   /** Creates the messages that return the results. */
@@ -27,7 +27,7 @@ export interface Turn {
 export interface Dialect {
   /** The part of a request that describes the tools. */
   request(tools: readonly ListedTool[]): Readonly<Record<string, unknown>>
-  read(message: ChatMessage, tools: readonly ListedTool[]): Turn
+  read(message: ChatMessage, tools: readonly ListedTool[]): ModelTurn
 }
 
 /** Uses the provider's native tool calls. @param alsoText also accept calls of known tools written as text */
@@ -58,9 +58,9 @@ export const textDialect: Dialect = {
 }
 
 /** Parses the calls in a model's text. */
-export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn {
+export function writtenTurn(content: string, tools: readonly ListedTool[]): ModelTurn {
   const { calls, text } = parseToolCalls(content, { tools })
-  const wishes = calls.map((call, at): Wish => ({ id: `text_${at}`, ...call }))
+  const wishes = calls.map((call, at): RequestedCall => ({ id: `text_${at}`, ...call }))
   if (wishes.length === 0 && /[<{]tool_call[>}]\s*[{[]/.test(withoutRepeated(content)))
     wishes.push({
       id: 'text_0',
@@ -75,7 +75,9 @@ export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn
       {
         role: 'user',
         content: answers
-          .map((answer, at) => `<tool_result name="${wishes[at]?.name}">\n${closedOnce(answer.text)}\n</tool_result>`)
+          .map(
+            (answer, at) => `<tool_result name="${wishes[at]?.name}">\n${escapeResultTag(answer.text)}\n</tool_result>`,
+          )
           .join('\n'),
       },
     ],
@@ -83,11 +85,11 @@ export function writtenTurn(content: string, tools: readonly ListedTool[]): Turn
 }
 
 /** Prevents a result from closing its own tag and continuing as another speaker. */
-const closedOnce = (text: string): string => text.replaceAll(/<(\s*)\/(?=\s*tool_result)/gi, '<$1\\/')
+const escapeResultTag = (text: string): string => text.replaceAll(/<(\s*)\/(?=\s*tool_result)/gi, '<$1\\/')
 
 const createUnreadableText = (why: string): string => `E_VALIDATION: The call cannot be read: ${why}. Write it again.`
 
-function wishOf(call: Readonly<Record<string, unknown>>, at: number): Wish {
+function wishOf(call: Readonly<Record<string, unknown>>, at: number): RequestedCall {
   const inner = isRecord(call['function']) ? call['function'] : {}
   const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : `call_${at}`
   const name = typeof inner['name'] === 'string' ? inner['name'] : ''

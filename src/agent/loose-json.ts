@@ -1,5 +1,5 @@
 /** A value and the position after it. */
-export interface Read {
+export interface ParsedJson {
   readonly value: unknown
   readonly end: number
 }
@@ -24,8 +24,8 @@ const WORDS: Readonly<Record<string, unknown>> = {
 }
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' }
 
-class Stop extends Error {}
-const stop = new Stop()
+class JsonSyntaxError extends Error {}
+const stop = new JsonSyntaxError()
 
 /**
  * Reads the JSON value at `at`, accepting what models get wrong: trailing commas, single quotes, unquoted keys, line
@@ -35,7 +35,7 @@ export function readJson(
   text: string,
   at: number,
   budget: Budget = { left: Number.POSITIVE_INFINITY },
-): Read | undefined {
+): ParsedJson | undefined {
   let pos = at
 
   const space = (): void => {
@@ -125,7 +125,7 @@ export function readJson(
   try {
     return { value: value(0), end: pos }
   } catch (error) {
-    if (!(error instanceof Stop)) throw error
+    if (!(error instanceof JsonSyntaxError)) throw error
     return undefined
   } finally {
     budget.left -= pos - at + 1

@@ -1,13 +1,13 @@
 import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { afterSpace, type Budget, type Read, readJson } from './loose-json.ts'
-import { callsIn, type Found, type ToolCall, wholeJson } from './written-calls.ts'
+import { afterSpace, type Budget, type ParsedJson, readJson } from './loose-json.ts'
+import { callsIn, type FoundCalls, type ToolCall, wholeJson } from './written-calls.ts'
 
 /** Returns the schema of a tool, if known; it tells which parameters are strings. */
 export type SchemaOf = (name: string) => JsonSchema | undefined
 
 /** Finds the next occurrence of a needle. Positions must increase, so that all calls together scan the text once. */
-function finder(text: string, needle: string): (from: number) => number {
+function createFinder(text: string, needle: string): (from: number) => number {
   let at = -2
   return (from) => {
     if (at !== -1 && at < from) at = text.indexOf(needle, from)
@@ -26,7 +26,7 @@ const PARAMETER = /<(?:antml:)?parameter\s{1,20}name\s{0,20}=\s{0,20}["']([^"'<>
 const END_INVOKE = /<\/(?:antml:)?invoke>/y
 
 /** `<invoke name="…">` with a `<parameter name="…">` per argument: Anthropic's format. */
-export const findInvokes = (text: string, _budget: Budget, schemaOf: SchemaOf): Found[] =>
+export const findInvokes = (text: string, _budget: Budget, schemaOf: SchemaOf): FoundCalls[] =>
   findElements(text, INVOKE, PARAMETER, END_INVOKE, schemaOf)
 
 const FUNCTION = /<function=([\w.:/-]{1,128})>?/g
@@ -34,7 +34,7 @@ const FUNCTION_PARAMETER = /<parameter=([^<>\s]{1,128})>/y
 const END_FUNCTION = /<\/?function>/y
 
 /** `<function=name>{…}</function>`, or with a `<parameter=…>` per argument. */
-export function findFunctions(text: string, budget: Budget, schemaOf: SchemaOf): Found[] {
+export function findFunctions(text: string, budget: Budget, schemaOf: SchemaOf): FoundCalls[] {
   const found = findElements(text, FUNCTION, FUNCTION_PARAMETER, END_FUNCTION, schemaOf)
   for (const { index, 0: opener, 1: name = '' } of text.matchAll(FUNCTION)) {
     const read = readAfter(text, index + opener.length, budget)
@@ -46,11 +46,17 @@ export function findFunctions(text: string, budget: Budget, schemaOf: SchemaOf):
 }
 
 /** Calls with one element per argument. An unclosed call is ignored, because arguments may be missing. */
-function findElements(text: string, opener: RegExp, parameter: RegExp, closer: RegExp, schemaOf: SchemaOf): Found[] {
-  const found: Found[] = []
+function findElements(
+  text: string,
+  opener: RegExp,
+  parameter: RegExp,
+  closer: RegExp,
+  schemaOf: SchemaOf,
+): FoundCalls[] {
+  const found: FoundCalls[] = []
   const ends = ['', 'antml:'].map((prefix) => ({
     needle: `</${prefix}parameter>`,
-    next: finder(text, `</${prefix}parameter>`),
+    next: createFinder(text, `</${prefix}parameter>`),
   }))
   let seen = 0
   for (const { index, 0: tag, 1: name = '' } of text.matchAll(opener)) {
@@ -100,8 +106,8 @@ const END = /<[｜|]tool[▁_ ]call[▁_ ]end[｜|]>/y
 const HEAD = 200
 
 /** DeepSeek's markers: the name, or `function` and the name, before the arguments. */
-export function findMarkers(text: string, budget: Budget): Found[] {
-  const found: Found[] = []
+export function findMarkers(text: string, budget: Budget): FoundCalls[] {
+  const found: FoundCalls[] = []
   for (const { index, 0: begin } of text.matchAll(BEGIN)) {
     const from = index + begin.length
     SEPARATOR.lastIndex = 0
@@ -133,8 +139,8 @@ const TICKS_AND_WORD = /`{3}[a-z]{0,10}/y
  * `<tool_call>{"name": …, "arguments": …}</tool_call>`. The JSON value determines the end, whatever its strings
  * contain.
  */
-export function findTagged(text: string, budget: Budget): Found[] {
-  const found: Found[] = []
+export function findTagged(text: string, budget: Budget): FoundCalls[] {
+  const found: FoundCalls[] = []
   for (const { index, 0: opener } of text.matchAll(OPEN)) {
     if (index < (found.at(-1)?.end ?? 0)) continue
     const calls: ToolCall[] = []
@@ -152,14 +158,14 @@ export function findTagged(text: string, budget: Budget): Found[] {
 }
 
 /** The next object or list, optionally in a code fence. */
-function readAfter(text: string, at: number, budget: Budget): Read | undefined {
+function readAfter(text: string, at: number, budget: Budget): ParsedJson | undefined {
   const from = afterSpace(text, skip(text, afterSpace(text, at), TICKS_AND_WORD))
   return text[from] === '{' || text[from] === '[' ? readJson(text, from, budget) : undefined
 }
 
 /** Sorted by position, without matches inside other matches. */
-function removeNested(found: readonly Found[]): Found[] {
-  const kept: Found[] = []
+function removeNested(found: readonly FoundCalls[]): FoundCalls[] {
+  const kept: FoundCalls[] = []
   for (const one of found.toSorted((a, b) => a.start - b.start))
     if (one.start >= (kept.at(-1)?.end ?? 0)) kept.push(one)
   return kept

@@ -2,7 +2,15 @@ import { isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Budget } from './loose-json.ts'
 import { findFunctions, findInvokes, findMarkers, findTagged, type SchemaOf } from './markup.ts'
-import { callsIn, type Found, findFenced, inProse, objectsIn, parseBareCall, type ToolCall } from './written-calls.ts'
+import {
+  callsIn,
+  type FoundCalls,
+  findFenced,
+  inProse,
+  objectsIn,
+  parseBareCall,
+  type ToolCall,
+} from './written-calls.ts'
 
 export interface ParsedText {
   /** In the order in which they were written. */
@@ -19,7 +27,7 @@ export interface ParseOptions {
   readonly tools?: readonly { readonly name: string; readonly inputSchema: JsonSchema }[]
 }
 
-type Strategy = (text: string, budget: Budget, schemaOf: SchemaOf) => readonly Found[]
+type Strategy = (text: string, budget: Budget, schemaOf: SchemaOf) => readonly FoundCalls[]
 
 /** Formats of tool calls, from unmistakable to likely. The first that matches is used. */
 const STRATEGIES: readonly Strategy[] = [
@@ -40,24 +48,24 @@ export function parseToolCalls(text: string, options: ParseOptions = {}): Parsed
   const { tools = [] } = options
   const schemas = new Map(tools.map(({ name, inputSchema }) => [name, inputSchema]))
   const schemaOf: SchemaOf = (name) => schemas.get(name)
-  const found = [find, findWithPlainQuotes, failedGenerations].reduce<readonly Found[]>(
+  const found = [find, findWithPlainQuotes, failedGenerations].reduce<readonly FoundCalls[]>(
     (before, next) => (before.length > 0 ? before : next(text, schemaOf)),
     [],
   )
-  return { calls: found.flatMap(({ calls }) => calls), text: without(text, found) }
+  return { calls: found.flatMap(({ calls }) => calls), text: removeCalls(text, found) }
 }
 
-function find(text: string, schemaOf: SchemaOf): readonly Found[] {
+function find(text: string, schemaOf: SchemaOf): readonly FoundCalls[] {
   const each = STRATEGIES.map((strategy) => strategy(text, budgetFor(text), schemaOf))
-  const outer = outermost([...each.flat(), ...findRepeated(text)])
+  const outer = findOutermost([...each.flat(), ...findRepeated(text)])
   return each.map((found) => found.filter((one) => outer.has(one))).find((found) => found.length > 0) ?? []
 }
 
 const RESULT = /<(tool_result|tool_response|function_results)\b/g
 
 /** Results that the model repeats. Calls in them were written by the author of the result, so they do not count. */
-function findRepeated(text: string): readonly Found[] {
-  const found: Found[] = []
+function findRepeated(text: string): readonly FoundCalls[] {
+  const found: FoundCalls[] = []
   const unclosed = new Set<string>()
   for (const { index, 1: tag = '' } of text.matchAll(RESULT)) {
     if (index < (found.at(-1)?.end ?? 0) || unclosed.has(tag)) continue
@@ -82,10 +90,10 @@ export function withoutRepeated(text: string): string {
 const budgetFor = (text: string): Budget => ({ left: 4 * text.length + 65_536 })
 
 /** A call inside an argument of another call may come from someone else and does not count. */
-function outermost(all: readonly Found[]): ReadonlySet<Found> {
+function findOutermost(all: readonly FoundCalls[]): ReadonlySet<FoundCalls> {
   const inOrder = all.toSorted((a, b) => a.start - b.start || b.end - a.end)
-  const kept = new Set<Found>()
-  let last: Found | undefined
+  const kept = new Set<FoundCalls>()
+  let last: FoundCalls | undefined
   for (const one of inOrder) {
     const isInside = last !== undefined && one.end <= last.end && (one.start !== last.start || one.end !== last.end)
     if (isInside) continue
@@ -96,27 +104,27 @@ function outermost(all: readonly Found[]): ReadonlySet<Found> {
 }
 
 /** Replaces typographic quotes by plain ones. One character for one, so that positions stay valid. */
-function findWithPlainQuotes(text: string, schemaOf: SchemaOf): readonly Found[] {
+function findWithPlainQuotes(text: string, schemaOf: SchemaOf): readonly FoundCalls[] {
   const straight = text.replaceAll(/[“”„‟″]/g, '"').replaceAll(/[‘’‚‛′]/g, "'")
   return straight === text ? [] : find(straight, schemaOf)
 }
 
 /** Groq returns an error that contains the model's text when it cannot parse a call. */
-function failedGenerations(text: string, schemaOf: SchemaOf): readonly Found[] {
+function failedGenerations(text: string, schemaOf: SchemaOf): readonly FoundCalls[] {
   if (!text.includes('failed_generation')) return []
-  const answers = objectsIn(text, budgetFor(text)).map(({ value, start, end }): Found => {
+  const answers = objectsIn(text, budgetFor(text)).map(({ value, start, end }): FoundCalls => {
     if (!isRecord(value)) return { calls: [], start, end }
     const { failed_generation: failed } = isRecord(value['error']) ? value['error'] : value
     if (typeof failed !== 'string') return { calls: callsIn(failed, true), start, end }
     const direct = find(failed, schemaOf)
     const found = direct.length > 0 ? direct : findWithPlainQuotes(failed, schemaOf)
-    return { calls: found.flatMap(({ calls }) => calls), start, end, rest: without(failed, found) }
+    return { calls: found.flatMap(({ calls }) => calls), start, end, rest: removeCalls(failed, found) }
   })
   return answers.filter(({ calls }) => calls.length > 0)
 }
 
 /** The text without the matches and their leftover markup. */
-function without(text: string, found: readonly Found[]): string {
+function removeCalls(text: string, found: readonly FoundCalls[]): string {
   const pieces: string[] = []
   let at = 0
   for (const { start, end, rest = '' } of found) {

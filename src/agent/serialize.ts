@@ -33,14 +33,14 @@ export interface ToolDeclarations {
   readonly gemini: readonly GeminiTools[]
 }
 
-type Declared = Pick<ListedTool, 'name' | 'description' | 'inputSchema'>
+type DeclaredTool = Pick<ListedTool, 'name' | 'description' | 'inputSchema'>
 
 /**
  * Converts listed tools to a provider's format. Names and schemas are those of `tools/list`; only Gemini gets reduced
  * schemas, and no parameters for a tool without any.
  */
 export function serializeTools<Format extends ToolFormat>(
-  tools: readonly Declared[],
+  tools: readonly DeclaredTool[],
   format: Format,
 ): ToolDeclarations[Format] {
   const declarations: { readonly [One in ToolFormat]: () => ToolDeclarations[One] } = {
@@ -53,12 +53,12 @@ export function serializeTools<Format extends ToolFormat>(
   return declarations[format]()
 }
 
-const asFunction = ({ name, description, inputSchema }: Declared): FunctionTool => ({
+const asFunction = ({ name, description, inputSchema }: DeclaredTool): FunctionTool => ({
   type: 'function',
   function: { name, description, parameters: inputSchema },
 })
 
-function asDeclaration({ name, description, inputSchema }: Declared) {
+function asDeclaration({ name, description, inputSchema }: DeclaredTool) {
   const parameters = geminiSchema(inputSchema)
   // Gemini rejects an object without properties.
   return parameters.properties === undefined ? { name, description } : { name, description, parameters }

@@ -10,14 +10,14 @@ import type { View } from '../view/view.ts'
 import type { ToolUseMode } from './tool-use-mode.ts'
 
 /** Input of `systemPrompt`. */
-export interface Told {
+export interface PromptContext {
   readonly view: View
   readonly exposure: Exposure
   readonly surface: Pick<Surface, 'guide' | 'list'>
   readonly sections?: readonly PromptSection[]
 }
 
-export interface PromptOptions extends Told {
+export interface PromptOptions extends PromptContext {
   /** Default `native`. */
   readonly mode?: ToolUseMode
   /** Default `assistant`. */
@@ -59,7 +59,7 @@ export function systemPrompt(options: PromptOptions): string {
  * The tool description of `systemPrompt` in native mode, without the identity. At most `maxChars` long: the meta-tool
  * descriptions are dropped first, then texts of other authors, the last one first.
  */
-export function toolsPrompt(told: Told, maxChars: number): string {
+export function toolsPrompt(told: PromptContext, maxChars: number): string {
   const [before, after] = orderSections(told.sections)
   const lines = (...parts: readonly string[]): string => [...before, ...parts, ...after].filter(Boolean).join('\n')
   let text = ''
@@ -111,7 +111,7 @@ function orderSections(sections: readonly PromptSection[] = []): readonly [reado
   ]
 }
 
-function summarizeTools({ view }: Told, shown = SHOWN): string {
+function summarizeTools({ view }: PromptContext, shown = SHOWN): string {
   const domains = view.owners.filter((owner) => view.count(owner.id) > 0)
   const named = [...domains.slice(0, shown).map(({ id }) => id), ...(domains.length > shown ? ['…'] : [])]
   const names = shown === 0 || named.length === 0 ? '' : `: ${named.join(', ')}`
@@ -131,7 +131,7 @@ function collectNotices(view: View): readonly string[] {
 }
 
 /** How the model calls tools in the given exposure mode. */
-function describeAccess({ view, exposure, surface }: Told, detail: Detail = 'all'): string {
+function describeAccess({ view, exposure, surface }: PromptContext, detail: Detail = 'all'): string {
   if (exposure.mode === 'direct') return 'They are all listed; call them by name.'
   const guide = surface.guide(view.caller)
   const shown = guide.filter(({ step }) => detail === 'all' || (detail === 'steps' && step !== undefined))
@@ -166,7 +166,7 @@ function describeSteps({ mode }: Exposure, guide: readonly MetaToolSummary[]): r
 }
 
 /** Tools for a model without native tool calls: the format of a call, and a section for each tool. */
-function asText(told: Told): readonly string[] {
+function asText(told: PromptContext): readonly string[] {
   const { view, exposure, surface } = told
   const listed = surface.list(view.caller, exposure.mode)
   const [first] = listed

@@ -1,5 +1,5 @@
 import { isRecord } from '../core/is-record.ts'
-import { afterSpace, type Budget, type Read, readJson } from './loose-json.ts'
+import { afterSpace, type Budget, type ParsedJson, readJson } from './loose-json.ts'
 
 /** A call as a model wrote it, with the name unchanged. */
 export interface ToolCall {
@@ -8,7 +8,7 @@ export interface ToolCall {
 }
 
 /** The calls that one strategy found, and their range in the text. */
-export interface Found {
+export interface FoundCalls {
   readonly calls: readonly ToolCall[]
   readonly start: number
   readonly end: number
@@ -50,7 +50,7 @@ export function argumentsOf(value: unknown): Readonly<Record<string, unknown>> |
 }
 
 /** The value of a text that is JSON and nothing else. */
-export function wholeJson(text: string): Read | undefined {
+export function wholeJson(text: string): ParsedJson | undefined {
   const read = readJson(text, afterSpace(text, 0))
   return read && afterSpace(text, read.end) === text.length ? read : undefined
 }
@@ -58,8 +58,8 @@ export function wholeJson(text: string): Read | undefined {
 const FENCE = /```[\w-]{0,20}/g
 
 /** Calls in code fences. */
-export function findFenced(text: string, budget: Budget): Found[] {
-  const found: Found[] = []
+export function findFenced(text: string, budget: Budget): FoundCalls[] {
+  const found: FoundCalls[] = []
   for (const { index, 0: fence } of text.matchAll(FENCE)) {
     const at = afterSpace(text, index + fence.length)
     if (index < (found.at(-1)?.end ?? 0) || !opensJson(text, at)) continue
@@ -72,22 +72,22 @@ export function findFenced(text: string, budget: Budget): Found[] {
 }
 
 /** A text that is one call. */
-export function parseBareCall(text: string): Found[] {
+export function parseBareCall(text: string): FoundCalls[] {
   const read = wholeJson(text)
   const calls = read ? callsIn(read.value, false) : []
   return calls.length > 0 ? [{ calls, start: 0, end: text.length }] : []
 }
 
 /** Calls within prose. Each object is read to its end; nested objects are skipped. */
-export const inProse = (text: string, budget: Budget): Found[] =>
+export const inProse = (text: string, budget: Budget): FoundCalls[] =>
   objectsIn(text, budget).flatMap(({ value, start, end }) => {
     const calls = callsIn(value, false)
     return calls.length > 0 ? [{ calls, start, end }] : []
   })
 
 /** The outermost objects and lists of objects in a text. */
-export function objectsIn(text: string, budget: Budget): (Read & { readonly start: number })[] {
-  const found: (Read & { readonly start: number })[] = []
+export function objectsIn(text: string, budget: Budget): (ParsedJson & { readonly start: number })[] {
+  const found: (ParsedJson & { readonly start: number })[] = []
   let end = 0
   for (const { index } of text.matchAll(/[{[]/g)) {
     if (index < end || !opensJson(text, index)) continue

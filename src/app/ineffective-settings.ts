@@ -3,7 +3,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
-import { OWN } from '../loader/bundled-prefix.ts'
+import { OWN_PREFIX } from '../loader/bundled-prefix.ts'
 import type { Apis } from '../openapi/apis.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { AppBase } from './app-base.ts'
@@ -63,7 +63,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions): 
   const sharedNames = (): readonly string[] => {
     const { owners } = catalog.snapshot()
     return modules.loader.status().loaded.flatMap(({ id }) => {
-      if (owners.has(`${OWN}${id}`)) return [sharedNameSentence(settings.config, id)]
+      if (owners.has(`${OWN_PREFIX}${id}`)) return [sharedNameSentence(settings.config, id)]
       const other = [`mcp_${id}`, `api_${id}`].find((one) => owners.has(one))
       return other === undefined ? [] : [sameRulesSentence(id, other)]
     })

@@ -13,7 +13,12 @@ import type { Atlas } from '../search/atlas.ts'
 import { bareNameOf, type SearchSource } from '../search/search-document.ts'
 import type { SearchSettings } from '../search/search-options.ts'
 import { hashOf } from '../search/word-pieces.ts'
-import { createWrittenRequests, type KeptText, type Unknown, type WrittenText } from '../search/written-requests.ts'
+import {
+  createWrittenRequests,
+  type StoredTexts,
+  type UnknownTool,
+  type WrittenText,
+} from '../search/written-requests.ts'
 import { samplingLlm } from '../services/sampling-llm.ts'
 import { createFileStore } from '../state/file-store.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
@@ -68,7 +73,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   const { kind, catalog, atlas, clock, log } = options
   const stopped = new AbortController()
   const written = createWrittenRequests({
-    store: createFileStore<KeptText>(join(options.stateDir, 'search'), (error) =>
+    store: createFileStore<StoredTexts>(join(options.stateDir, 'search'), (error) =>
       log.warn('cannot store or read written search text', { error: messageOf(error) }),
     ),
     clock,
@@ -93,14 +98,14 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
     return key
   }
 
-  let listed: { readonly tools: Snapshot['tools']; readonly unknown: readonly Unknown[] } | undefined
+  let listed: { readonly tools: Snapshot['tools']; readonly unknown: readonly UnknownTool[] } | undefined
   /** Tools of servers and APIs that are not in the atlas. */
-  function unknown(): readonly Unknown[] {
+  function unknown(): readonly UnknownTool[] {
     const { tools } = catalog.snapshot()
     if (listed?.tools === tools) return listed.unknown
     const map = atlas()
     const found = tools.filter((tool) => tool.origin === 'upstream' && !map?.requestsOf(sourceOf(tool))?.length)
-    const own = found.map((tool): Unknown => {
+    const own = found.map((tool): UnknownTool => {
       const { properties } = tool.input.json
       return {
         key: keyOf(tool),
@@ -114,7 +119,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
     return own
   }
 
-  async function write(missing: readonly Unknown[], llm: Llm): Promise<boolean> {
+  async function write(missing: readonly UnknownTool[], llm: Llm): Promise<boolean> {
     const isAnswered = await written.writeNext(missing, (wanted) => llm.complete(wanted))
     failures = isAnswered ? 0 : failures + 1
     if (!isAnswered) return false
@@ -183,7 +188,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
       const missing = written.missing(unknown())
       if (kind !== 'client' || running || missing.length === 0 || !request || !caller.supports.sampling) return false
       if (refused.has(caller.principal) || !written.hasBudget()) return false
-      const isNear = ({ owner }: Unknown): number => Number(owners.includes(owner))
+      const isNear = ({ owner }: UnknownTool): number => Number(owners.includes(owner))
       const nearest = [...missing].sort((a, b) => isNear(b) - isNear(a))
       const timeout = new AbortController()
       const cancel = clock.after(CLIENT_TIMEOUT_MS, () => timeout.abort(new Error('the client did not answer in time')))

@@ -13,12 +13,12 @@ import { type AddSource, type PackageType, readSource } from '../setup/add-sourc
 import { diffOf } from '../setup/edit-diff.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import {
-  type Entry,
   type InputValue,
   type InputValues,
   type InstallPlan,
   idOf,
   planPackage,
+  type ServerEntry,
 } from '../setup/install-plan.ts'
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
 import { escapedLine } from '../trust/find-hidden-text.ts'
@@ -30,12 +30,12 @@ import { formatTable, type Io, UsageError, writeJson } from './io.ts'
 import { machineOf, setupDir } from './machine-of.ts'
 import { offline, openApp, openConfig } from './open-app.ts'
 import { askLine, askYes, canAsk } from './questions.ts'
-import { openRegistry } from './registry.ts'
+import { withRegistry } from './registry.ts'
 
 const MAX_SECRET = 16_384
 
 /** What is added, and where it was found. */
-interface Found {
+interface FoundPlan {
   readonly server?: RegistryServer
   readonly plan: InstallPlan
 }
@@ -53,7 +53,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const id = readOption(args, 'name') ?? plan.id
   const tell = (text: string): void => (json ? undefined : io.stdout(asTyped(text, args, io)))
   tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
-  for (const warning of [...plan.warnings, ...absent(plan, io)]) io.stderr(`pegboard: warning: ${warning}\n`)
+  for (const warning of [...plan.warnings, ...missingProgramWarnings(plan, io)])
+    io.stderr(`pegboard: warning: ${warning}\n`)
   if (server?.deprecated !== undefined)
     io.stderr(`pegboard: warning: ${server.name} is deprecated: ${server.deprecated}\n`)
   const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
@@ -72,7 +73,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { id: undo } = await applyEdits([edit], { stateDir: setupDir(io), clock: systemClock, reason: `add ${id}` })
   const seen = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
-  else tell(seenText(id, seen, undo))
+  else tell(connectionText(id, seen, undo))
   return seen.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
 }
 
@@ -83,7 +84,7 @@ const INSTALL: Readonly<Record<string, string>> = {
   npx: 'Install Node.js with npm',
 }
 
-function absent(plan: InstallPlan, io: Io): readonly string[] {
+function missingProgramWarnings(plan: InstallPlan, io: Io): readonly string[] {
   const { command } = plan.entry(new Map())
   if (typeof command !== 'string' || !isMissing(command, io.env, io.cwd, process.platform)) return []
   return [`${command} is not on PATH, so this server cannot start here. ${INSTALL[command] ?? 'Install it'} first.`]
@@ -92,7 +93,7 @@ function absent(plan: InstallPlan, io: Io): readonly string[] {
 const SANDBOXES = ['none', 'auto', 'bubblewrap', 'docker'] as const
 
 /** Proposes a sandbox for a local server, which could otherwise read and write all files of the person. */
-async function withSandbox(entry: Entry, args: Args, io: Io, silent: boolean): Promise<Entry> {
+async function withSandbox(entry: ServerEntry, args: Args, io: Io, silent: boolean): Promise<ServerEntry> {
   const isLocal = entry['command'] !== undefined
   if (readOption(args, 'sandbox') !== undefined) {
     const kind = oneOf(args, 'sandbox', SANDBOXES, 'none')
@@ -111,7 +112,7 @@ async function withSandbox(entry: Entry, args: Args, io: Io, silent: boolean): P
   return (await askYes(question, io)) ? { ...entry, sandbox: 'auto' } : entry
 }
 
-async function findPlan(args: Args, io: Io, yes: boolean): Promise<Found> {
+async function findPlan(args: Args, io: Io, yes: boolean): Promise<FoundPlan> {
   const isProgram = (word: string): boolean => !isMissing(word, io.env, io.cwd, process.platform)
   const source = readSource(args.positionals, isProgram)
   if (!source) throw new UsageError('add takes a name of the registry, a URL, npm:package, or a command')
@@ -205,9 +206,8 @@ async function fromRegistry(
   args: Args,
   io: Io,
   yes: boolean,
-): Promise<Found> {
-  const registry = await openRegistry(args, io)
-  try {
+): Promise<FoundPlan> {
+  return await withRegistry(args, io, async (registry) => {
     if (source.kind === 'word') {
       const hits = await registry.search([source.word], 5)
       throw new PegboardError(
@@ -230,9 +230,7 @@ async function fromRegistry(
     const [, short = ''] = server.name.split('/')
     const plan = plans.length > 1 && !yes && canAsk(io) ? await choose(plans, io) : first
     return { server, plan: { ...plan, id: idOf(short) } }
-  } finally {
-    await registry.close()
-  }
+  })
 }
 
 async function choose(plans: readonly InstallPlan[], io: Io): Promise<InstallPlan> {
@@ -314,7 +312,7 @@ async function keepSecrets(secrets: ReadonlyMap<string, string>, io: Io): Promis
   for (const [name, secret] of secrets) await store.set(name, secret)
 }
 
-interface Seen {
+interface ConnectionCheck {
   readonly findings: readonly Pick<Finding, 'code' | 'message' | 'fix'>[]
   readonly tools: readonly { readonly id: string; readonly effect: string; readonly description: string }[]
   /** Tools that wait for a review, and why. */
@@ -322,7 +320,7 @@ interface Seen {
 }
 
 /** Starts the new server once, and reads its tools. */
-async function connect(args: Args, io: Io, id: string): Promise<Seen> {
+async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck> {
   const { config } = await openConfig(args, io)
   const skipped = config.skipped.find((one) => one.id === id)
   if (skipped)
@@ -364,7 +362,7 @@ const onlyServer = (config: Config, id: string): Config => ({
   servers: Object.fromEntries(Object.entries(config.servers).filter(([one]) => one === id)),
 })
 
-function seenText(id: string, { findings, tools, waiting }: Seen, undo: string): string {
+function connectionText(id: string, { findings, tools, waiting }: ConnectionCheck, undo: string): string {
   const rows = tools.map(({ id, effect, description }) => [
     id,
     effect,

@@ -8,7 +8,7 @@ import { type Args, readOption } from './args.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
-interface Found extends ChainBreak {
+interface LogBreak extends ChainBreak {
   readonly file: string
 }
 
@@ -22,7 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const key = readKey(readOption(args, 'key'), config, io)
   const look = createChainVerifier(key)
   const seen = new Map<string, { readonly first: number; readonly last: number }>()
-  const breaks: Found[] = []
+  const breaks: LogBreak[] = []
   let [lines, ended] = [0, 0]
   for (const file of files) {
     let line = 0

@@ -66,7 +66,7 @@ async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Pro
   return 0
 }
 
-interface State {
+interface LoginState {
   readonly state: 'logged in' | 'expired' | 'login needed' | 'not logged in' | 'cannot be read'
   /** Why the login cannot be read. */
   readonly reason?: string
@@ -77,7 +77,7 @@ interface State {
   readonly wants_scope?: string
 }
 
-function stateOf(grant: Grant | undefined, now: number): State {
+function stateOf(grant: Grant | undefined, now: number): LoginState {
   const { tokens, expiresAt, wanted } = grant ?? {}
   const wants = wanted?.scope === undefined ? {} : { wants_scope: wanted.scope }
   if (!tokens) return { state: wanted ? 'login needed' : 'not logged in', ...wants }
@@ -91,9 +91,9 @@ function stateOf(grant: Grant | undefined, now: number): State {
   }
 }
 
-const unreadable = (error: unknown): State => ({ state: 'cannot be read', reason: messageOf(error) })
+const unreadable = (error: unknown): LoginState => ({ state: 'cannot be read', reason: messageOf(error) })
 
-function describeExpiry({ expires_at, renews, reason }: State): string {
+function describeExpiry({ expires_at, renews, reason }: LoginState): string {
   if (reason !== undefined) return reason
   if (renews) return ', renewed by itself'
   return expires_at === undefined ? '' : ` until ${expires_at}`

@@ -4,10 +4,10 @@ import type { Caller } from '../core/caller.ts'
 
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { formatCount } from './io.ts'
-import { PLACEHOLDER, type Reach, snippetsFor } from './snippets.ts'
+import { type ConnectionInfo, PLACEHOLDER, snippetsFor } from './snippets.ts'
 
 /** What `serve` reports when it starts. */
-export interface Facts {
+export interface ServeFacts {
   readonly url?: string
   /** URLs of named profiles. */
   readonly profiles?: readonly string[]
@@ -38,7 +38,7 @@ export function factsOf(
     readonly profiles?: readonly string[]
     readonly names?: readonly string[] | undefined
   },
-): Facts {
+): ServeFacts {
   const view = app.view(caller)
   const { mode, why, tokens, budgetTokens } = app.explainExposure(caller)
   return {
@@ -60,7 +60,7 @@ export function factsOf(
 }
 
 /** How many tools there are, how they are exposed, and why. */
-export const shownText = ({ tools, categories, mode, why }: Facts): string =>
+export const shownText = ({ tools, categories, mode, why }: ServeFacts): string =>
   `${formatCount(tools, 'tool')} in ${formatCount(categories, 'category', 'categories')}, shown in ${mode} mode: ${why}.`
 
 const reachedBy = (names: readonly string[]): string =>
@@ -69,7 +69,7 @@ const reachedBy = (names: readonly string[]): string =>
     : 'It listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.'
 
 /** The lines `serve` prints. @param reach undefined leaves out the snippets */
-export function bannerText(facts: Facts, reach: Reach | undefined): string {
+export function bannerText(facts: ServeFacts, reach: ConnectionInfo | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
     ...(facts.page === undefined

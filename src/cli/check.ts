@@ -32,7 +32,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       { ...io, stderr: (line) => line.startsWith('pegboard: warning: ') || io.stderr(line) },
       async (session) => {
         const frozen = args.values['frozen'] === true
-        if (frozen) await lookAnew(session)
+        if (frozen) await refreshAll(session)
         const client = readOption(args, 'client')
         const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
         const report = reportOf(
@@ -63,7 +63,7 @@ function knownText({ app, caller }: Session): string {
 }
 
 /** With --frozen every server is read again, because the tools on disk may be old. */
-async function lookAnew({ app, config }: Session): Promise<void> {
+async function refreshAll({ app, config }: Session): Promise<void> {
   const ids = Object.keys(config.servers).filter((id) => config.servers[id]?.enabled)
   // The report shows servers that cannot be reached.
   await Promise.allSettled([...ids.map((id) => app.upstreams.refresh(id)), app.apis.refresh()])
@@ -139,7 +139,7 @@ function reportOf(
         ...(frozen ? [] : waiting),
         ...app.upstreams.status().flatMap(({ id, notes = [] }) => notes.map((note) => `${id}: ${note}`)),
         ...app.nameProblems(),
-        ...namesNothing(app, config, caller),
+        ...findUnknownNames(app, config, caller),
         ...app.idleModules(caller),
         ...absences,
       ]),
@@ -149,7 +149,7 @@ function reportOf(
 }
 
 /** Settings that name unknown tools or modules, probably misspelled. */
-function namesNothing(app: Session['app'], config: Config, caller: Caller): string[] {
+function findUnknownNames(app: Session['app'], config: Config, caller: Caller): string[] {
   const { tools, owners } = app.catalog.snapshot()
   const unknown = app
     .unmatchedConstraints()

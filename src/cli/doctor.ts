@@ -5,7 +5,15 @@ import { systemClock } from '../core/clock.ts'
 import { silentLog } from '../core/log.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { diagnose } from '../doctor/diagnose.ts'
-import { exitOf, type Finding, type FindingExit, fixOf, type Passed, pageOf, worstExit } from '../doctor/findings.ts'
+import {
+  exitOf,
+  type Finding,
+  type FindingExit,
+  fixOf,
+  type PassedCheck,
+  pageOf,
+  worstExit,
+} from '../doctor/findings.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readInteger } from './args.ts'
 import { asClient, clientReport } from './client-report.ts'
@@ -18,7 +26,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const json = args.values['json'] === true
   const timeoutMs = readInteger(args, 'timeout', 1, 600, 30) * 1_000
   const findings: Finding[] = []
-  const passed: Passed[] = []
+  const passed: PassedCheck[] = []
   const print = (text: string): void => {
     if (!json) io.stdout(asTyped(text, args, io))
   }

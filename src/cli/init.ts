@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { didYouMean } from '../core/tool-names.ts'
-import { type ClientId, clients, type Start } from '../setup/clients.ts'
+import { type ClientId, clients, type StartCommand } from '../setup/clients.ts'
 import { diffOf } from '../setup/edit-diff.ts'
 import { applyEdits, readForEdit } from '../setup/file-edits.ts'
 import { type FoundClient, type FoundServer, findClients } from '../setup/find-clients.ts'
@@ -82,7 +82,7 @@ function namedChoices(args: Args, found: readonly FoundClient[]): Named {
 }
 
 /** The command that clients start Pegboard with. A package that npx downloaded has no lasting path. */
-function startOf({ self }: Io, file: string): Start {
+function startOf({ self }: Io, file: string): StartCommand {
   const options = ['serve', '--stdio', '--config', file]
   return self.script.includes(`${sep}_npx${sep}`)
     ? { command: 'npx', args: ['-y', 'pegboard', ...options] }

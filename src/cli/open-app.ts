@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { App, AppOptions } from '../app/app.ts'
 import { failureLine } from '../app/failure-line.ts'
 import type { RecordingOptions } from '../app/record-and-replay.ts'
-import type { Config, Loaded } from '../config/load-config.ts'
+import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
@@ -28,7 +28,7 @@ const MOMENT_MS = 2_000
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
-export interface Opened extends Loaded {
+export interface OpenedConfig extends LoadedConfig {
   /** The project's configuration, if Pegboard ignores it because the user has not confirmed it. */
   readonly ignored?: string
 }
@@ -38,7 +38,7 @@ export interface Opened extends Loaded {
  * @param exposed true if other machines can connect: then files that other users can write are errors, not warnings
  * @throws PegboardError E_CONFIG_*
  */
-export async function openConfig(args: Args, io: Io, exposed = false): Promise<Opened> {
+export async function openConfig(args: Args, io: Io, exposed = false): Promise<OpenedConfig> {
   if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
   const named = readOption(args, 'config')
   // Most starts name the file, so the search is loaded only when needed.

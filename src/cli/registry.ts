@@ -11,16 +11,16 @@ export async function run(args: Args, io: Io): Promise<number> {
   throw new UsageError('registry takes search <words> or show <name>')
 }
 
-/** The registry of --registry or of the configuration. */
-export async function openRegistry(args: Args, io: Io): Promise<Registry> {
+/** Uses the registry of --registry or of the configuration, and closes it. */
+export async function withRegistry<T>(args: Args, io: Io, use: (registry: Registry) => Promise<T>): Promise<T> {
   const { config } = await openConfig(args, io)
   const { url, allowPrivate } = config.registry
-  return createRegistry({ url: readOption(args, 'registry') ?? url, allowPrivate })
+  const registry = createRegistry({ url: readOption(args, 'registry') ?? url, allowPrivate })
+  return await use(registry).finally(() => registry.close())
 }
 
-async function search(args: Args, io: Io, words: readonly string[]): Promise<number> {
-  const registry = await openRegistry(args, io)
-  try {
+function search(args: Args, io: Io, words: readonly string[]): Promise<number> {
+  return withRegistry(args, io, async (registry) => {
     const hits = await registry.search(
       words.flatMap((word) => word.split(/\s+/)),
       readInteger(args, 'limit', 1, 100, 10),
@@ -42,15 +42,12 @@ async function search(args: Args, io: Io, words: readonly string[]): Promise<num
       )
     }
     return 0
-  } finally {
-    await registry.close()
-  }
+  })
 }
 
-async function show(args: Args, io: Io, named: string): Promise<number> {
-  const registry = await openRegistry(args, io)
+function show(args: Args, io: Io, named: string): Promise<number> {
   const [, name = '', version] = /^([^@]*)(?:@(.+))?$/.exec(named) ?? []
-  try {
+  return withRegistry(args, io, async (registry) => {
     const server = await registry.server(name, version)
     const versions = await registry.versions(name)
     if (args.values['json'] === true) writeJson(io, { registry: registry.url, ...server, versions })
@@ -65,7 +62,5 @@ async function show(args: Args, io: Io, named: string): Promise<number> {
       )
     }
     return 0
-  } finally {
-    await registry.close()
-  }
+  })
 }

@@ -22,7 +22,7 @@ import {
   unpinnedWarning,
   withFlags,
 } from './open-app.ts'
-import type { Reach } from './snippets.ts'
+import type { ConnectionInfo } from './snippets.ts'
 
 /** Time for running requests at shutdown. */
 const GRACE_MS = 2_000
@@ -289,7 +289,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   await server.close(GRACE_MS)
 }
 
-function createReach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): Reach {
+function createReach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): ConnectionInfo {
   const profile = readOption(args, 'profile')
   return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }

@@ -4,7 +4,7 @@ import { quoteWord } from '../core/quote-word.ts'
 export const PLACEHOLDER = 'TOKEN'
 
 /** What clients need to connect. Paths are absolute. */
-export interface Reach {
+export interface ConnectionInfo {
   readonly node: string
   readonly script: string
   readonly config: string | undefined
@@ -25,7 +25,7 @@ export interface Snippet {
  * Settings to paste into common clients. Claude Desktop always starts its own process; the others use HTTP if
  * available.
  */
-export function snippetsFor(reach: Reach): Snippet[] {
+export function snippetsFor(reach: ConnectionInfo): Snippet[] {
   const { http, config, profile } = reach
   const options = [
     ...(config === undefined ? [] : ['--config', config]),

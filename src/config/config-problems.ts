@@ -3,10 +3,10 @@ import { PegboardError } from '../core/errors.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { configJsonSchema, fileSchema, knownKeys } from './config-schema.ts'
-import type { Filled } from './variables.ts'
+import type { FilledValue } from './variables.ts'
 
 /** Collects all problems of a configuration file, with their lines, to report them together. */
-export interface Problems {
+export interface ProblemCollector {
   add(path: readonly string[], what: string): void
   /** Reports a `${…}` that has no value. */
   unset(path: readonly string[], what: string): void
@@ -21,7 +21,7 @@ export interface Problems {
    */
   check<S extends z.ZodType>(
     schema: S,
-    filled: Filled,
+    filled: FilledValue,
     more: Readonly<Record<string, unknown>>,
   ): z.output<S> | undefined
   /** @throws PegboardError E_CONFIG_INVALID with every problem */
@@ -34,7 +34,7 @@ const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
 /** Compiling a validator takes longer than one check. */
 const QUICK = { jitless: true } as const
 
-export function createProblems(shown: string, lines: ReadonlyMap<string, number>): Problems {
+export function createProblemCollector(shown: string, lines: ReadonlyMap<string, number>): ProblemCollector {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
   const told = new Set<string>()
   let unset = 0

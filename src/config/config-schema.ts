@@ -140,7 +140,6 @@ export const fileSchema = z.strictObject({
 
 export type FileSettings = z.infer<typeof fileSchema>
 export type ModuleSettings = z.infer<typeof moduleOptions>
-export type LoaderSettings = z.infer<typeof loaderOptions>
 type Json = Record<string, unknown>
 
 /** The JSON Schema (draft 2020-12) of the configuration file, with server entries. */

@@ -1,7 +1,7 @@
 import { printParseErrorCode, visit } from 'jsonc-parser'
 
 /** A parsed text and the lines of its values. */
-export interface Jsonc {
+export interface ParsedJsonc {
   readonly value: unknown
   /** 1-based line of the key or item at a dotted path, such as `exposure.mode` or `modules.a.setup.0`. */
   readonly lines: ReadonlyMap<string, number>
@@ -46,7 +46,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
  * @param options.roundIntegers rounds large integers instead of refusing them, for callers that do not use them
  * @throws JsoncError
  */
-export function parseJsonc(source: string, options: { readonly roundIntegers?: boolean } = {}): Jsonc {
+export function parseJsonc(source: string, options: { readonly roundIntegers?: boolean } = {}): ParsedJsonc {
   // A byte order mark takes no column.
   const text = source.replace(/^\ufeff/, '')
   const lines = new Map<string, number>()

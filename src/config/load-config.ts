@@ -6,18 +6,18 @@ import { isRecord } from '../core/is-record.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
-import { createProblems } from './config-problems.ts'
+import { createProblemCollector } from './config-problems.ts'
 import { type FileSettings, fileSchema, type ModuleSettings, moduleOptions } from './config-schema.ts'
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
-import { type ProfileSettings, placeServers, tokenProblems } from './profile-settings.ts'
+import { nameServers, type ProfileSettings, tokenProblems } from './profile-settings.ts'
 import { asBlock, placeSandboxes, readServers, type SkippedServer } from './read-servers.ts'
 import { redactSettings } from './redact-settings.ts'
-import { withNamed, withToolSettings } from './tool-settings.ts'
-import { describeUnset, fillVariables, type Sources, secretNames } from './variables.ts'
+import { enableNamedModules, mergeToolSettings } from './tool-settings.ts'
+import { describeUnset, fillVariables, secretNames, type VariableSources } from './variables.ts'
 
 /** The complete configuration: with defaults, values of variables and absolute paths. */
-export interface Config extends Readonly<Omit<FileSettings, Changed>> {
+export interface Config extends Readonly<Omit<FileSettings, ChangedKey>> {
   /** The configuration file; undefined without one. */
   readonly file: string | undefined
   /** Folder of drop-in modules; undefined without a configuration file. */
@@ -42,7 +42,7 @@ export interface Config extends Readonly<Omit<FileSettings, Changed>> {
   published(): Readonly<Record<string, unknown>>
 }
 
-type Changed =
+type ChangedKey =
   | '$schema'
   | 'inputs'
   | 'mcpServers'
@@ -53,7 +53,7 @@ type Changed =
   | 'profiles'
   | 'dirs'
 
-export interface Loaded {
+export interface LoadedConfig {
   readonly config: Config
   /** Sentences for the operator about what was ignored or left out. */
   readonly warnings: readonly string[]
@@ -69,7 +69,7 @@ const MAX_CHARS = 4 * MEGA
  * Reads the configuration. Without `file` it has only defaults: no file of the working directory is used.
  * @throws PegboardError E_CONFIG_MISSING, E_CONFIG_SYNTAX (with line and column), E_CONFIG_INVALID (with every problem)
  */
-export async function loadConfig(machine: Machine, file?: string): Promise<Loaded> {
+export async function loadConfig(machine: Machine, file?: string): Promise<LoadedConfig> {
   if (file === undefined) return readConfig('{}', undefined, machine)
   const path = pathFrom(machine.cwd, file, machine)
   const text = await readText(path, file)
@@ -109,7 +109,7 @@ export function readConfig(
   file: string | undefined,
   machine: Machine,
   secrets: ReadonlyMap<string, string> = new Map(),
-): Loaded {
+): LoadedConfig {
   const shown = file === undefined ? 'The configuration' : basename(file)
   if (text.length > MAX_CHARS)
     throw new PegboardError(
@@ -119,14 +119,14 @@ export function readConfig(
     )
   const base = file === undefined ? machine.cwd : dirname(file)
   const { value, lines } = parse(text, shown)
-  const problems = createProblems(shown, lines)
+  const problems = createProblemCollector(shown, lines)
   const warnings: string[] = []
 
   const { $schema: _editors, mcpServers, servers, ...rest } = problems.ownKeys(value, warnings)
   const sources = sourcesFor(machine, base, rest['inputs'], secrets)
   const { inputs: _answered, ...given } = rest
-  const { own, servers: theirs } = withoutServers(given)
-  const placed = placeServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
+  const { own, servers: theirs } = separateServers(given)
+  const placed = nameServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
   const filled = fillVariables(own, sources)
   const missing: Record<string, string> = {}
   for (const unset of filled.unset) {
@@ -185,7 +185,12 @@ function parse(text: string, shown: string): { value: Record<string, unknown>; l
   }
 }
 
-function sourcesFor(machine: Machine, base: string, inputs: unknown, secrets: ReadonlyMap<string, string>): Sources {
+function sourcesFor(
+  machine: Machine,
+  base: string,
+  inputs: unknown,
+  secrets: ReadonlyMap<string, string>,
+): VariableSources {
   // These files of other clients lie in a folder of their workspace.
   const workspaceFolder = ['.vscode', '.cursor'].includes(basename(base)) ? dirname(base) : base
   const entries = Array.isArray(inputs) ? (inputs as ReadonlyArray<Record<string, unknown> | null>) : []
@@ -211,7 +216,7 @@ function isEnabled(modules: unknown, id: string): boolean {
 }
 
 /** Separates the profiles from their servers, which are validated one by one. */
-function withoutServers(root: Readonly<Record<string, unknown>>): {
+function separateServers(root: Readonly<Record<string, unknown>>): {
   readonly own: Readonly<Record<string, unknown>>
   readonly servers: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 } {
@@ -226,7 +231,7 @@ function withoutServers(root: Readonly<Record<string, unknown>>): {
   return { own: { ...root, profiles: Object.fromEntries(profiles) }, servers }
 }
 
-interface Parts {
+interface ConfigParts {
   readonly file: string | undefined
   readonly base: string
   readonly machine: Machine
@@ -251,11 +256,11 @@ function dirsOf({ dirs }: FileSettings, base: string, machine: Machine): Dirs {
   }
 }
 
-function assemble(settings: z.output<typeof fileSchema>, parts: Parts): Config {
+function assemble(settings: z.output<typeof fileSchema>, parts: ConfigParts): Config {
   const { file, base, machine, missing, read, names, written, dirs } = parts
   const { $schema: _editors, inputs: _answered, mcpServers: _own, servers: _older, ...kept } = settings
   const { cacheDir } = settings.search.embedderOptions
-  const told = withToolSettings(withNamed(settings.modules), settings.tools, written['tools'], () =>
+  const told = mergeToolSettings(enableNamedModules(settings.modules), settings.tools, written['tools'], () =>
     moduleOptions.parse({}),
   )
   const modules = Object.entries(told).map(([id, entry]) => [

@@ -2,6 +2,7 @@ import type { Tripwire } from '../core/tool.ts'
 import type { PolicySettings } from '../policy/policy.ts'
 import type { Constraints } from '../policy/policy-options.ts'
 import type { Config } from './load-config.ts'
+import type { ToolSettings } from './tool-settings.ts'
 
 /** The part of the configuration that decides what clients may run. */
 export function policySettings(config: Config): PolicySettings {
@@ -13,15 +14,10 @@ export function policySettings(config: Config): PolicySettings {
   }
 }
 
-type Switches = Readonly<
-  Record<
-    string,
-    { readonly enabled?: boolean | undefined; readonly rate_limit?: { readonly per_minute: number } | undefined }
-  >
->
-
 /** Settings of single tools. */
-export function toPolicySwitches(tools: Switches): Pick<PolicySettings, 'disabled' | 'enabled' | 'perMinute'> {
+export function toPolicySwitches(
+  tools: Readonly<Record<string, Pick<ToolSettings, 'enabled' | 'rate_limit'>>>,
+): Pick<PolicySettings, 'disabled' | 'enabled' | 'perMinute'> {
   const entries = Object.entries(tools)
   return {
     disabled: entries.flatMap(([name, { enabled }]) => (enabled === false ? [name] : [])),

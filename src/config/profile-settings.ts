@@ -5,10 +5,14 @@ import type { ServerSettings } from '../server/server-options.ts'
 import { deliberateOptions } from '../view/deliberate-options.ts'
 import { exposureOptions } from '../view/exposure-options.ts'
 
-type Changes<Shape extends z.ZodRawShape> = { [Key in keyof Shape]: z.ZodOptional<z.ZodType<z.output<Shape[Key]>>> }
+type OptionalShape<Shape extends z.ZodRawShape> = {
+  [Key in keyof Shape]: z.ZodOptional<z.ZodType<z.output<Shape[Key]>>>
+}
 
 /** The same settings without defaults: a missing one keeps the file's value. */
-const changesOf = <Shape extends z.ZodRawShape>({ shape }: z.ZodObject<Shape>): z.ZodObject<Changes<Shape>> =>
+const withoutDefaults = <Shape extends z.ZodRawShape>({
+  shape,
+}: z.ZodObject<Shape>): z.ZodObject<OptionalShape<Shape>> =>
   z.strictObject(
     Object.fromEntries(
       Object.entries(shape).map(([key, field]) => {
@@ -17,7 +21,7 @@ const changesOf = <Shape extends z.ZodRawShape>({ shape }: z.ZodObject<Shape>): 
         return [key, plain.optional().describe(description ?? '')]
       }),
     ),
-  ) as unknown as z.ZodObject<Changes<Shape>>
+  ) as unknown as z.ZodObject<OptionalShape<Shape>>
 
 const profileModule = z.lazy(() =>
   z.strictObject({
@@ -80,7 +84,7 @@ export const profileOptions = z.lazy(() =>
     deliberate: deliberateOptions
       .prefault({})
       .describe('Tools that Pegboard lists only when a user message asks for them.'),
-    exposure: changesOf(exposureOptions).default({}).describe('How Pegboard lists tools to its clients.'),
+    exposure: withoutDefaults(exposureOptions).default({}).describe('How Pegboard lists tools to its clients.'),
   }),
 )
 
@@ -117,7 +121,7 @@ export function* tokenProblems({
  * Names the servers of profiles. A server keeps its name, or gets the profile's name appended if another one has it
  * with other settings. Equal entries are one server.
  */
-export function placeServers(
+export function nameServers(
   common: Readonly<Record<string, unknown>>,
   own: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
 ): {

@@ -5,8 +5,8 @@ import { isRecord } from '../core/is-record.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
-import { escapedName, findLookalikePairs, oddName } from './server-names.ts'
-import { describeUnset, fillVariables, type Sources } from './variables.ts'
+import { describeNameProblem, escapedName, findLookalikePairs } from './server-names.ts'
+import { describeUnset, fillVariables, type VariableSources } from './variables.ts'
 
 /** A server entry that cannot be used. The reason names keys and variables, never their values. */
 export interface SkippedServer {
@@ -29,7 +29,7 @@ type Block = Readonly<Record<string, unknown>>
 /** Reads each server entry. One that cannot be used is left out with a warning. */
 export function readServers(
   blocks: { readonly mcpServers: unknown; readonly servers: unknown },
-  sources: Sources,
+  sources: VariableSources,
   base: string,
   machine: Machine,
   file?: string,
@@ -58,7 +58,7 @@ export function readServers(
       skip(id, `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`)
       continue
     }
-    const odd = oddName(id)
+    const odd = describeNameProblem(id)
     if (odd !== undefined) {
       skip(id, `${where.replaceAll(id, () => escapedName(id))} has a name that ${odd}; rename it`)
       continue

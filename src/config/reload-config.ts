@@ -166,7 +166,7 @@ function isAsRead(file: string, text: string | undefined): boolean {
   }
 }
 
-export interface Follow extends WatchOptions {
+export interface FollowOptions extends WatchOptions {
   readonly config: Config
   /** The text that `config` was read from (default: the file is read again). */
   readonly text?: string | undefined
@@ -185,7 +185,7 @@ export interface Follow extends WatchOptions {
  * keeps the last valid configuration.
  * @returns stops watching
  */
-export function followConfig(options: Follow): () => void {
+export function followConfig(options: FollowOptions): () => void {
   const { machine, log } = options
   const { file } = options.config
   if (file === undefined) return () => undefined

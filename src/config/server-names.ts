@@ -4,7 +4,7 @@ import { foldName } from '../core/name-folding.ts'
 /**
  * Why a server's name could be mistaken for another, as the end of "it …"; undefined for a clear name in any script.
  */
-export function oddName(id: string): string | undefined {
+export function describeNameProblem(id: string): string | undefined {
   if (INVISIBLE.test(id)) return 'has invisible characters'
   const word = mixedWord(id)
   if (word !== undefined) return 'mixes letters of several scripts that look alike'

@@ -37,21 +37,23 @@ const toolOptions = z.lazy(() =>
 )
 
 export type ToolSettings = z.infer<typeof toolOptions>
-type Own = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit' | 'maxResultTokens'>
+type ModuleSettingKey = Exclude<keyof ToolSettings, 'enabled' | 'rate_limit' | 'maxResultTokens'>
 
 /** By setting and tool: the path of the module setting that it sets. */
-const TARGETS: Readonly<Record<Own, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>> = {
+const TARGETS: Readonly<
+  Record<ModuleSettingKey, Readonly<Record<string, readonly [module: string, ...path: string[]]>>>
+> = {
   deny_paths: { read_file: ['filesystem', 'denied_paths'], bash: ['shell', 'denied_paths'] },
   max_bytes: { write_file: ['filesystem', 'write_file_max_bytes'] },
   timeout: { bash: ['shell', 'timeout'], url_fetch: ['web', 'url_fetch', 'timeout'] },
 }
-const OWN = Object.keys(TARGETS) as readonly Own[]
+const MODULE_SETTING_KEYS = Object.keys(TARGETS) as readonly ModuleSettingKey[]
 
 export const toolsSection = z
   .record(z.string(), toolOptions)
   .superRefine((tools, problems) => {
     for (const [name, settings] of Object.entries(tools))
-      for (const key of OWN)
+      for (const key of MODULE_SETTING_KEYS)
         if (settings[key] !== undefined && !Object.hasOwn(TARGETS[key], name))
           problems.addIssue({
             code: 'custom',
@@ -69,15 +71,15 @@ const asGlob = (path: string): string => (path.startsWith('/') || path.startsWit
 
 type Tools = Readonly<Record<string, ToolSettings>>
 
-interface Target {
+interface ModuleSettingTarget {
   readonly module: string
   readonly path: readonly string[]
   readonly value: unknown
 }
 
 /** @param written the section before defaults were added: a default enables nothing */
-function targetsOf(tools: Tools, written: unknown): readonly Target[] {
-  const found: Target[] = OWN.flatMap((key) =>
+function targetsOf(tools: Tools, written: unknown): readonly ModuleSettingTarget[] {
+  const found: ModuleSettingTarget[] = MODULE_SETTING_KEYS.flatMap((key) =>
     Object.entries(TARGETS[key]).flatMap(([name, [module, ...path]]) => {
       const value = Object.hasOwn(tools, name) ? tools[name]?.[key] : undefined
       if (value === undefined) return []
@@ -95,7 +97,7 @@ function targetsOf(tools: Tools, written: unknown): readonly Target[] {
  * Merges settings of single tools into those of their modules. Lists are joined; otherwise the module's own setting
  * wins.
  */
-export function withToolSettings<T extends { readonly config: Record<string, unknown> }>(
+export function mergeToolSettings<T extends { readonly config: Record<string, unknown> }>(
   modules: Readonly<Record<string, T>>,
   tools: Tools,
   written: unknown,
@@ -133,7 +135,7 @@ function setAtPath(config: Json | undefined, [name, ...rest]: readonly string[],
 const ON_WHEN_NAMED = ['archives', 'context', 'memory', 'relay']
 
 /** Enables the modules that the file names without `enabled`. */
-export const withNamed = <T extends { readonly config: Record<string, unknown> }>(
+export const enableNamedModules = <T extends { readonly config: Record<string, unknown> }>(
   modules: Readonly<Record<string, T>>,
 ): Record<string, T> =>
   Object.fromEntries(

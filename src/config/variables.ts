@@ -2,7 +2,7 @@ import { looksSecret } from '../core/secret-names.ts'
 import type { Environment } from './machine.ts'
 
 /** A `${…}` without a value, and its path in the file. Its value is unknown, so it cannot leak. */
-export interface Unset {
+export interface UnsetVariable {
   readonly path: readonly string[]
   /** The environment variable or secret to set. */
   readonly variable: string
@@ -10,21 +10,21 @@ export interface Unset {
 }
 
 /** What an unset variable needs, as the object of a sentence. */
-export const describeUnset = ({ variable, isSecret }: Unset): string =>
+export const describeUnset = ({ variable, isSecret }: UnsetVariable): string =>
   isSecret
     ? `the secret ${variable}, which is not set (pegboard secret set ${variable})`
     : `the environment variable ${variable}, which is not set`
 
-export interface Filled {
+export interface FilledValue {
   readonly value: unknown
   /** Values of variables and literal values in places of credentials. They must not be shown. */
   readonly secrets: readonly string[]
-  readonly unset: readonly Unset[]
+  readonly unset: readonly UnsetVariable[]
   /** Paths of strings that consist of one variable, which may become numbers or booleans. */
   readonly whole: ReadonlySet<string>
 }
 
-export interface Sources {
+export interface VariableSources {
   readonly env: Environment
   /** Values of `${keyring:NAME}`. */
   readonly secrets: ReadonlyMap<string, string>
@@ -44,8 +44,8 @@ const REFERENCE = /(\$?)\$\{(?:(env|input|keyring):)?([A-Za-z_][\w.-]*)(?::-((?:
  * empty variable counts as unset. A default may contain another variable; the value of a variable is not parsed, so
  * there are no cycles.
  */
-export function fillVariables(value: unknown, sources: Sources, path: readonly string[] = []): Filled {
-  const unset: Unset[] = []
+export function fillVariables(value: unknown, sources: VariableSources, path: readonly string[] = []): FilledValue {
+  const unset: UnsetVariable[] = []
   const secrets = new Set<string>()
   const whole = new Set<string>()
 
@@ -113,7 +113,7 @@ function decoded(text: string): string {
 }
 
 /** The value, and the name of the environment variable that would set it. */
-function lookUp(kind: string | undefined, name: string, sources: Sources): [string | undefined, string] {
+function lookUp(kind: string | undefined, name: string, sources: VariableSources): [string | undefined, string] {
   if (kind === 'keyring') return [sources.secrets.get(name), name]
   if (kind === 'input') {
     const variable = inputVariable(name)

@@ -7,10 +7,10 @@ import { silentLog } from '../core/log.ts'
 import { replacedByOthers, writtenByOthers } from '../core/written-by-others.ts'
 import { checkFreeSpace } from '../policy/free-space.ts'
 import { createLock, lockFile } from '../trust/lock-file.ts'
-import type { Report } from './findings.ts'
+import type { Reporter } from './findings.ts'
 
 /** Permissions, the state folder, the disk and the lock file. */
-export async function checkFiles({ file, modulesDir, dirs }: Config, report: Report): Promise<void> {
+export async function checkFiles({ file, modulesDir, dirs }: Config, report: Reporter): Promise<void> {
   const lock = lockFile(file)
   const looked = [
     ['configuration', file === undefined ? undefined : replacedByOthers(file)],
@@ -25,7 +25,7 @@ export async function checkFiles({ file, modulesDir, dirs }: Config, report: Rep
   if (broken !== undefined) report.found({ code: 'lock-damaged', about: 'lock file', message: `${broken}.` })
 }
 
-async function checkState(folder: string, report: Report): Promise<void> {
+async function checkState(folder: string, report: Reporter): Promise<void> {
   const about = 'state folder'
   const trial = join(folder, `.doctor-${randomUUID()}`)
   try {

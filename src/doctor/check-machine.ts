@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { Environment } from '../config/machine.ts'
 import { messageOf } from '../core/errors.ts'
-import type { Report } from './findings.ts'
+import type { Reporter } from './findings.ts'
 
 /** The lowest version that package.json allows. */
 const LOWEST = [20, 19] as const
 
-export function checkNode(version: string, report: Report): void {
+export function checkNode(version: string, report: Reporter): void {
   const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
   if (major > LOWEST[0] || (major === LOWEST[0] && minor >= LOWEST[1]))
     report.passed({ about: 'Node.js', message: version })
@@ -23,7 +23,7 @@ export function checkNode(version: string, report: Report): void {
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE'] as const
 
 /** Files with certificates that variables name. */
-export async function checkCertificates(env: Environment, report: Report): Promise<void> {
+export async function checkCertificates(env: Environment, report: Reporter): Promise<void> {
   for (const name of CERTIFICATES) {
     const file = env[name]
     if (!file) continue
@@ -50,7 +50,7 @@ const PROXIES = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'] as const
 const PROXY_MS = 3_000
 
 /** @param hasRemote some servers are remote */
-export async function checkProxies(env: Environment, hasRemote: boolean, report: Report): Promise<void> {
+export async function checkProxies(env: Environment, hasRemote: boolean, report: Reporter): Promise<void> {
   const set = PROXIES.flatMap((name) =>
     [name, name.toLowerCase()].flatMap((spelled) => (env[spelled] ? [[spelled, env[spelled]] as const] : [])),
   )
@@ -63,7 +63,7 @@ export async function checkProxies(env: Environment, hasRemote: boolean, report:
     })
 }
 
-async function checkProxy(name: string, value: string, report: Report): Promise<void> {
+async function checkProxy(name: string, value: string, report: Reporter): Promise<void> {
   const url = URL.canParse(value) ? new URL(value) : undefined
   // The value may contain a password.
   if (!url || url.hostname === '')

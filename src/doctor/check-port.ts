@@ -1,5 +1,5 @@
 import { createServer } from 'node:net'
-import type { Report } from './findings.ts'
+import type { Reporter } from './findings.ts'
 
 const ANSWER_MS = 2_000
 
@@ -7,7 +7,7 @@ const ANSWER_MS = 2_000
  * Checks that Pegboard can listen there, or does so already.
  * @param isChosen the file names the port, so Pegboard is meant to listen there
  */
-export async function checkPort(host: string, port: number, isChosen: boolean, report: Report): Promise<void> {
+export async function checkPort(host: string, port: number, isChosen: boolean, report: Reporter): Promise<void> {
   const at = `${host}:${port}`
   const code = port === 0 ? undefined : await listenFault(host, port)
   if (code === undefined) report.passed({ about: 'port', message: `${at} is free` })

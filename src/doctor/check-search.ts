@@ -3,10 +3,10 @@ import type { App } from '../app/app.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { embedderFor } from '../search/embedders/choose-embedder.ts'
-import { answerWithin } from './answer-within.ts'
 import { connectFault } from './check-machine.ts'
-import type { Report } from './findings.ts'
+import type { Reporter } from './findings.ts'
 
 const LLM_MS = 3_000
 
@@ -25,17 +25,13 @@ export async function checkSearch(
   config: Config,
   app: App,
   { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
-  report: Report,
+  report: Reporter,
 ): Promise<void> {
   const unset = searchModelFault(config)
   if (unset !== undefined) return report.found({ code: 'model-unset', about: 'search model', message: unset })
   app.warm()
-  const isReady = await answerWithin(
-    app.indexed().then(() => true),
-    timeoutMs,
-    false,
-    clock,
-  )
+  const indexed = app.indexed().then(() => true)
+  const isReady = await waitAtMost(timeoutMs, indexed, () => false, clock)
   const { embedded, semantic } = app.searchStatus()
   if (embedded === 'unavailable')
     report.found({ code: 'model-damaged', about: 'search model', message: 'The included model cannot be opened.' })
@@ -53,7 +49,7 @@ export async function checkSearch(
 }
 
 /** The endpoint of services.llm. Sends nothing. */
-export async function checkLlm({ services }: Config, report: Report): Promise<void> {
+export async function checkLlm({ services }: Config, report: Reporter): Promise<void> {
   if (services.llm === undefined) return
   const { hostname, port, protocol } = new URL(services.llm.baseUrl)
   const number = Number(port) || (protocol === 'https:' ? 443 : 80)

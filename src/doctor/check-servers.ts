@@ -6,11 +6,11 @@ import type { Environment } from '../config/machine.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { lastWords } from '../upstream/error-reasons.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
-import { answerWithin } from './answer-within.ts'
-import type { FindingCode, Report } from './findings.ts'
+import type { FindingCode, Reporter } from './findings.ts'
 import { serverFault } from './server-fault.ts'
 
 export interface ServerChecks {
@@ -21,11 +21,11 @@ export interface ServerChecks {
   readonly clock: Clock
   /** How long one server may take. */
   readonly timeoutMs: number
-  readonly report: Report
+  readonly report: Reporter
 }
 
 /** Entries of servers that cannot be used. @param only names of servers; empty for all */
-export function checkSkipped({ skipped }: Config, only: readonly string[], report: Report): void {
+export function checkSkipped({ skipped }: Config, only: readonly string[], report: Reporter): void {
   for (const { id, reason, self } of skipped) {
     if (only.length > 0 && !only.includes(id)) continue
     const about = `server ${id}`
@@ -43,7 +43,7 @@ export function checkSkipped({ skipped }: Config, only: readonly string[], repor
 }
 
 /** Entries of modules and APIs that need a variable. */
-export function checkMissing({ missing }: Config, report: Report): void {
+export function checkMissing({ missing }: Config, report: Reporter): void {
   for (const [key, reason] of Object.entries(missing))
     report.found({ code: 'variable-missing', about: key, message: `${reason}.` })
 }
@@ -105,10 +105,10 @@ async function connectFault({ app, clock, timeoutMs }: ServerChecks, id: string)
     (error: unknown) =>
       isPegboardError(error) && error.code === 'E_AUTH_REQUIRED' ? 'it requires a login' : messageOf(error),
   )
-  return await answerWithin(answered, timeoutMs, `no answer within ${timeoutMs / 1_000} s`, clock)
+  return await waitAtMost(timeoutMs, answered, () => `no answer within ${timeoutMs / 1_000} s`, clock)
 }
 
-interface Need {
+interface MissingNeed {
   readonly code: FindingCode
   readonly message: string
 }
@@ -133,7 +133,7 @@ const BROWSER_APPS = ['/Applications/Google Chrome.app', 'C:\\Program Files\\Goo
 const CLUSTER = /(?:^|[^a-z])(?:kubernetes|kubectl|k8s|helm|openshift)(?:[^a-z]|$)/i
 
 /** What a local server needs besides its program; many fail only when a tool is called. */
-function missingNeed({ target }: ServerSettings, { env, home }: ServerChecks): Need | undefined {
+function missingNeed({ target }: ServerSettings, { env, home }: ServerChecks): MissingNeed | undefined {
   if (target.kind !== 'stdio') return undefined
   const words = [target.command, ...target.args].join(' ')
   const all = { ...env, ...target.env }

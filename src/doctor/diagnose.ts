@@ -1,6 +1,6 @@
 import type { App } from '../app/app.ts'
 import { parseJsonc } from '../config/jsonc.ts'
-import type { Config, Loaded } from '../config/load-config.ts'
+import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { type Environment, homeOf } from '../config/machine.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
@@ -10,11 +10,11 @@ import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
 import { checkLlm, checkSearch } from './check-search.ts'
 import { checkMissing, checkServers, checkSkipped } from './check-servers.ts'
-import type { FindingCode, Report } from './findings.ts'
+import type { FindingCode, Reporter } from './findings.ts'
 
 export interface DiagnoseOptions {
   /** Reads the configuration. @throws PegboardError E_CONFIG_* */
-  load(): Promise<Loaded>
+  load(): Promise<LoadedConfig>
   /** Creates the app without starting it. */
   open(config: Config): Promise<App>
   /** What clients see, as sentences. */
@@ -26,7 +26,7 @@ export interface DiagnoseOptions {
   readonly clock: Clock
   /** How long one server may take. */
   readonly timeoutMs: number
-  readonly report: Report
+  readonly report: Reporter
 }
 
 /** Checks everything that Pegboard depends on. Reports findings as they arrive. */
@@ -59,7 +59,7 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   ])
 }
 
-function namesPort({ text }: Loaded): boolean {
+function namesPort({ text }: LoadedConfig): boolean {
   const root = text === undefined ? undefined : parseJsonc(text).value
   const server = isRecord(root) ? root['server'] : undefined
   const http = isRecord(server) ? server['http'] : undefined
@@ -72,7 +72,7 @@ const CONFIG_CODES: Readonly<Record<string, FindingCode>> = {
   E_CONFIG_WRITABLE: 'config-unsafe',
 }
 
-async function loadOrReport({ load, report }: DiagnoseOptions): Promise<Loaded | undefined> {
+async function loadOrReport({ load, report }: DiagnoseOptions): Promise<LoadedConfig | undefined> {
   const about = 'configuration'
   try {
     const loaded = await load()
@@ -89,7 +89,7 @@ async function loadOrReport({ load, report }: DiagnoseOptions): Promise<Loaded |
 }
 
 /** Warnings that no other finding contains. */
-function reportWarnings({ config, warnings }: Loaded, report: Report): void {
+function reportWarnings({ config, warnings }: LoadedConfig, report: Reporter): void {
   const elsewhere = [...config.skipped.map(({ reason }) => reason), ...Object.values(config.missing)]
   for (const message of warnings)
     if (!elsewhere.some((reason) => message.startsWith(reason)) && !/is not safe: /.test(message))

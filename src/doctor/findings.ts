@@ -358,16 +358,16 @@ export interface Finding {
 }
 
 /** A check without a finding. */
-export interface Passed {
+export interface PassedCheck {
   readonly about: string
   /** What is good. */
   readonly message: string
 }
 
 /** Where checks report, one after the other as they finish. */
-export interface Report {
+export interface Reporter {
   found(finding: Finding): void
-  passed(passed: Passed): void
+  passed(passed: PassedCheck): void
 }
 
 export const exitOf = ({ code }: Pick<Finding, 'code'>): FindingExit => findingCatalogue[code].exit

@@ -29,7 +29,7 @@ export interface ToolSource {
 }
 
 /** What a definition is bound to when it becomes a callable tool. */
-export interface Binding {
+export interface ToolBinding {
   readonly module: string
   readonly config: unknown
   /** The options of the module for a profile that changes them; default `config` for all. */
@@ -56,7 +56,7 @@ export interface Binding {
  * Turns a definition into a `Tool`. Afterwards, no other code sees the configuration of the module.
  * @throws PegboardError E_MODULE_SHAPE for a schema that no client could use
  */
-export function adaptTool(source: ToolSource, binding: Binding): Tool {
+export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const { action, def } = source
   const { module } = binding
   const servicesFor = binding.servicesFor ?? (() => noServices)
@@ -148,13 +148,13 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
     run: (value, ctx) =>
       track(async () => {
         const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
-        if (isRecord(result) && answers().has(result)) return handedOn(result as unknown as ToolResult)
+        if (isRecord(result) && answers().has(result)) return withoutFiles(result as unknown as ToolResult)
         if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
         }
         const promised = output()
-        if (promised) promiseKept(promised, result, id)
+        if (promised) checkOutput(promised, result, id)
         return valueResult(result)
       }),
     ...(def.title === undefined ? { untitled: true } : {}),
@@ -184,7 +184,7 @@ export function adaptTool(source: ToolSource, binding: Binding): Tool {
 }
 
 /** The files that it sent are already in the output that it shares with its caller. */
-const handedOn = (result: ToolResult): ToolResult => (result.kind === 'value' ? { ...result, files: [] } : result)
+const withoutFiles = (result: ToolResult): ToolResult => (result.kind === 'value' ? { ...result, files: [] } : result)
 
 const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
 
@@ -202,7 +202,7 @@ const copyDeep = <T>(given: T): T =>
 /** Names that frameworks use for the context. Reserved, so that a client cannot pass one. */
 const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
 
-interface Closed extends Schema {
+interface ClosedSchema extends Schema {
   /** Parameters that are accepted but not listed. */
   readonly hidden: Readonly<Record<string, JsonSchema>>
 }
@@ -211,7 +211,7 @@ interface Closed extends Schema {
  * The listed schema and its validator. The schema is closed unless its author opened it, and omits hidden parameters,
  * which the validator accepts.
  */
-function closedSchema(given: unknown, hidden: readonly string[], id: string): Closed {
+function closedSchema(given: unknown, hidden: readonly string[], id: string): ClosedSchema {
   const base = given === undefined ? emptyObject : convert(given, `the input of ${id}`)
   const json = base.json
   const properties = isRecord(json['properties']) ? json['properties'] : {}
@@ -277,7 +277,7 @@ function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<strin
 const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['default'] !== undefined
 
 /** @throws TypeError, as a bug of the module, if a result does not match the listed output schema */
-function promiseKept(output: Schema, result: unknown, id: string): void {
+function checkOutput(output: Schema, result: unknown, id: string): void {
   const checked = output.parse(result)
   if (checked.ok) return
   const [first] = checked.issues

@@ -4,12 +4,12 @@ import { wireName } from '../core/tool-names.ts'
 import type { ModuleInstance } from './module-instance.ts'
 
 /** Prefix for a bundled module whose own name belongs to a configured server. */
-export const OWN = 'pegboard_'
+export const OWN_PREFIX = 'pegboard_'
 
-type Shown = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
+type CatalogEntry = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
 
 /** Renames a module for the catalogue: `pegboard_filesystem.read` instead of `filesystem.read`. */
-export function shownUnder({ id, info, tools }: ModuleInstance, shown: string): Shown {
+export function renameModule({ id, info, tools }: ModuleInstance, shown: string): CatalogEntry {
   if (id === shown) return { ...info, tools }
   const idOf = (tool: string): string => `${shown}${tool.slice(id.length)}`
   const readings: OwnerInfo['readings'] = info.readings?.map((reading) => ({ ...reading, tool: idOf(reading.tool) }))

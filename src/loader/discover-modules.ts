@@ -1,9 +1,9 @@
 import { type Dirent, promises as fs, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { SwitchedOff } from './switched-off.ts'
+import type { SwitchedOffRecord } from './switched-off.ts'
 
 /** One file of a modules folder, or one subfolder with an index file. */
-export interface Entry {
+export interface ModuleEntry {
   /** The file to import, absolute. */
   readonly file: string
   /** The path relative to the modules folder, with `/`, for messages. */
@@ -19,7 +19,7 @@ export interface Entry {
    * Description used instead of importing the code while the configuration does not enable the module. Bundled modules
    * only.
    */
-  readonly switchedOff?: SwitchedOff | undefined
+  readonly switchedOff?: SwitchedOffRecord | undefined
 }
 
 const CODE = /\.(?:js|mjs|cjs|ts|mts)$/
@@ -33,8 +33,8 @@ export const isCode = (name: string): boolean => CODE.test(name) && !NOT_CODE.te
  * The entries of a modules folder: helpers (`_`) first, then the others, each in alphabetical order, ignoring case. A
  * missing folder has none.
  */
-export async function discoverModules(dir: string, bundled: boolean): Promise<Entry[]> {
-  const entries: Entry[] = []
+export async function discoverModules(dir: string, bundled: boolean): Promise<ModuleEntry[]> {
+  const entries: ModuleEntry[] = []
   for (const found of list(dir)) {
     if (found.name.startsWith('.') || found.name === 'node_modules') continue
     const path = join(dir, found.name)

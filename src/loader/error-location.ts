@@ -10,7 +10,8 @@ import { SourceError, stripTypes } from './strip-types.ts'
  * @param root folder that file names are shown relative to
  */
 export async function locateError(error: unknown, file: string, root: string): Promise<string> {
-  const place = inStack(error, root) ?? (await inImports(error, root)) ?? (await inSyntax(error, file, root))
+  const place =
+    findInStack(error, root) ?? (await findInImports(error, root)) ?? (await findSyntaxError(error, file, root))
   const name = relative(root, place?.file ?? file)
     .split(sep)
     .join('/')
@@ -19,14 +20,14 @@ export async function locateError(error: unknown, file: string, root: string): P
   return `${name}${place?.line ? `:${place.line}` : ''}: ${sentence}`
 }
 
-interface Place {
+interface SourceLocation {
   readonly file: string
   readonly line: number
   readonly sentence?: string
 }
 
 /** The first `path:line` below the folder, as a path or as a URL. */
-function inStack(error: unknown, root: string): Place | undefined {
+function findInStack(error: unknown, root: string): SourceLocation | undefined {
   if (!(error instanceof Error) && !isErrorLike(error)) return undefined
   const url = pathToFileURL(root).href
   for (const line of `${error.message}\n${error.stack ?? ''}`.split('\n')) {
@@ -44,7 +45,7 @@ function inStack(error: unknown, root: string): Place | undefined {
 }
 
 /** "Cannot find X imported from FILE" has no line, so the line that contains X is used. */
-async function inImports(error: unknown, root: string): Promise<Place | undefined> {
+async function findInImports(error: unknown, root: string): Promise<SourceLocation | undefined> {
   const [, wanted, from] = /'([^']+)' imported from (.+)$/m.exec(messageOf(error)) ?? []
   if (!wanted || !from?.startsWith(root)) return undefined
   const line = (await lines(from)).findIndex(
@@ -54,7 +55,7 @@ async function inImports(error: unknown, root: string): Promise<Place | undefine
 }
 
 /** Node does not report the location of an ESM syntax error, so the file and its imports are parsed again. */
-async function inSyntax(error: unknown, file: string, root: string): Promise<Place | undefined> {
+async function findSyntaxError(error: unknown, file: string, root: string): Promise<SourceLocation | undefined> {
   if ((error as Error | undefined)?.name !== 'SyntaxError') return undefined
   const queue = [file]
   for (let i = 0; i < queue.length && i < 50; i++) {

@@ -5,12 +5,12 @@ import { pathToFileURL } from 'node:url'
 import { hookUrl } from './import-hook.ts'
 import { importUrl } from './import-url.ts'
 
-export type Namespace = Readonly<Record<string, unknown>>
+export type ModuleNamespace = Readonly<Record<string, unknown>>
 
 /** Imports drop-in files from any folder, including `.ts`, and imports them again after they change. */
 export interface Importer {
   /** Files that are imported before the next `renew` share one instance of their relative helpers. */
-  load(file: string): Promise<Namespace>
+  load(file: string): Promise<ModuleNamespace>
   /** Later imports read all files again, including relative helpers. */
   renew(): void
 }
@@ -41,7 +41,7 @@ export function createImporter(root: string, hosts: Readonly<Record<string, stri
   return {
     async load(file) {
       hook()
-      const native = (await importUrl(NATIVE)) as { default(url: string): Promise<Namespace> }
+      const native = (await importUrl(NATIVE)) as { default(url: string): Promise<ModuleNamespace> }
       return await native.default(`${pathToFileURL(file).href}?v=${tag}.${generation}`)
     },
     renew() {

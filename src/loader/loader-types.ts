@@ -3,7 +3,7 @@ import type { ToolSource } from '../catalog/tool-source.ts'
 import type { ServicesFor } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import type { Problem } from './module-files.ts'
+import type { LoadProblem } from './module-files.ts'
 import type { TemplateVars } from './templates.ts'
 
 /** The configuration of one module. */
@@ -53,7 +53,7 @@ export interface LoaderOptions {
 /** The result of one load. Contains module ids; `failed` lists all broken modules. */
 export interface Report {
   readonly loaded: readonly string[]
-  readonly failed: readonly Problem[]
+  readonly failed: readonly LoadProblem[]
   readonly added: readonly string[]
   readonly removed: readonly string[]
   readonly changed: readonly string[]
@@ -66,7 +66,7 @@ export interface LoaderStatus {
     readonly state: 'ready' | 'degraded'
     readonly reason?: string
   }[]
-  readonly failed: readonly Problem[]
+  readonly failed: readonly LoadProblem[]
 }
 
 export interface Loader extends ToolSource<ModuleSettings, LoaderStatus> {

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { dirname, join, sep } from 'node:path'
+import { join, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
@@ -8,43 +8,43 @@ import type { Log } from '../core/log.ts'
 import { toPrintable } from '../core/printable.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 import { replacedByOthers } from '../core/written-by-others.ts'
-import { discoverModules, type Entry } from './discover-modules.ts'
+import { discoverModules, type ModuleEntry } from './discover-modules.ts'
 import { locateError } from './error-location.ts'
-import type { Importer, Namespace } from './fresh-import.ts'
+import type { Importer, ModuleNamespace } from './fresh-import.ts'
 import { createImportGuard, type ImportGuard } from './import-guard.ts'
 import { importUrl } from './import-url.ts'
-import { collectRegistrations, type Loaded, moduleIdOf, shapeOf } from './module-shapes.ts'
+import { collectRegistrations, type ModuleShape, moduleIdOf, shapeOf } from './module-shapes.ts'
 import { createScriptScope, isScript, runScript } from './script-scope.ts'
-import { type SwitchedOff, switchedOffModule } from './switched-off.ts'
+import { type SwitchedOffRecord, switchedOffModule } from './switched-off.ts'
 import { withTimeout } from './with-timeout.ts'
 
 /** An imported file with a valid shape. Each import creates a new object. */
 export interface FileRecord {
-  readonly entry: Entry
-  readonly loaded: Loaded
+  readonly entry: ModuleEntry
+  readonly loaded: ModuleShape
 }
 
 /** Why a file has no module, or no new version. */
-export interface Problem {
+export interface LoadProblem {
   readonly file: string
   /** For operators: `weather.mjs:3: …`. */
   readonly error: string
   readonly code: ErrorCode
 }
 
-export interface Files {
+export interface ModuleFiles {
   /**
    * Imports new files and those that `pick` selects, one after the other, from `among`; forgets removed ones. A failure
    * keeps the earlier record.
    * @param watched stop code that blocks the event loop; not needed for files that were loaded before unchanged
    */
   refresh(
-    pick: (entry: Entry) => boolean,
-    among: ((entry: Entry) => boolean) | undefined,
+    pick: (entry: ModuleEntry) => boolean,
+    among: ((entry: ModuleEntry) => boolean) | undefined,
     watched: boolean,
   ): Promise<void>
   /** The import took too long. It is not repeated until the file changes. */
-  isStuck(entry: Entry): boolean
+  isStuck(entry: ModuleEntry): boolean
   readonly anyStuck: boolean
   /** Bundled modules first, then drop-ins, each sorted by name. */
   records(): readonly FileRecord[]
@@ -52,12 +52,12 @@ export interface Files {
   readonly pending: readonly string[]
   /** True if files could not be opened because too many were open. `refresh` tries those again. */
   readonly waiting: boolean
-  problems(): readonly Problem[]
+  problems(): readonly LoadProblem[]
   /** Exports of helpers, by file name without `_` and extension. */
   readonly shared: Readonly<Record<string, unknown>>
 }
 
-export interface FilesOptions {
+export interface ModuleFilesOptions {
   readonly bundledDirs: readonly string[]
   readonly modulesDir?: string
   readonly importer: Importer
@@ -72,21 +72,21 @@ export interface FilesOptions {
 }
 
 /** Finds module files and imports them. */
-export function createFiles(options: FilesOptions): Files {
-  let entries: Entry[] = []
+export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
+  let entries: ModuleEntry[] = []
   const records = new Map<string, FileRecord>()
   const helpers = new Set<string>()
-  const problems = new Map<string, Problem>()
+  const problems = new Map<string, LoadProblem>()
   const stuck = new Set<string>()
   const unopened = new Set<string>()
   const shared: Record<string, unknown> = {}
   const scope = createScriptScope()
-  let pending: readonly Entry[] = []
+  let pending: readonly ModuleEntry[] = []
   let guard: ImportGuard | undefined
   let watching = true
 
-  async function find(): Promise<Entry[]> {
-    const found: Entry[] = []
+  async function find(): Promise<ModuleEntry[]> {
+    const found: ModuleEntry[] = []
     for (const dir of options.bundledDirs) {
       const off = await switchedOffIn(dir)
       for (const entry of await discoverModules(dir, true))
@@ -97,12 +97,12 @@ export function createFiles(options: FilesOptions): Files {
   }
 
   /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
-  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOff>>> {
+  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
     const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
-    return JSON.parse(text) as Readonly<Record<string, SwitchedOff>>
+    return JSON.parse(text) as Readonly<Record<string, SwitchedOffRecord>>
   }
 
-  async function read(entry: Entry): Promise<void> {
+  async function read(entry: ModuleEntry): Promise<void> {
     if (!entry.bundled) {
       assertRegularFile(entry.file)
       const others = replacedByOthers(entry.file)
@@ -119,11 +119,11 @@ export function createFiles(options: FilesOptions): Files {
   }
 
   /** Declarations of a plain script are visible in all later files. */
-  async function readEntry(entry: Entry): Promise<Namespace> {
+  async function readEntry(entry: ModuleEntry): Promise<ModuleNamespace> {
     const source = entry.helper && !entry.bundled ? await readFile(entry.file, 'utf8').catch(() => '') : ''
     if (source === '' || !isScript(entry.file, source)) return await importEntry(entry)
     guard ??= watching ? createImportGuard(options.importTimeoutMs, options.log) : undefined
-    const run = async (): Promise<Namespace> => runScript(entry.file, source)
+    const run = async (): Promise<ModuleNamespace> => runScript(entry.file, source)
     const late = (): PegboardError => {
       stuck.add(entry.file)
       return new PegboardError('E_MODULE_LOAD', 'its code blocked the event loop for too long and was stopped.')
@@ -137,10 +137,10 @@ export function createFiles(options: FilesOptions): Files {
     return declared
   }
 
-  async function importEntry(entry: Entry): Promise<Namespace> {
+  async function importEntry(entry: ModuleEntry): Promise<ModuleNamespace> {
     if (entry.switchedOff) return { default: switchedOffModule(entry.switchedOff) }
     // Bundled files need no hook and no second copy, and a bundler or a test runner may load them in its own way.
-    if (entry.bundled) return inTime(entry, importUrl(pathToFileURL(entry.file).href) as Promise<Namespace>)
+    if (entry.bundled) return inTime(entry, importUrl(pathToFileURL(entry.file).href) as Promise<ModuleNamespace>)
     options.beforeDropIns?.()
     if (!watching) return inTime(entry, options.importer.load(entry.file))
     guard ??= createImportGuard(options.importTimeoutMs, options.log)
@@ -156,7 +156,7 @@ export function createFiles(options: FilesOptions): Files {
     )
   }
 
-  function inTime(entry: Entry, work: Promise<Namespace>): Promise<Namespace> {
+  function inTime(entry: ModuleEntry, work: Promise<ModuleNamespace>): Promise<ModuleNamespace> {
     const { importTimeoutMs } = options
     return withTimeout(work, importTimeoutMs, options.clock, () => {
       stuck.add(entry.file)
@@ -167,7 +167,7 @@ export function createFiles(options: FilesOptions): Files {
     })
   }
 
-  function forget(entry: Entry): void {
+  function forget(entry: ModuleEntry): void {
     records.delete(entry.file)
     problems.delete(entry.file)
     unopened.delete(entry.file)
@@ -191,7 +191,7 @@ export function createFiles(options: FilesOptions): Files {
       const present = new Set(entries.map((entry) => entry.file))
       for (const entry of before) if (!present.has(entry.file)) forget(entry)
       options.importer.renew()
-      const isKnown = ({ file, switchedOff }: Entry): boolean => {
+      const isKnown = ({ file, switchedOff }: ModuleEntry): boolean => {
         const record = records.get(file)
         if (record) return (record.entry.switchedOff === undefined) === (switchedOff === undefined)
         return problems.has(file) || helpers.has(file)
@@ -227,21 +227,19 @@ export function createFiles(options: FilesOptions): Files {
 }
 
 /** The name of a file in messages. */
-export const fileName = ({ bundled, label }: Entry): string =>
+export const fileName = ({ bundled, label }: ModuleEntry): string =>
   toPrintable(bundled ? `bundled/${label}` : label).replaceAll('\n', '?')
 
 /** The modules folder that contains an entry. */
-const rootOf = (entry: Entry): string => entry.file.slice(0, -(entry.label.length + 1)).replace(/[\\/]$/, '') || sep
+const rootOf = (entry: ModuleEntry): string =>
+  entry.file.slice(0, -(entry.label.length + 1)).replace(/[\\/]$/, '') || sep
 
-async function problemOf(error: unknown, entry: Entry): Promise<Problem> {
-  const root = rootOf(entry)
-  const code = isPegboardError(error) ? error.code : 'E_MODULE_LOAD'
+async function problemOf(error: unknown, entry: ModuleEntry): Promise<LoadProblem> {
+  const file = fileName(entry)
   return {
-    file: fileName(entry),
-    code,
-    error: await locateError(error, entry.file, root === '' ? dirname(entry.file) : root).catch(
-      () => `${fileName(entry)}: ${messageOf(error)}`,
-    ),
+    file,
+    code: isPegboardError(error) ? error.code : 'E_MODULE_LOAD',
+    error: await locateError(error, entry.file, rootOf(entry)).catch(() => `${file}: ${messageOf(error)}`),
   }
 }
 
@@ -256,7 +254,7 @@ function idFrom(stem: string): string {
 }
 
 /** For a helper that only has a default export, that value. */
-function getExports(namespace: Namespace): unknown {
+function getExports(namespace: ModuleNamespace): unknown {
   const names = Object.keys(namespace)
   return names.length === 1 && names[0] === 'default' ? namespace['default'] : namespace
 }

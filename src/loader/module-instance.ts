@@ -13,7 +13,7 @@ import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { adaptTool } from './adapt-module-tool.ts'
 import { moduleTools } from './module-shapes.ts'
-import type { Owner } from './settle-owners.ts'
+import type { ModuleOwner } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 import { withTimeout } from './with-timeout.ts'
 
@@ -48,7 +48,7 @@ export interface InstanceOptions {
  * Checks configuration and schemas, then starts the module.
  * @throws PegboardError E_MODULE_CONFIG, E_MODULE_SHAPE; E_MODULE_LOAD if `start` fails or takes too long
  */
-export async function startInstance(owner: Owner, options: InstanceOptions): Promise<ModuleInstance> {
+export async function startInstance(owner: ModuleOwner, options: InstanceOptions): Promise<ModuleInstance> {
   const { id, module } = owner
   const { clock, log, startTimeoutMs, starts } = options
   const counted = (by: 1 | -1): number => {
@@ -193,7 +193,7 @@ const summaryOf = (tools: readonly Tool[]): string =>
   tools.length === 1 ? (tools[0]?.description ?? '') : `${tools.map((tool) => tool.title).join(', ')}.`
 
 function parseConfig(
-  { id, module, records }: Owner,
+  { id, module, records }: ModuleOwner,
   config: unknown,
   { vars, log }: InstanceOptions,
   where = '',

@@ -7,29 +7,29 @@ import { isRecord } from '../core/is-record.ts'
 import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
 import type { ToolModule } from '../core/module.ts'
 import { findNearest } from '../core/tool-names.ts'
-import { OWN, shownUnder } from './bundled-prefix.ts'
-import type { Entry } from './discover-modules.ts'
+import { OWN_PREFIX, renameModule } from './bundled-prefix.ts'
+import type { ModuleEntry } from './discover-modules.ts'
 import { createImporter } from './fresh-import.ts'
 import type { Loader, LoaderOptions, Report } from './loader-types.ts'
-import { createFiles, type FileRecord, fileName, type Problem } from './module-files.ts'
+import { createModuleFiles, type FileRecord, fileName, type LoadProblem } from './module-files.ts'
 import { type ModuleInstance, startInstance } from './module-instance.ts'
-import { type Owner, settleOwners } from './settle-owners.ts'
+import { type ModuleOwner, settleOwners } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 import { changedPaths, type Fingerprint, readFingerprint, watchFolder } from './watch-folder.ts'
 
 /** A running instance and its inputs. Equal inputs need no restart. */
-interface Running {
+interface RunningModule {
   readonly instance: ModuleInstance
-  readonly owner: Owner
+  readonly owner: ModuleOwner
   readonly made: readonly unknown[]
   /** Its id in the catalogue. */
   readonly shown: string
   degraded?: string
 }
 
-interface Broken {
+interface FailedModule {
   readonly made: readonly unknown[]
-  readonly problem: Problem
+  readonly problem: LoadProblem
   readonly full?: boolean
 }
 
@@ -49,7 +49,7 @@ export function createLoader(options: LoaderOptions): Loader {
   let settings = options.settings
   const wanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
   const importer = createImporter(modulesDir ?? '', options.hostModules)
-  const files = createFiles({
+  const files = createModuleFiles({
     bundledDirs: options.bundledDirs,
     ...(modulesDir === undefined ? {} : { modulesDir }),
     importer,
@@ -60,19 +60,19 @@ export function createLoader(options: LoaderOptions): Loader {
     isOn: options.isOn,
     ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
   })
-  const shownAs = ({ id, records }: Owner): string =>
-    records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN}${id}` : id
-  const running = new Map<string, Running>()
+  const shownAs = ({ id, records }: ModuleOwner): string =>
+    records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN_PREFIX}${id}` : id
+  const running = new Map<string, RunningModule>()
   /**
    * Owners that failed to start or to publish, by id. They are tried again when one of their inputs changes, or if a
    * file could not be opened.
    */
-  const broken = new Map<string, Broken>()
+  const broken = new Map<string, FailedModule>()
   const starts = new WeakMap<ToolModule, number>()
   const leaving = new Set<Promise<void>>()
   const watches = new Set<() => void>()
   const said = new Set<string>()
-  let refused: readonly Problem[] = []
+  let refused: readonly LoadProblem[] = []
   let seen: Fingerprint = new Map()
   let last: Promise<unknown> = Promise.resolve()
   /** Loads that have not published their result. */
@@ -86,7 +86,10 @@ export function createLoader(options: LoaderOptions): Loader {
     return next
   }
 
-  async function round(pick: (entry: Entry) => boolean, among?: (entry: Entry) => boolean): Promise<Report> {
+  async function loadAll(
+    pick: (entry: ModuleEntry) => boolean,
+    among?: (entry: ModuleEntry) => boolean,
+  ): Promise<Report> {
     const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
     const now = modulesDir === undefined ? seen : await readFingerprint(modulesDir)
     const digest = hash('sha256', JSON.stringify([...now]))
@@ -98,7 +101,7 @@ export function createLoader(options: LoaderOptions): Loader {
     const records = files.records().filter((record) => wanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
-    for (const warning of settled.warnings) sayOnce(warning, () => log.warn(warning))
+    for (const warning of settled.warnings) logOnce(warning, () => log.warn(warning))
 
     const fresh = await startChanged(settled.owners)
     const published = fresh.filter(({ owner, instance, made }) => publish(owner, instance, made))
@@ -106,12 +109,12 @@ export function createLoader(options: LoaderOptions): Loader {
     for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
     for (const { owner } of published) await setUp(owner.id)
     // A missing module is reported only after all files were read.
-    if (!among) complain()
+    if (!among) logProblems()
     return report(before)
   }
 
   /** Starts outdated owners in parallel. Returns those that started, in order. */
-  async function startChanged(owners: readonly Owner[]) {
+  async function startChanged(owners: readonly ModuleOwner[]) {
     const started = owners.map(async (owner) => {
       const setting = settings[owner.id]
       const made = [
@@ -143,20 +146,20 @@ export function createLoader(options: LoaderOptions): Loader {
     return (await Promise.all(started)).flat()
   }
 
-  function publish(owner: Owner, instance: ModuleInstance, made: readonly unknown[]): boolean {
+  function publish(owner: ModuleOwner, instance: ModuleInstance, made: readonly unknown[]): boolean {
     const old = running.get(owner.id)
     const id = shownAs(owner)
     try {
-      const { tools, ...info } = shownUnder(instance, id)
+      const { tools, ...info } = renameModule(instance, id)
       catalog.set({ id, ...info, origin: 'module', state: 'ready' }, { tools })
     } catch (error) {
       broken.set(owner.id, { made, problem: problemOf(owner, error) })
-      leave(instance, 0)
+      stopInBackground(instance, 0)
       return false
     }
     running.set(owner.id, { instance, owner, made, shown: id })
     if (old && old.shown !== id) catalog.delete(old.shown)
-    if (old) leave(old.instance, DRAIN_MS)
+    if (old) stopInBackground(old.instance, DRAIN_MS)
     return true
   }
 
@@ -164,10 +167,10 @@ export function createLoader(options: LoaderOptions): Loader {
     const old = running.get(id)
     running.delete(id)
     catalog.delete(old?.shown ?? id)
-    if (old) leave(old.instance, DRAIN_MS)
+    if (old) stopInBackground(old.instance, DRAIN_MS)
   }
 
-  function leave(instance: ModuleInstance, ms: number): void {
+  function stopInBackground(instance: ModuleInstance, ms: number): void {
     const gone = instance.stop(ms).finally(() => leaving.delete(gone))
     leaving.add(gone)
   }
@@ -191,18 +194,18 @@ export function createLoader(options: LoaderOptions): Loader {
     }
   }
 
-  const failed = (): Problem[] => [
+  const failed = (): LoadProblem[] => [
     ...files.problems(),
     ...refused,
     ...[...broken.values()].map(({ problem }) => problem),
   ]
 
-  function complain(): void {
+  function logProblems(): void {
     const now = failed()
     for (const key of [...said])
       if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) said.delete(key)
     for (const { file, error, code } of now)
-      sayOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
+      logOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
     const known = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
     for (const id of Object.keys(settings)) {
       if (
@@ -213,13 +216,13 @@ export function createLoader(options: LoaderOptions): Loader {
       )
         continue
       const [near] = findNearest(id, known, 3, 1)
-      sayOnce(id, () =>
+      logOnce(id, () =>
         log.warn(`modules.${id} is configured, but there is no such module`, near ? { nearest: near } : {}),
       )
     }
   }
 
-  function sayOnce(key: string, say: () => void): void {
+  function logOnce(key: string, say: () => void): void {
     if (said.has(key)) return
     said.add(key)
     say()
@@ -248,7 +251,7 @@ export function createLoader(options: LoaderOptions): Loader {
     const now = await readFingerprint(modulesDir)
     const changed = changedPaths(seen, now)
     if (changed.size === 0 && !isWaiting()) return
-    const owns = (entry: Entry, path: string): boolean =>
+    const owns = (entry: ModuleEntry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
     const isShared = (path: string): boolean => {
       const [top = '', ...below] = path.slice(modulesDir.length + 1).split(sep)
@@ -256,7 +259,7 @@ export function createLoader(options: LoaderOptions): Loader {
       return top.startsWith('_') || (below.length > 0 && !isModule)
     }
     const everything = [...changed].some(isShared)
-    const done = await round(
+    const done = await loadAll(
       (entry) => (everything && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
     )
     for (const { entry, loaded } of files.records())
@@ -281,22 +284,22 @@ export function createLoader(options: LoaderOptions): Loader {
     start: () =>
       queue(async () => {
         if (modulesDir !== undefined)
-          await round(
+          await loadAll(
             () => true,
             (entry) => entry.bundled,
           )
-        return await round(() => false)
+        return await loadAll(() => false)
       }),
     reload(name) {
-      const named = (entry: Entry): boolean =>
+      const named = (entry: ModuleEntry): boolean =>
         [entry.file, entry.label, entry.stem].includes(name ?? '') ||
         files.records().some((record) => record.entry.file === entry.file && record.loaded.id === name)
-      return queue(() => round((entry) => name === undefined || named(entry)))
+      return queue(() => loadAll((entry) => name === undefined || named(entry)))
     },
     configure(next) {
       return queue(() => {
         settings = next
-        return round(() => false)
+        return loadAll(() => false)
       })
     },
     watch() {
@@ -335,7 +338,7 @@ export function createLoader(options: LoaderOptions): Loader {
 const same = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
   a !== undefined && a.length === b.length && a.every((item, index) => item === b[index])
 
-function problemOf(owner: Owner, error: unknown): Problem {
+function problemOf(owner: ModuleOwner, error: unknown): LoadProblem {
   const file = fileName((owner.records[0] as FileRecord).entry)
   return { file, error: `${file}: ${messageOf(error)}`, code: isPegboardError(error) ? error.code : 'E_MODULE_SHAPE' }
 }

@@ -4,11 +4,11 @@ import { isRecord } from '../core/is-record.ts'
 import type { ToolDef, ToolModule } from '../core/module.ts'
 import { findNearest, isModuleId, isToolName } from '../core/tool-names.ts'
 import type { ToolSource } from './adapt-module-tool.ts'
-import type { Namespace } from './fresh-import.ts'
+import type { ModuleNamespace } from './fresh-import.ts'
 import { flatContext, scriptEnv } from './tool-context.ts'
 
 /** The content of a file, by its format. */
-export type Loaded =
+export type ModuleShape =
   | { readonly kind: 'module'; readonly id: string; readonly module: ToolModule }
   /** Single tools, exported or registered by a script. The file name is their module. */
   | { readonly kind: 'tools'; readonly id: string; readonly tools: readonly ToolSource[] }
@@ -57,7 +57,7 @@ function registration(tool: unknown): Registration {
  * @param stem file name without extension
  * @throws PegboardError E_MODULE_SHAPE, E_NAME_INVALID
  */
-export function shapeOf(exports: Namespace, registered: readonly Registration[], stem: string): Loaded {
+export function shapeOf(exports: ModuleNamespace, registered: readonly Registration[], stem: string): ModuleShape {
   if (registered.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: registered.map(scriptTool) }
   for (const candidate of [exports['default'], exports]) {
     if (!isRecord(candidate) && !Array.isArray(candidate)) continue
@@ -109,7 +109,7 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
       'E_NAME_INVALID',
       `"${name}" is not a legal module name: lower-case letters, digits, _ and -, starting with a letter; not mcp_….`,
     )
-  noSlips(module, MODULE_KEYS, name)
+  rejectMisspelledKeys(module, MODULE_KEYS, name)
   if (typeof description !== 'string' || description === '') throw createShapeError(`${name} has no description`)
   if (module['synonyms'] !== undefined && !isSynonyms(module['synonyms']))
     throw createShapeError(`the synonyms of ${name} are not groups of words, such as [["ticket", "issue"]]`)
@@ -124,7 +124,7 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
     const id = `${name}.${action}`
     if (!isToolName(action)) throw new PegboardError('E_NAME_INVALID', `"${action}" is not a legal tool name.`)
     if (!isRecord(tool)) throw createShapeError(`${id} is not an object`)
-    noSlips(tool, TOOL_KEYS, id)
+    rejectMisspelledKeys(tool, TOOL_KEYS, id)
     checkNeeds(tool, id)
     if (typeof tool['description'] !== 'string' || tool['description'] === '')
       throw createShapeError(`${id} has no description`)
@@ -135,17 +135,17 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
 }
 
 /** Schemes that Pegboard serves itself, or that refer to other places. */
-const OTHERS_SCHEMES = /^(?:server|schema|sentfile|keptresult|notifications|stats|ui|file|https?):/
+const RESERVED_SCHEMES = /^(?:server|schema|sentfile|keptresult|notifications|stats|ui|file|https?):/
 const RESOURCE_KEYS = ['name', 'title', 'description', 'mimeType', 'tool', 'input']
 
 function checkResources(given: unknown, tools: Record<string, unknown>, name: string): void {
   if (!isRecord(given)) throw createShapeError(`the resources of ${name} are not an object of resources by their URIs`)
   for (const [uri, resource] of Object.entries(given)) {
     const id = `the resource ${uri} of ${name}`
-    if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s{}]+$/.test(uri) || OTHERS_SCHEMES.test(uri))
+    if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s{}]+$/.test(uri) || RESERVED_SCHEMES.test(uri))
       throw createShapeError(`${id} needs a URI with a scheme of its own, such as ${name}://all`)
     if (!isRecord(resource)) throw createShapeError(`${id} is not an object`)
-    noSlips(resource, RESOURCE_KEYS, id)
+    rejectMisspelledKeys(resource, RESOURCE_KEYS, id)
     for (const key of ['name', 'description'])
       if (typeof resource[key] !== 'string' || resource[key] === '') throw createShapeError(`${id} has no ${key}`)
     const tool = Object.hasOwn(tools, String(resource['tool'])) ? tools[String(resource['tool'])] : undefined
@@ -195,7 +195,7 @@ function checkNeeds(tool: Record<string, unknown>, id: string): void {
 }
 
 /** A misspelled key (`inputs`, `alias`, `desciption`) would otherwise be ignored silently. */
-function noSlips(given: Record<string, unknown>, known: readonly string[], place: string): void {
+function rejectMisspelledKeys(given: Record<string, unknown>, known: readonly string[], place: string): void {
   for (const key of Object.keys(given)) {
     if (known.includes(key)) continue
     const [near] = findNearest(key, known, 2, 1)

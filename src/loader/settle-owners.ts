@@ -1,20 +1,20 @@
 import type { ToolModule } from '../core/module.ts'
 import type { ToolSource } from './adapt-module-tool.ts'
-import { type FileRecord, fileName, type Problem } from './module-files.ts'
+import { type FileRecord, fileName, type LoadProblem } from './module-files.ts'
 
 /** One entry of an owner's tool list: its definition, and additional names from a later file that replaced it. */
-export interface Slot {
+export interface ToolEntry {
   readonly source: ToolSource
   readonly aliases: readonly string[]
 }
 
 /** A future owner of the catalogue, and its files. */
-export interface Owner {
+export interface ModuleOwner {
   readonly id: string
   readonly records: readonly FileRecord[]
   /** Absent for owners of single tools. */
   readonly module?: ToolModule
-  readonly slots: readonly Slot[]
+  readonly slots: readonly ToolEntry[]
 }
 
 /**
@@ -25,11 +25,15 @@ export interface Owner {
 export function settleOwners(
   records: readonly FileRecord[],
   mayOverride: (id: string) => boolean,
-): { readonly owners: readonly Owner[]; readonly refused: readonly Problem[]; readonly warnings: readonly string[] } {
-  const refused: Problem[] = []
+): {
+  readonly owners: readonly ModuleOwner[]
+  readonly refused: readonly LoadProblem[]
+  readonly warnings: readonly string[]
+} {
+  const refused: LoadProblem[] = []
   const warnings: string[] = []
-  const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; slots: Slot[] }>()
-  const places = new Map<string, { readonly list: Slot[]; readonly index: number; readonly file: string }>()
+  const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; slots: ToolEntry[] }>()
+  const places = new Map<string, { readonly list: ToolEntry[]; readonly index: number; readonly file: string }>()
 
   for (const record of records) {
     const { entry, loaded } = record
@@ -71,7 +75,7 @@ export function settleOwners(
   return { owners, refused, warnings }
 }
 
-function nameTaken({ entry, loaded: { id } }: FileRecord, first: FileRecord): Problem {
+function nameTaken({ entry, loaded: { id } }: FileRecord, first: FileRecord): LoadProblem {
   const file = fileName(entry)
   const error =
     first.entry.bundled && !entry.bundled

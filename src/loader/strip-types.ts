@@ -11,7 +11,7 @@ export class SourceError extends Error {
   }
 }
 
-type Strip = (source: string) => string
+type TypeStripper = (source: string) => string
 
 /**
  * Removes types from TypeScript. Every character keeps its line and column.
@@ -28,8 +28,8 @@ export async function stripTypes(source: string): Promise<string> {
 }
 
 /** Node's own function, in 22.13 and later unless Node was built without it. */
-function builtInStrip(): Strip | undefined {
-  const { stripTypeScriptTypes } = nodeModule as { stripTypeScriptTypes?: Strip }
+function builtInStrip(): TypeStripper | undefined {
+  const { stripTypeScriptTypes } = nodeModule as { stripTypeScriptTypes?: TypeStripper }
   const { node_use_amaro: included } = process.config.variables as { node_use_amaro?: boolean }
   if (!stripTypeScriptTypes || !included) return undefined
   // Node 22 and 24 print an experimental warning.
@@ -37,7 +37,7 @@ function builtInStrip(): Strip | undefined {
 }
 
 /** The package that Node's function is made of. It is large, so it is loaded only when a `.ts` file is. */
-async function bundledStrip(): Promise<Strip> {
+async function bundledStrip(): Promise<TypeStripper> {
   const { default: amaro } = await import('amaro')
   return (source) => amaro.transformSync(source, { mode: 'strip-only' }).code
 }

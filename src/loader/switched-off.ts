@@ -4,20 +4,20 @@ import { defaultProfile } from '../core/profile.ts'
 import { isStandardSchema, toSchema } from '../core/schema.ts'
 
 /** The JSON properties of a module or a tool, without functions and schemas. */
-type Plain = Readonly<Record<string, unknown>>
+type PlainProperties = Readonly<Record<string, unknown>>
 
 /**
  * The record that the build writes for a bundled module without tools in its default configuration. It shows that the
  * tools exist, and which setting enables them, without importing the code.
  */
-export interface SwitchedOff {
-  readonly module: Plain
+export interface SwitchedOffRecord {
+  readonly module: PlainProperties
   /** The result of the module's `enabled` without options. */
   readonly reason?: string
-  readonly tools: Readonly<Record<string, { readonly tool: Plain; readonly reason?: string }>>
+  readonly tools: Readonly<Record<string, { readonly tool: PlainProperties; readonly reason?: string }>>
 }
 
-const plainOf = (value: object): Plain =>
+const plainOf = (value: object): PlainProperties =>
   Object.fromEntries(
     Object.entries(value).filter(
       ([key, one]) =>
@@ -42,7 +42,7 @@ const SERVICE = {}
  * @returns undefined for a module that has tools without options, or whose answer depends on services or the caller;
  * such a module is always imported
  */
-export function describeSwitchedOff(module: ToolModule): SwitchedOff | undefined {
+export function describeSwitchedOff(module: ToolModule): SwitchedOffRecord | undefined {
   try {
     const parsed = module.config ? toSchema(module.config).parse({}) : undefined
     const config = parsed?.ok ? parsed.value : {}
@@ -62,8 +62,8 @@ export function describeSwitchedOff(module: ToolModule): SwitchedOff | undefined
 }
 
 /** The module while it is off: all of its tools are hidden, each with the reason. */
-export function switchedOffModule({ module, reason, tools }: SwitchedOff): ToolModule {
-  const hidden = ({ tool, reason }: SwitchedOff['tools'][string]): ToolDef => ({
+export function switchedOffModule({ module, reason, tools }: SwitchedOffRecord): ToolModule {
+  const hidden = ({ tool, reason }: SwitchedOffRecord['tools'][string]): ToolDef => ({
     ...(tool as unknown as ToolDef),
     ...(reason === undefined ? {} : { available: () => reason }),
     run: () => Promise.reject(new Error('it is switched off')),

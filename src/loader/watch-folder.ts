@@ -105,7 +105,7 @@ async function foldersToWatch(dir: string): Promise<Set<string>> {
   const folders = new Set<string>()
   await walk(dir, folders, undefined)
   for (let above = dirname(dir); folders.size === 0; above = dirname(above)) {
-    if (await exists(above)) folders.add(above)
+    if (existsSync(above)) folders.add(above)
     else if (above === dirname(above)) break
   }
   return folders
@@ -143,16 +143,6 @@ async function markOf(path: string): Promise<string | undefined> {
     return `${stat.mtimeNs} ${stat.size} ${stat.ino}`
   } catch (error) {
     if (isMissing(error)) return undefined
-    throw error
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await fs.access(path)
-    return true
-  } catch (error) {
-    if (isMissing(error)) return false
     throw error
   }
 }

@@ -17,18 +17,20 @@ export interface Atlas {
   /** The vector of the tool and its requests by this encoder; undefined for an unknown tool or another encoder. */
   vectorOf(source: SearchSource, encoderId: string): Float32Array | undefined
   /** Names of tools of the same server that usually come before and after it, the most usual first. */
-  neighboursOf(source: Named): { readonly before: readonly string[]; readonly after: readonly string[] } | undefined
+  neighboursOf(
+    source: ToolIdentity,
+  ): { readonly before: readonly string[]; readonly after: readonly string[] } | undefined
   /** What the server with these tools is for, in plain words; undefined if half of them or fewer are known. */
-  lineOf(sources: readonly Named[]): string | undefined
+  lineOf(sources: readonly ToolIdentity[]): string | undefined
   /** What calls of the server's tools need on the machine or in the network; undefined if nothing is known. */
-  needOf(source: Named): KnownNeed | undefined
+  needOf(source: ToolIdentity): KnownNeed | undefined
 }
 
 export const KNOWN_NEEDS = ['app', 'browser', 'cluster', 'device'] as const
 export type KnownNeed = (typeof KNOWN_NEEDS)[number]
 
 /** What a tool is recognized by. */
-export type Named = Pick<SearchSource, 'id' | 'module' | 'name' | 'description'>
+export type ToolIdentity = Pick<SearchSource, 'id' | 'module' | 'name' | 'description'>
 
 /** models/atlas/index.json */
 export interface AtlasIndex {
@@ -103,7 +105,7 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
   const names = new Map(Object.entries(index.tools))
   const servers = new Map<string, AtlasServer | undefined>()
 
-  function placeOf(source: Named) {
+  function placeOf(source: ToolIdentity) {
     const known = names.get(bareNameOf(source).toLowerCase())
     if (!known) return undefined
     const sketch = sketchOf(source.description)

@@ -1,4 +1,4 @@
-import { int32Of, type Numbers, uint32Of, withRoom } from './packed-sections.ts'
+import { int32Of, type NumberArray, uint32Of, withRoom } from './packed-sections.ts'
 
 /**
  * Assigns numbers to words, from 0 in order of arrival. Stored as bytes and a hash table, so loading parses nothing.
@@ -12,7 +12,7 @@ export interface Dictionary {
   wordOf(id: number): string
   /** The words that begin with the same letter as `word`, with their numbers. */
   withInitialOf(word: string): Generator<readonly [word: string, id: number]>
-  sections(): Numbers[]
+  sections(): NumberArray[]
 }
 
 /** Number of arrays that `sections()` returns. */

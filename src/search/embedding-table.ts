@@ -120,7 +120,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   for (const weights of [queryWeights, documentWeights])
     if (!Number.isFinite(weights.reduce((sum, weight) => sum + weight, 0)))
       throw new RangeError('an embedding table with weights that are no numbers')
-  const indexOf = finder(hashes)
+  const indexOf = createHashFinder(hashes)
   /** After the rows: one temporary vector, then kept vectors made from n-grams. */
   const passing = ROWS_AT + rows * dims
   let end = passing + dims
@@ -277,7 +277,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
 }
 
 /** Returns a function that finds a hash in a sorted list; -1 if it is missing. */
-function finder(sorted: Uint32Array): (hash: number) => number {
+function createHashFinder(sorted: Uint32Array): (hash: number) => number {
   /** Start of the hashes with each combination of leading bits. */
   const starts = new Uint32Array((1 << BUCKET_BITS) + 1)
   for (const hash of sorted) {

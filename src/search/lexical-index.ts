@@ -2,7 +2,7 @@ import { createCorrector } from './corrector.ts'
 import { createDictionary, DICTIONARY_SECTIONS } from './dictionary.ts'
 import { createNameTable, NAME_SECTIONS } from './name-table.ts'
 import { int32Of, packSections, uint32Of, unpackSections, withRoom } from './packed-sections.ts'
-import { COUNT_MASK, forget, invert, NO_POSTINGS, type Postings, SLOT_SHIFT } from './postings.ts'
+import { COUNT_MASK, invert, NO_POSTINGS, type Postings, removeEntry, SLOT_SHIFT } from './postings.ts'
 import type { SearchDocument } from './search-document.ts'
 import { synonymGroups } from './synonyms.ts'
 import {
@@ -178,17 +178,17 @@ interface Plan {
   readonly ideal: number
 }
 
-export const createLexicalIndex = (): LexicalIndex => lexicalIndexOf()
+export const createLexicalIndex = (): LexicalIndex => openLexicalIndex()
 
 /**
  * Loads an index that `save` wrote. The buffer is used directly: changed slots are written to it.
  * @throws if it was made by another version, truncated or damaged
  */
 export function loadLexicalIndex(bytes: Uint8Array): LexicalIndex {
-  return lexicalIndexOf(unpackSections(MAGIC, VERSION, bytes, OWN_SECTIONS + DICTIONARY_SECTIONS + NAME_SECTIONS))
+  return openLexicalIndex(unpackSections(MAGIC, VERSION, bytes, OWN_SECTIONS + DICTIONARY_SECTIONS + NAME_SECTIONS))
 }
 
-function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
+function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let dictionary = createDictionary(saved?.slice(OWN_SECTIONS))
   const names = createNameTable(saved?.slice(OWN_SECTIONS + DICTIONARY_SECTIONS))
   let words = int32Of(saved?.[0] ?? new Uint8Array())
@@ -335,7 +335,7 @@ function lexicalIndexOf(saved?: readonly Uint8Array[]): LexicalIndex {
     const state = states[slot] ?? EMPTY
     if (state === EMPTY) return
     countRow(slot, -1)
-    if (state === SETTLED) visitRow(slot, (word) => forget(settled, word, slot))
+    if (state === SETTLED) visitRow(slot, (word) => removeEntry(settled, word, slot))
     names.remove(slot)
     recentSlots.delete(slot)
     states[slot] = EMPTY

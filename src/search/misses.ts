@@ -48,7 +48,7 @@ const KEPT = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
 /** The file is shortened when it is larger. */
 const MAX_BYTES = 512 * 1024
 
-interface Open extends AnsweredQuery {
+interface OpenQuery extends AnsweredQuery {
   readonly at: number
   /** The only query of its search. */
   readonly isAlone: boolean
@@ -57,7 +57,7 @@ interface Open extends AnsweredQuery {
 }
 
 export function createMissRecorder({ file, clock, hide, onError }: MissesOptions): MissRecorder {
-  const owners = new Map<string, Open[]>()
+  const owners = new Map<string, OpenQuery[]>()
 
   function keep(misses: readonly Miss[]): void {
     if (misses.length === 0) return
@@ -71,14 +71,14 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
     }
   }
 
-  const missOf = ({ at, query, other }: Open, more: Partial<Miss> = other ? { called: other } : {}): Miss => ({
+  const missOf = ({ at, query, other }: OpenQuery, more: Partial<Miss> = other ? { called: other } : {}): Miss => ({
     at,
     query: hide(query).slice(0, STORED_CHARACTERS),
     ...more,
   })
 
   /** Takes the queries that are too old for a call to follow. */
-  function expire(open: readonly Open[]): Open[] {
+  function expire(open: readonly OpenQuery[]): OpenQuery[] {
     const since = clock.now() - WINDOW_MS
     keep(open.filter(({ at }) => at < since).map((one) => missOf(one)))
     return open.filter(({ at }) => at >= since)

@@ -1,5 +1,5 @@
 import { once } from '../core/once.ts'
-import { int32Of, type Numbers, withRoom } from './packed-sections.ts'
+import { int32Of, type NumberArray, withRoom } from './packed-sections.ts'
 import type { SearchDocument } from './search-document.ts'
 
 /** Finds tools that a query names, in any usual spelling of the name. Tools are known by slot. */
@@ -12,7 +12,7 @@ export interface NameTable {
    * list of names (`echo, read_graph`). A bare tool name counts only if exactly one visible tool has it.
    */
   match(query: string, visible: (slot: number) => boolean): number[]
-  sections(): Numbers[]
+  sections(): NumberArray[]
 }
 
 /** Number of arrays that `sections()` returns. */
@@ -153,16 +153,11 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
   }
 }
 
-interface NameHashes {
-  readonly key: number
-  readonly more: number
-}
-
 /**
  * `GitHub.listIssues`, `github__list_issues` and `github list-issues` have the same key: their words in lower case,
  * joined by dots. Returns its two hashes; undefined for a name without letters or digits.
  */
-function hashesOf(whole: string): NameHashes | undefined {
+function hashesOf(whole: string): { readonly key: number; readonly more: number } | undefined {
   const name = whole.slice(0, LONGEST_NAME)
   const text = NOT_ASCII.test(name)
     ? name

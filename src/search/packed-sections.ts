@@ -1,7 +1,7 @@
 import { alignedBytes, alignUp } from './model-file.ts'
 
 /** A view of numbers on a buffer. */
-export type Numbers = Uint8Array | Uint16Array | Int32Array | Uint32Array
+export type NumberArray = Uint8Array | Uint16Array | Int32Array | Uint32Array
 
 const HEADER_WORDS = 5
 
@@ -10,7 +10,7 @@ const HEADER_WORDS = 5
  * number of sections), the byte length of each section, then the sections, each aligned to four bytes. Numbers are in
  * the machine's byte order, which the magic number identifies.
  */
-export function packSections(magic: number, version: number, sections: readonly Numbers[]): Uint8Array {
+export function packSections(magic: number, version: number, sections: readonly NumberArray[]): Uint8Array {
   const headerBytes = (HEADER_WORDS + sections.length) * 4
   let total = headerBytes
   for (const section of sections) total += alignUp(section.byteLength, 4)
@@ -63,7 +63,7 @@ export function uint32Of(section: Uint8Array | undefined): Uint32Array {
 }
 
 /** The same numbers in an array with room for `length`. Doubles the size, so that adding one at a time stays cheap. */
-export function withRoom<T extends Numbers | Float32Array>(array: T, length: number): T {
+export function withRoom<T extends NumberArray | Float32Array>(array: T, length: number): T {
   if (array.length >= length) return array
   const Kind = array.constructor as new (length: number) => T
   const larger = new Kind(Math.max(16, length, array.length * 2))

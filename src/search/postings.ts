@@ -42,7 +42,7 @@ export function invert(
 }
 
 /** Removes a slot from a word's postings, in place. */
-export function forget({ starts, entries }: Postings, word: number, slot: number): void {
+export function removeEntry({ starts, entries }: Postings, word: number, slot: number): void {
   let low = starts[word] ?? 0
   let high = starts[word + 1] ?? 0
   while (low < high) {

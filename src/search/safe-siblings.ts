@@ -19,14 +19,14 @@ const ASKS_TO_DELETE = new RegExp(
   'u',
 )
 
-type Named = Pick<Tool, 'id' | 'effect'>
+type ToolEffect = Pick<Tool, 'id' | 'effect'>
 
 /**
  * The tools that change what `tool` deletes and are not destructive: `update_issue` for `delete_issue`. Both names need
  * the same words beside the verb.
  * @param others tools of the same owner
  */
-export function safeSiblingsOf(tool: Named, others: readonly Named[]): readonly string[] {
+export function safeSiblingsOf(tool: ToolEffect, others: readonly ToolEffect[]): readonly string[] {
   const object = tool.effect === 'destructive' ? objectOf(tool.id, DELETES) : undefined
   if (object === undefined) return []
   return others

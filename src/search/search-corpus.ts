@@ -55,7 +55,7 @@ const FORMAT = 2
 /** With fewer tools, building the index is as fast as reading it. */
 const WORTH_KEEPING = 200
 
-interface KeptMeta {
+interface StoredMeta {
   readonly version: number
   readonly models: string
   /** Per slot; empty for a free slot. */
@@ -130,7 +130,7 @@ export function createCorpus({
     open()
     started = true
     try {
-      const kept = readKept(store?.get(NAME), table, models())
+      const kept = readStored(store?.get(NAME), table, models())
       if (!kept) return
       words = kept.lexical
       meanings = kept.vectors
@@ -254,7 +254,7 @@ export function createCorpus({
     save() {
       if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false
       dirty = false
-      const meta: KeptMeta = { version: VERSION, models: models(), ids, known: [...known] }
+      const meta: StoredMeta = { version: VERSION, models: models(), ids, known: [...known] }
       const sections = [
         Buffer.from(JSON.stringify(meta)),
         new Uint8Array(Float64Array.from(hashes).buffer),
@@ -267,24 +267,15 @@ export function createCorpus({
   }
 }
 
-interface Kept {
-  readonly ids: string[]
-  readonly known: readonly number[]
-  readonly hashes: number[]
-  readonly slots: Map<string, number>
-  readonly lexical: LexicalIndex
-  readonly vectors: VectorIndex
-}
-
 /**
  * Undefined if there is none, or none of this version and model.
  * @throws Error for damaged bytes
  */
-function readKept(given: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string): Kept | undefined {
+function readStored(given: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string) {
   if (!given) return undefined
   const sections = unpackSections(MAGIC, FORMAT, given, 4)
   const [json, numbers, words, rows] = sections as [Uint8Array, Uint8Array, Uint8Array, Uint8Array]
-  const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as KeptMeta
+  const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as StoredMeta
   if (meta.version !== VERSION || meta.models !== models) return undefined
   const { ids, known } = meta
   const hashes = [...new Float64Array(numbers.slice().buffer)]

@@ -19,7 +19,7 @@ export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
     if (tool.stamp === undefined) return getCachedSource(tool, owner)
     // A sum of 48 bits is exact in a double.
     const stamp = tool.stamp + (hashOf(tool.name) ^ stampOf(tool.module, owner)) * 0x10000
-    return Object.assign(Object.create(through), { id: tool.id, stamp, tool, owner })
+    return Object.assign(Object.create(sourcePrototype), { id: tool.id, stamp, tool, owner })
   })
 }
 
@@ -29,18 +29,13 @@ const sources = new WeakMap<Tool, { readonly owner: Owner | undefined; readonly 
 function getCachedSource(tool: Tool, owner: Owner | undefined): SearchSource {
   const known = sources.get(tool)
   if (known && known.owner?.about === owner?.about && known.owner?.synonyms === owner?.synonyms) return known.source
-  const source: SearchSource = Object.assign(Object.create(through), { id: tool.id, tool, owner })
+  const source: SearchSource = Object.assign(Object.create(sourcePrototype), { id: tool.id, tool, owner })
   sources.set(tool, { owner, source })
   return source
 }
 
-interface Behind {
-  readonly tool: Tool
-  readonly owner: Owner | undefined
-}
-
 // Getters instead of copies: a definition may still be unparsed bytes, and search reads it once.
-const through: Omit<SearchSource, 'id' | 'stamp'> & ThisType<Behind> = {
+const sourcePrototype: Omit<SearchSource, 'id' | 'stamp'> & ThisType<{ tool: Tool; owner: Owner | undefined }> = {
   get name() {
     return this.tool.name
   },

@@ -5,7 +5,13 @@ import type { Log } from '../core/log.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { batchesOf, type Embedder, type EmbedderSource, type LoadProgress } from './embedder.ts'
 import { corpusText } from './embedders/corpus-text.ts'
-import { hashOfText, type KeptVectors, keptName, keptVectors, type VectorStore } from './embedders/kept-vectors.ts'
+import {
+  hashOfText,
+  openVectorCache,
+  type VectorCache,
+  type VectorStore,
+  vectorCacheName,
+} from './embedders/vector-cache.ts'
 import type { FusionWeights } from './fuse-rankings.ts'
 import type { SearchSource } from './search-document.ts'
 import { MAX_QUERY_CHARACTERS } from './tokenize.ts'
@@ -85,7 +91,7 @@ const LAST_RETRY_MS = 600_000
 const PROGRESS_LOG_MS = 5_000
 
 /** The vectors of one embedder, with the tool of each slot. */
-interface Served {
+interface EmbeddedTools {
   readonly embedderId: string
   readonly index: VectorIndex
   readonly owners: Map<number, { readonly id: string; readonly hash: string }>
@@ -101,7 +107,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   let state: SemanticState = 'loading'
   let reason: string | undefined
   let embedder: Embedder | undefined
-  let served: Served | undefined
+  let served: EmbeddedTools | undefined
   let documents: readonly SemanticDocument[] = []
   let stale = false
   let running: Promise<void> | undefined
@@ -120,7 +126,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     indexed: served?.index.size ?? 0,
   })
 
-  function become(next: SemanticState, why?: string): void {
+  function setState(next: SemanticState, why?: string): void {
     const changed = next !== state
     state = next
     reason = why
@@ -174,7 +180,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     if (stale) return
     if (index.size !== wanted.length) throw new Error(`${index.size} vectors for ${wanted.length} tools`)
     if (state !== 'ready') log.info('the search model is ready', { embedder: source.label, tools: index.size })
-    become('ready')
+    setState('ready')
   }
 
   async function load(): Promise<Embedder> {
@@ -206,7 +212,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   /** Stops early if a newer list makes the rest useless; finished vectors are kept. */
   async function embedMissing(
     model: Embedder,
-    kept: KeptVectors,
+    kept: VectorCache,
     keys: ReadonlyMap<SemanticDocument, string>,
   ): Promise<void> {
     const { textOf = corpusText } = model
@@ -249,18 +255,18 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     }
   }
 
-  async function readKept(model: Embedder): Promise<KeptVectors> {
+  async function readKept(model: Embedder): Promise<VectorCache> {
     try {
-      return keptVectors(model.dims, await store?.load(keptName(model.id)))
+      return openVectorCache(model.dims, await store?.load(vectorCacheName(model.id)))
     } catch (error) {
       log.debug('stored vectors cannot be used', { error: messageOf(error) })
-      return keptVectors(model.dims, undefined)
+      return openVectorCache(model.dims, undefined)
     }
   }
 
-  async function writeKept(model: Embedder, kept: KeptVectors, used: ReadonlySet<string>): Promise<void> {
+  async function writeKept(model: Embedder, kept: VectorCache, used: ReadonlySet<string>): Promise<void> {
     try {
-      await store?.save(keptName(model.id), kept.pack(used))
+      await store?.save(vectorCacheName(model.id), kept.pack(used))
     } catch (error) {
       log.debug('cannot store vectors', { error: messageOf(error) })
     }
@@ -275,7 +281,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     hopeless = isPegboardError(error) && error.code === 'E_CONFIG_INVALID'
     stale = true
     misses = 0
-    become('unavailable', why)
+    setState('unavailable', why)
     const told = { embedder: source.label, reason: why }
     if (warned) log.info('the search model is unavailable again', told)
     else log.warn('the search model is unavailable; search continues without it', told)
@@ -332,7 +338,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
           served.owners.delete(slot)
         }
         // An index with less than half of the tools would hide the others.
-        if (state === 'ready' && served.index.size * 2 < next.length) become('loading')
+        if (state === 'ready' && served.index.size * 2 < next.length) setState('loading')
       }
       start()
     },
@@ -382,11 +388,11 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
       embedder = undefined
       await last?.close().catch(() => undefined)
       await running
-      if (state === 'ready') become('unavailable', 'closed')
+      if (state === 'ready') setState('unavailable', 'closed')
     },
   }
 
-  function emptyIndex(model: Embedder): Served {
+  function emptyIndex(model: Embedder): EmbeddedTools {
     queries.clear()
     try {
       return { embedderId: model.id, index: createVectorIndex(model.dims), owners: new Map() }

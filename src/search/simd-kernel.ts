@@ -1,3 +1,5 @@
+import { instantiateWasm, WASM_PAGE_BYTES } from './wasm.ts'
+
 /**
  * Scores one query against rows of bytes: WebAssembly SIMD where there is any, else plain JavaScript with the same results.
  *
@@ -36,8 +38,6 @@ export const MAX_SCORES = 4096
 export const FOUND_AT = SCORES_AT + MAX_SCORES * Float32Array.BYTES_PER_ELEMENT
 export const ROWS_AT = FOUND_AT + (MAX_SCORES / ROWS_PER_BLOCK) * Int32Array.BYTES_PER_ELEMENT
 
-const PAGE = 65_536
-
 /** scripts/simd.wat, assembled by scripts/simd.mjs. */
 const MODULE =
   'AGFzbQEAAAABDwJgBH9/f30Bf2ADf39/AAMEAwABAQUDAQABByEEBm1lbW9yeQIABXNjb3JlAAAGZ2F0aGVyAAEDYWRkAAIKwAYDrgMCBH8Iey' +
@@ -52,43 +52,24 @@ const MODULE =
   'kgB/0BAwghCiALIAggCf2nAf36Af3mAf3kASELIAwgCCAJ/agB/foB/eYB/eQBIQwgDSAIIAr9pwH9+gH95gH95AEhDSAOIAggCv2oAf36Af3m' +
   'Af3kASEOIARBCGohBCAEIAVJDQALIAYgC/0LBIBAIAYgDP0LBJBAIAYgDf0LBKBAIAYgDv0LBLBAIAZBwABqIQYgA0EQaiEDIAMgAkkNAAsL'
 
-/** The part of the WebAssembly API used here; Node's types do not include it. */
-interface WebAssemblyApi {
-  readonly Module: new (bytes: Uint8Array) => object
-  readonly Instance: new (
-    module: object,
-  ) => {
-    readonly exports: {
-      readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number }
-      readonly score: Kernel['score']
-      readonly gather: Kernel['gather']
-      readonly add: Kernel['add']
-    }
-  }
-}
-
-let compiled: object | undefined
-
 export function createKernel(): Kernel {
   return createSimdKernel() ?? createPlainKernel()
 }
 
 /** Undefined if WebAssembly, SIMD or the memory for it is unavailable. */
 export function createSimdKernel(): Kernel | undefined {
-  const api = (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly
   // WebAssembly memory is always little-endian; typed arrays use the byte order of the machine.
   const littleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
-  if (!api || !littleEndian) return undefined
+  if (!littleEndian) return undefined
   try {
-    compiled ??= new api.Module(Buffer.from(MODULE, 'base64'))
-    const { memory, score, gather, add } = new api.Instance(compiled).exports
+    const { memory, score, gather, add } = instantiateWasm<Pick<Kernel, 'score' | 'gather' | 'add'>>(MODULE)
     return {
       get buffer() {
         return memory.buffer
       },
       reserve(bytes) {
         const { byteLength } = memory.buffer
-        if (bytes > byteLength) memory.grow(Math.ceil((bytes - byteLength) / PAGE))
+        if (bytes > byteLength) memory.grow(Math.ceil((bytes - byteLength) / WASM_PAGE_BYTES))
       },
       score,
       gather,
@@ -100,7 +81,7 @@ export function createSimdKernel(): Kernel | undefined {
 }
 
 export function createPlainKernel(): Kernel {
-  let bytes = new Int8Array(PAGE)
+  let bytes = new Int8Array(WASM_PAGE_BYTES)
   return {
     get buffer() {
       return bytes.buffer

@@ -168,7 +168,7 @@ const SURE = 0.5
 const BRIEF = { sure: 0.95, most: 4 } as const
 
 /** The candidates of a query, and what is needed to order them. */
-interface Found {
+interface Candidates {
   readonly candidates: readonly Candidate[]
   readonly table: EmbeddingTable | undefined
   readonly matches: LexicalMatches
@@ -264,12 +264,12 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     return late.cover(query, slots, accept)
   }
 
-  function candidatesOf(query: string, asked: ToolQueryOptions, external: Float32Array | undefined): Found {
+  function candidatesOf(query: string, asked: ToolQueryOptions, external: Float32Array | undefined): Candidates {
     const accept = (slot: number): boolean => asked.visible(corpus.idOf(slot))
     const count = Math.max(CANDIDATES, asked.limit)
     const matches = corpus.lexical.search(query, { limit: count, accept })
     const table = asked.lanes === 'lexical' ? undefined : corpus.table()
-    const meant = table ? asMeant(query, matches.corrections, table) : query
+    const meant = table ? correctQuery(query, matches.corrections, table) : query
     const vector = table?.query(meant)
     const slots = new Set<number>()
     const exact = new Set<number>()
@@ -421,7 +421,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const named = new Set(answers.flatMap((answer) => [...namedIn(answer), ...(answer.more ?? [])]))
     const others = answers.filter((answer) => namedIn(answer).length === 0)
     const limit = Math.max(least, Math.min(NAMED_CAP, named.size + others.length))
-    const hits = inTurn(answers, limit)
+    const hits = interleave(answers, limit)
     const more = [...named].filter((id) => !hits.some((hit) => hit.id === id))
     const unanswered = answers.flatMap((answer) => answer.unanswered ?? [])
     return {
@@ -473,7 +473,7 @@ function ownerStemsOf(id: string): string[] {
 }
 
 /** The query with corrections for words that neither the catalog nor the model knows. */
-function asMeant(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
+function correctQuery(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
   let meant = query
   for (const [word, other] of corrections) if (!table.knows(word)) meant = meant.toLowerCase().replaceAll(word, other)
   return meant
@@ -505,7 +505,11 @@ const isMatch = ({ features: { lexical, cosine, covered, encoded }, external = 0
   lexical > 0 || cosine > 0 || covered > 0 || encoded > 0 || external > 0
 
 /** Ranking scores, higher first; minus infinity for a tool that does not match. */
-function orderScores({ candidates, weights, foreign }: Found, { lanes }: ToolQueryOptions, fusion: Fusion): number[] {
+function orderScores(
+  { candidates, weights, foreign }: Candidates,
+  { lanes }: ToolQueryOptions,
+  fusion: Fusion,
+): number[] {
   if (!weights && !foreign)
     return candidates.map(({ features: { lexical }, calls }) => lexical * (1 + usageLift(calls) / 3))
   if (lanes === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
@@ -551,7 +555,7 @@ const namedIn = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => s
  * The best of each answer, then the second of each, and so on, with room for all named tools. An unlikely answer
  * contributes only its best tool.
  */
-function inTurn(answers: readonly ToolAnswer[], limit: number): SearchHit[] {
+function interleave(answers: readonly ToolAnswer[], limit: number): SearchHit[] {
   const lists = answers.map(({ hits, unanswered }) => (unanswered ? hits.slice(0, 1) : hits))
   const named = lists.flatMap((hits) => hits.filter(({ score }) => score === 1))
   const ranks = Math.max(...lists.map((hits) => hits.length))

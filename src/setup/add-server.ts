@@ -3,14 +3,14 @@ import { isRecord } from '../core/is-record.ts'
 import { parseServer } from '../upstream/upstream-settings.ts'
 import { editJson } from './edit-json.ts'
 import { type FileEdit, readForEdit } from './file-edits.ts'
-import type { Entry } from './install-plan.ts'
+import type { ServerEntry } from './install-plan.ts'
 import { rootOf } from './switch-entries.ts'
 
 /**
  * The edit that adds a server to a configuration file. Creates the file if there is none.
  * @throws PegboardError E_CONFIG_INVALID if the entry is not valid, E_VALIDATION if the name is taken
  */
-export async function additionEdit(file: string, id: string, entry: Entry): Promise<FileEdit> {
+export async function additionEdit(file: string, id: string, entry: ServerEntry): Promise<FileEdit> {
   parseServer(id, entry)
   const before = await readForEdit(file)
   const root = rootOf(before ?? '')

@@ -1,12 +1,13 @@
 import { posix, win32 } from 'node:path'
 import { homeOf, type Machine } from '../config/machine.ts'
 import { isRecord } from '../core/is-record.ts'
+import { mapTexts } from '../core/map-texts.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** Starts a server over stdio. */
-export interface Start {
+export interface StartCommand {
   readonly command: string
   readonly args: readonly string[]
 }
@@ -25,7 +26,7 @@ export interface Client {
   /** An entry in the format of Pegboard, with `disabled` if it is switched off; undefined if it is no MCP server. */
   read(entry: Json): Json | undefined
   /** The entry that starts Pegboard. */
-  write(start: Start): Json
+  write(start: StartCommand): Json
   /** How values of variables are written. `none`: the client takes them literally. */
   readonly variables: 'pegboard' | 'gemini' | 'opencode' | 'none'
 }
@@ -232,17 +233,13 @@ function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: J
 }
 
 /** Rewrites references to variables in every string of an entry. References that Codex and Goose name stay. */
-export function toPegboardVariables(value: unknown, style: Client['variables']): unknown {
-  if (typeof value === 'string') {
+export const toPegboardVariables = <T>(entry: T, style: Client['variables']): T =>
+  mapTexts(entry, (given) => {
     // No client has it, so it must not name a secret of Pegboard.
-    const text = style === 'none' ? value : value.replaceAll(/(?<!\$)\$\{(?=keyring:)/g, () => '$${')
+    const text = style === 'none' ? given : given.replaceAll(/(?<!\$)\$\{(?=keyring:)/g, () => '$${')
     if (style === 'pegboard') return text
     if (style === 'gemini')
       return text.replaceAll(/\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})/g, (_all, a, b) => reference(a ?? b))
     if (style === 'opencode') return text.replaceAll(/\{env:([A-Za-z_]\w*)\}/g, (_all, name) => reference(name))
     return text.replaceAll('${', () => '$${')
-  }
-  if (Array.isArray(value)) return value.map((one) => toPegboardVariables(one, style))
-  if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, toPegboardVariables(one, style)]))
-}
+  })

@@ -31,18 +31,21 @@ function editOnce(text: string, { path, value }: Change): string {
   const root = parseTree(text, [], { allowTrailingComma: true }) as Node
   const edited = value === undefined ? remove(text, root, path) : set(text, root, path, value)
   // A wrong edit must not reach the file of another program.
-  if (!isDeepStrictEqual(parseForEdit(edited), expected)) throw syntax(`"${path.join('.')}" cannot be changed.`)
+  if (!isDeepStrictEqual(parseForEdit(edited), expected))
+    throw createSyntaxError(`"${path.join('.')}" cannot be changed.`)
   return edited
 }
 
-const syntax = (message: string): PegboardError => new PegboardError('E_EDIT_SYNTAX', message)
+const createSyntaxError = (message: string): PegboardError => new PegboardError('E_EDIT_SYNTAX', message)
 
 export function parseForEdit(text: string): unknown {
   try {
     return parseJsonc(text, { roundIntegers: true }).value
   } catch (error) {
     if (!(error instanceof JsoncError)) throw error
-    throw syntax(`The file is not valid JSON at line ${error.line}, column ${error.column}: ${error.message}.`)
+    throw createSyntaxError(
+      `The file is not valid JSON at line ${error.line}, column ${error.column}: ${error.message}.`,
+    )
   }
 }
 
@@ -58,7 +61,10 @@ export function setIn(root: unknown, path: EditPath, value: unknown): unknown {
     if (value === undefined && rest.length === 0) delete copy[step]
     else if (value !== undefined || Object.hasOwn(copy, step))
       copy[step] = setIn(Object.hasOwn(copy, step) ? copy[step] : {}, rest, value)
-  } else throw syntax(`"${step}" cannot be set: it is not in ${typeof step === 'string' ? 'an object' : 'a list'}.`)
+  } else
+    throw createSyntaxError(
+      `"${step}" cannot be set: it is not in ${typeof step === 'string' ? 'an object' : 'a list'}.`,
+    )
   return copy
 }
 
@@ -107,7 +113,7 @@ function append(text: string, parent: Node, step: string | number, rest: EditPat
     const from = parent.offset + 1 + inside.trimEnd().length
     return splice(text, from, close, `${eol}${indent}${item}${eol}${outer}`)
   }
-  const { comma, lineEnd } = after(text, endOf(last), endOf(parent) - 1)
+  const { comma, lineEnd } = findLineEnd(text, endOf(last), endOf(parent) - 1)
   if (isOneLine) return splice(text, endOf(last), endOf(last), `, ${item}`)
   const added = splice(text, lineEnd, lineEnd, `${eol}${indent}${item}${comma === undefined ? '' : ','}`)
   return comma === undefined ? splice(added, endOf(last), endOf(last), ',') : added
@@ -130,11 +136,11 @@ function removeItem(text: string, parent: Node, item: Node): string {
   const at = children.indexOf(item)
   const before = children[at - 1]
   if (children.length === 1 && text.slice(parent.offset + 1, item.offset).trim() === '') {
-    const end = after(text, endOf(item), close).lineEnd
+    const end = findLineEnd(text, endOf(item), close).lineEnd
     if (text.slice(end, close).trim() === '') return splice(text, parent.offset + 1, close, '')
   }
-  const { comma, lineEnd } = after(text, endOf(item), close)
-  const previous = before && comma === undefined ? after(text, endOf(before), item.offset).comma : undefined
+  const { comma, lineEnd } = findLineEnd(text, endOf(item), close)
+  const previous = before && comma === undefined ? findLineEnd(text, endOf(before), item.offset).comma : undefined
   const end = comma === undefined ? endOf(item) : comma + 1
   const lineStart = text.lastIndexOf('\n', item.offset - 1) + 1
   const hasOwnLine = text.slice(lineStart, item.offset).trim() === '' && /^\r?\n/.test(text.slice(lineEnd, lineEnd + 2))
@@ -148,7 +154,7 @@ function removeItem(text: string, parent: Node, item: Node): string {
 }
 
 /** The comma after an item, and the end of its line including a comment there. */
-function after(text: string, from: number, close: number): { readonly comma?: number; readonly lineEnd: number } {
+function findLineEnd(text: string, from: number, close: number): { readonly comma?: number; readonly lineEnd: number } {
   const token = /([ \t]+)|(\r?\n)|(,)|\/\/[^\r\n]*|\/\*[\s\S]*?\*\//y
   let comma: number | undefined
   let lineEnd = from

@@ -61,7 +61,8 @@ const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException).cod
 /** The code of a file error, or else its message. */
 const whyOf = (error: unknown): string => String(codeOf(error) ?? messageOf(error))
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
-const unsafe = (message: string, hint: string): PegboardError => new PegboardError('E_EDIT_UNSAFE', message, { hint })
+const createUnsafeError = (message: string, hint: string): PegboardError =>
+  new PegboardError('E_EDIT_UNSAFE', message, { hint })
 
 /**
  * The text of a file that may be edited; undefined without a file.
@@ -74,36 +75,40 @@ export async function readForEdit(path: string): Promise<string | undefined> {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
-    throw unsafe(`${path} is not UTF-8 text, so it is not edited.`, 'Save the file as UTF-8.')
+    throw createUnsafeError(`${path} is not UTF-8 text, so it is not edited.`, 'Save the file as UTF-8.')
   }
 }
 
 async function readSafely(path: string): Promise<Buffer | undefined> {
   const facts = await lstat(path).catch((error: unknown) => {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined
-    throw unsafe(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions of the file.')
+    throw createUnsafeError(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions of the file.')
   })
   await checkFolder(path)
   if (!facts) return undefined
   if (facts.isSymbolicLink())
-    throw unsafe(`${path} is a symbolic link, so it is not edited.`, 'Edit the file that it points to yourself.')
-  if (!facts.isFile()) throw unsafe(`${path} is not a regular file, so it is not edited.`, 'Move it away.')
+    throw createUnsafeError(
+      `${path} is a symbolic link, so it is not edited.`,
+      'Edit the file that it points to yourself.',
+    )
+  if (!facts.isFile()) throw createUnsafeError(`${path} is not a regular file, so it is not edited.`, 'Move it away.')
   if (facts.size > MAX_BYTES)
-    throw unsafe(
+    throw createUnsafeError(
       `${path} has more than ${MAX_BYTES / 1024 / 1024} MiB, so it is not edited.`,
       'Check what it contains.',
     )
   const others = writtenByOthers(path)
-  if (others !== undefined) throw unsafe(`${path} is not edited: ${others}.`, 'Another user could choose its content.')
+  if (others !== undefined)
+    throw createUnsafeError(`${path} is not edited: ${others}.`, 'Another user could choose its content.')
   // The file may have been replaced by a link or a pipe since.
   const handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)).catch(
     (error: unknown) => {
-      throw unsafe(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions.')
+      throw createUnsafeError(`${path} cannot be read (${whyOf(error)}).`, 'Check the permissions.')
     },
   )
   try {
     const opened = await handle.stat()
-    if (opened.ino !== facts.ino || opened.dev !== facts.dev) throw stale(path)
+    if (opened.ino !== facts.ino || opened.dev !== facts.dev) throw createStaleError(path)
     return await handle.readFile()
   } finally {
     await handle.close()
@@ -115,18 +120,19 @@ async function checkFolder(path: string): Promise<void> {
   for (let at = dirname(path); ; at = dirname(at)) {
     const facts = await stat(at).catch(() => undefined)
     if (!facts && at !== dirname(at)) continue
-    if (facts && !facts.isDirectory()) throw unsafe(`${at} is not a folder.`, 'Move it away.')
+    if (facts && !facts.isDirectory()) throw createUnsafeError(`${at} is not a folder.`, 'Move it away.')
     const others = writtenByOthers(at)
-    if (others !== undefined) throw unsafe(`${path} is not edited: ${others}.`, 'Another user could replace the file.')
+    if (others !== undefined)
+      throw createUnsafeError(`${path} is not edited: ${others}.`, 'Another user could replace the file.')
     return
   }
 }
 
-const stale = (path: string): PegboardError =>
+const createStaleError = (path: string): PegboardError =>
   new PegboardError('E_EDIT_STALE', `${path} changed since the change was shown, so nothing was written.`)
 
 /** A file that is ready to be renamed. */
-interface Prepared {
+interface PreparedEdit {
   readonly saved: SavedFile
   readonly temporary: string
   readonly bytes: Buffer | undefined
@@ -148,7 +154,7 @@ export async function applyEdits(
     const at = new Date(clock.now()).toISOString()
     const id = `${at.replaceAll(/[-:]|\.\d+/g, '')}-${randomUUID().slice(0, 8)}`
     const own = join(folder, id)
-    const ready: Prepared[] = []
+    const ready: PreparedEdit[] = []
     try {
       await mkdir(own, { mode: 0o700 })
       for (const [index, edit] of edits.entries()) ready.push(await prepare(edit, own, `${index}.before`))
@@ -164,9 +170,9 @@ export async function applyEdits(
   })
 }
 
-async function prepare({ path, before, after }: FileEdit, own: string, backup: string): Promise<Prepared> {
+async function prepare({ path, before, after }: FileEdit, own: string, backup: string): Promise<PreparedEdit> {
   const text = await readForEdit(path)
-  if (text !== before) throw stale(path)
+  if (text !== before) throw createStaleError(path)
   const bytes = before === undefined ? undefined : Buffer.from(before)
   const facts = bytes && (await lstat(path))
   if (bytes) await writeFile(join(own, backup), bytes, { mode: 0o600, flag: 'wx', flush: true })
@@ -210,14 +216,14 @@ async function writeBeside(
     return temporary
   } catch (error) {
     await rm(temporary, { force: true })
-    throw unsafe(
+    throw createUnsafeError(
       `${path} cannot be written (${whyOf(error)}).`,
       'Check the owner and permissions of the file and its folder.',
     )
   }
 }
 
-async function discard(ready: readonly Prepared[]): Promise<void> {
+async function discard(ready: readonly PreparedEdit[]): Promise<void> {
   for (const { temporary, saved } of ready) {
     await rm(temporary, { force: true })
     await removeFolders(saved.folders)
@@ -229,13 +235,13 @@ async function removeFolders(folders: readonly string[]): Promise<void> {
   for (const folder of folders.toReversed()) await rmdir(folder).catch(() => undefined)
 }
 
-async function replaceAll(ready: readonly Prepared[], own: string): Promise<void> {
-  const done: Prepared[] = []
+async function replaceAll(ready: readonly PreparedEdit[], own: string): Promise<void> {
+  const done: PreparedEdit[] = []
   try {
     for (const one of ready) {
       // Again, because the other files took time.
       const now = await readSafely(one.saved.path)
-      if (now === undefined ? one.bytes !== undefined : !one.bytes?.equals(now)) throw stale(one.saved.path)
+      if (now === undefined ? one.bytes !== undefined : !one.bytes?.equals(now)) throw createStaleError(one.saved.path)
       await rename(one.temporary, one.saved.path)
       done.push(one)
     }
@@ -244,7 +250,7 @@ async function replaceAll(ready: readonly Prepared[], own: string): Promise<void
     await discard(ready)
     await rm(own, { recursive: true, force: true })
     if (codeOf(error) === 'E_EDIT_STALE' || codeOf(error) === 'E_EDIT_UNSAFE') throw error
-    throw unsafe(
+    throw createUnsafeError(
       `The files cannot be replaced (${whyOf(error)}), so nothing was written.`,
       'Check the permissions, and close programs that hold the files open.',
     )
@@ -270,7 +276,7 @@ async function restore({ path, backup, mode, folders }: SavedFile, own: string):
 
 async function readBackup(path: string): Promise<Buffer> {
   const bytes = await readSafely(path)
-  if (!bytes) throw unsafe(`The old content ${path} is missing.`, 'Restore the file yourself.')
+  if (!bytes) throw createUnsafeError(`The old content ${path} is missing.`, 'Restore the file yourself.')
   return bytes
 }
 
@@ -327,7 +333,8 @@ async function whileLocked<T>(stateDir: string, work: (folder: string) => Promis
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await checkNoLink(folder)
   const others = writtenByOthers(folder)
-  if (others !== undefined) throw unsafe(`The folder ${folder} is not safe to use: ${others}.`, 'It keeps old files.')
+  if (others !== undefined)
+    throw createUnsafeError(`The folder ${folder} is not safe to use: ${others}.`, 'It keeps old files.')
   if (process.platform !== 'win32') await chmod(folder, 0o700)
   return exclusively(
     join(folder, '.lock'),
@@ -342,7 +349,7 @@ async function whileLocked<T>(stateDir: string, work: (folder: string) => Promis
 async function checkNoLink(folder: string): Promise<void> {
   const facts = await lstat(folder).catch(() => undefined)
   if (facts && !facts.isDirectory())
-    throw unsafe(`${folder} is a link or a file, so nothing is read from it.`, 'Remove it.')
+    throw createUnsafeError(`${folder} is a link or a file, so nothing is read from it.`, 'Remove it.')
 }
 
 const writeRecord = (own: string, record: SavedRecord): Promise<void> =>

@@ -1,9 +1,10 @@
 import { stat } from 'node:fs/promises'
 import { basename, posix, win32 } from 'node:path'
 import type { Machine } from '../config/machine.ts'
-import { oddName } from '../config/server-names.ts'
+import { describeNameProblem } from '../config/server-names.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { mapTexts } from '../core/map-texts.ts'
 import {
   type Client,
   type ClientId,
@@ -16,6 +17,7 @@ import { parseForEdit } from './edit-json.ts'
 import { parseToml } from './edit-toml.ts'
 import { parseYaml } from './edit-yaml.ts'
 import { readForEdit } from './file-edits.ts'
+import { valueAt } from './server-entries.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -109,11 +111,9 @@ export function readServers(
   const own: Array<readonly string[]> = []
   const skipped: string[] = []
   const at = client.serversAt(root)
-  const common = at.reduce<unknown>(
-    (inner, key) => (isRecord(inner) && Object.hasOwn(inner, key) ? inner[key] : undefined),
-    root,
-  )
-  const blocks: Array<{ path: readonly string[]; block: unknown; project?: string }> = [{ path: at, block: common }]
+  const blocks: Array<{ path: readonly string[]; block: unknown; project?: string }> = [
+    { path: at, block: valueAt(root, at) },
+  ]
   for (const [project, block] of client.projects?.(root) ?? [])
     blocks.push({ path: ['projects', project, 'mcpServers'], block, project })
   for (const { path, block, project } of blocks) {
@@ -142,22 +142,16 @@ export function readServers(
 function readEntry(client: Client, name: string, raw: unknown): Json | string | undefined {
   const shown = JSON.stringify(name.slice(0, MAX_NAME_CHARS))
   const refuse = (why: string): string => `${client.title}: the server ${shown} ${why}.`
-  const odd = oddName(name)
+  const odd = describeNameProblem(name)
   if (name === '' || name.length > MAX_NAME_CHARS) return refuse('has no usable name')
   if (odd !== undefined) return refuse(`has a name that ${odd}`)
   if (/^openapi\./i.test(name) || /[\n\r/\\]/.test(name)) return refuse('has a name that Pegboard cannot use')
   if (!isRecord(raw)) return refuse('is not an object')
   if ((JSON.stringify(raw)?.length ?? 0) > MAX_ENTRY_CHARS) return refuse('is too large')
-  const entry = client.read(toPegboardVariables(raw, client.variables) as Json)
-  return entry && (keepKnown(withoutInputs(entry) as Json) ?? refuse('has no usable command or address'))
-}
-
-/** VS Code asks a person for these and stores them where others cannot read them. */
-function withoutInputs(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll('${input:', '${keyring:')
-  if (Array.isArray(value)) return value.map(withoutInputs)
-  if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutInputs(one)]))
+  const entry = client.read(toPegboardVariables(raw, client.variables))
+  // VS Code asks a person for inputs and stores them where others cannot read them.
+  const stored = entry && mapTexts(entry, (text) => text.replaceAll('${input:', '${keyring:'))
+  return stored && (keepKnown(stored) ?? refuse('has no usable command or address'))
 }
 
 const isScalar = (value: unknown): boolean => ['string', 'number', 'boolean'].includes(typeof value)

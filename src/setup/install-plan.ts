@@ -20,7 +20,7 @@ export interface InstallPlan {
   /** Doubts that a person should know about. */
   readonly warnings: readonly string[]
   /** The entry. @param values by the names of inputs; an input without a value is left out */
-  entry(values: InputValues): Entry
+  entry(values: InputValues): ServerEntry
 }
 
 /** The value of an input: a text, or a reference such as `${env:NAME}`. */
@@ -32,9 +32,9 @@ export interface InputValue {
 /** By the names of inputs. */
 export type InputValues = ReadonlyMap<string, InputValue>
 
-export type Entry = Readonly<Record<string, unknown>>
+export type ServerEntry = Readonly<Record<string, unknown>>
 
-const refused = (
+const createEntryError = (
   what: string,
   hint = 'If you trust it, add the command yourself: pegboard add NAME -- COMMAND.',
 ): PegboardError => new PegboardError('E_REGISTRY_ENTRY', `${what}.`, { hint })
@@ -43,21 +43,21 @@ const refused = (
 const RUNNERS: Readonly<Record<string, (name: string, version: string | undefined) => readonly string[]>> = {
   npm(name, version) {
     assertName(name, /^(?:@[a-z0-9~][\w.~-]*\/)?[a-z0-9~][\w.~-]*$/i)
-    return ['npx', '-y', `${name}@${exact(version)}`]
+    return ['npx', '-y', `${name}@${assertPinned(version)}`]
   },
   pypi(name, version) {
     assertName(name, /^[a-z0-9](?:[\w.-]*[a-z0-9])?$/i)
-    return ['uvx', `${name}==${exact(version)}`]
+    return ['uvx', `${name}==${assertPinned(version)}`]
   },
   oci(name, version) {
     assertName(name, /^[a-z0-9][\w.-]*(?::\d+)?(?:\/[a-z0-9][\w.-]*)*(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?$/i)
     const isTagged = /[:@][^/]*$/.test(name)
-    if (!isTagged && version === undefined) throw refused(`The image ${name} has no version`)
-    return ['docker', 'run', '-i', '--rm', isTagged ? name : `${name}:${exact(version)}`]
+    if (!isTagged && version === undefined) throw createEntryError(`The image ${name} has no version`)
+    return ['docker', 'run', '-i', '--rm', isTagged ? name : `${name}:${assertPinned(version)}`]
   },
 }
 
-interface ByHand {
+interface ManualInstall {
   readonly what: string
   /** Names that are safe in a command line. */
   readonly names: RegExp
@@ -65,7 +65,7 @@ interface ByHand {
 }
 
 /** Kinds of packages that Pegboard does not run, and how a person does. */
-const BY_HAND: Readonly<Record<string, ByHand>> = {
+const MANUAL_INSTALLS: Readonly<Record<string, ManualInstall>> = {
   mcpb: {
     what: 'It is a bundle (mcpb), which Pegboard does not install',
     names: /^https:\/\/[\w.-]+(?:\/[\w.~%+-]+)+$/,
@@ -95,12 +95,12 @@ const BY_HAND: Readonly<Record<string, ByHand>> = {
 /** @throws PegboardError E_REGISTRY_ENTRY */
 function assertRunnable(type: string, name: string, version: string | undefined): void {
   if (Object.hasOwn(RUNNERS, type)) return
-  const other = Object.hasOwn(BY_HAND, type) ? BY_HAND[type] : undefined
-  if (!other) throw refused(`Packages of the kind ${JSON.stringify(type.slice(0, 40))} are not supported`)
+  const other = Object.hasOwn(MANUAL_INSTALLS, type) ? MANUAL_INSTALLS[type] : undefined
+  if (!other) throw createEntryError(`Packages of the kind ${JSON.stringify(type.slice(0, 40))} are not supported`)
   const isSafe = other.names.test(name) && name.length <= 500 && /^v?\d[\w.+-]*$/.test(version ?? '0')
-  if (!isSafe) throw refused(`${other.what}, and its name or version is not valid`)
+  if (!isSafe) throw createEntryError(`${other.what}, and its name or version is not valid`)
   const id = idOf(name.replace(/^.*\/|\.mcpb$/g, '').replaceAll('.', '-'))
-  throw refused(other.what, other.hint(name, version ?? 'VERSION', id))
+  throw createEntryError(other.what, other.hint(name, version ?? 'VERSION', id))
 }
 
 /** Where each kind of package comes from; another source would be another package of the same name. */
@@ -111,17 +111,17 @@ const SOURCES: Readonly<Record<string, RegExp>> = {
 }
 
 function assertName(name: string, pattern: RegExp): void {
-  if (!pattern.test(name) || name.length > 214) throw refused('The name of the package is not valid')
+  if (!pattern.test(name) || name.length > 214) throw createEntryError('The name of the package is not valid')
 }
 
 /** Versions such as `latest` or `^1` would run other code later. */
-function exact(version: string | undefined): string {
+function assertPinned(version: string | undefined): string {
   if (version !== undefined && /^\d+(?:\.\d+)*[\w.+-]*$/.test(version)) return version
-  throw refused(`The version of the package is not fixed${version === undefined ? '' : ` ("${version}")`}`)
+  throw createEntryError(`The version of the package is not fixed${version === undefined ? '' : ` ("${version}")`}`)
 }
 
 /** Variables that change what a program is, instead of what it does. */
-const DECIDING =
+const UNSAFE_VARIABLES =
   /^(?:PATH|HOME|SHELL|IFS|ENV|BASH_ENV|PROMPT_COMMAND|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(?:LD|DYLD)_.*|PYTHON(?:PATH|STARTUP|HOME|INSPECT|BREAKPOINT)|RUBYOPT|PERL5?OPT|JAVA_TOOL_OPTIONS|GIT_.*|SSH_.*|(?:NPM_CONFIG|UV|PIP|DOCKER|PEGBOARD|COMSPEC|XDG)(?:_.*)?|(?:HTTPS?|ALL|NO)_PROXY|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE)$/i
 
 /** Arguments of the runner that a registry may set: they change nothing that matters. */
@@ -135,20 +135,21 @@ const HARMLESS_FLAGS: Readonly<Record<string, ReadonlySet<string>>> = {
 export function planPackage(given: RegistryPackage): InstallPlan {
   const { type, identifier, version, registryUrl, transport, runtimeArguments, variables } = given
   assertRunnable(type, identifier, version)
-  if (transport !== 'stdio') throw refused('The package starts a server that listens at an address')
+  if (transport !== 'stdio') throw createEntryError('The package starts a server that listens at an address')
   if (registryUrl !== undefined && !SOURCES[type]?.test(registryUrl))
-    throw refused(`The package comes from another registry (${registryUrl})`)
+    throw createEntryError(`The package comes from another registry (${registryUrl})`)
   const words = RUNNERS[type]?.(identifier, version) ?? []
   for (const one of runtimeArguments) {
     const word = one.flag ?? one.text
     const isVariable = type === 'oci' && (one.flag === '-e' || one.flag === '--env')
     if (!HARMLESS_FLAGS[type]?.has(word) && !isVariable)
-      throw refused(
+      throw createEntryError(
         `It wants the option ${JSON.stringify(`${word} ${one.flag === undefined ? '' : one.text}`.trim())} of ${words[0]}`,
       )
   }
   const named = [...variables, ...containerVariables(type, runtimeArguments)]
-  for (const { name } of named) if (DECIDING.test(name)) throw refused(`It wants to set the variable ${name}`)
+  for (const { name } of named)
+    if (UNSAFE_VARIABLES.test(name)) throw createEntryError(`It wants to set the variable ${name}`)
   const [command = '', ...before] = words
   return {
     id: idOf(identifier.replace(/[:@][^/]*$/, '')),
@@ -176,7 +177,7 @@ function containerVariables(type: string, args: readonly Argument[]): readonly N
   return args.flatMap(({ flag, text, inputs }) => {
     if (flag !== '-e' && flag !== '--env') return []
     const [, name, value = ''] = /^([A-Za-z_][A-Za-z0-9_]*)=?(.*)$/s.exec(text) ?? []
-    if (name === undefined) throw refused('It passes a variable without a name to docker')
+    if (name === undefined) throw createEntryError('It passes a variable without a name to docker')
     return [{ name, text: value, inputs }]
   })
 }
@@ -185,10 +186,10 @@ function containerVariables(type: string, args: readonly Argument[]): readonly N
 export function planRemote({ type, url, headers }: RegistryRemote, allowPrivate: boolean): InstallPlan {
   for (const { name } of headers)
     if (/^(?:host|content-length|transfer-encoding|connection|upgrade|te|trailer|mcp-.*)$/i.test(name))
-      throw refused(`It wants to set the header ${name}`)
+      throw createEntryError(`It wants to set the header ${name}`)
   // Inputs in the host would decide where the other inputs are sent.
   if (/^[a-z]+:\/\/[^/]*\{/i.test(url.text) || !/^https?:\/\//i.test(url.text))
-    throw refused('The address of the server is not fixed')
+    throw createEntryError('The address of the server is not fixed')
   assertAddress(url.text.replaceAll(/[{}]/g, ''), allowPrivate)
   return {
     id: idOf(new URL(url.text).hostname),
@@ -211,7 +212,7 @@ export function planRemote({ type, url, headers }: RegistryRemote, allowPrivate:
 }
 
 function assertAddress(text: string, allowPrivate: boolean): void {
-  if (!URL.canParse(text)) throw refused('The address of the server is not valid')
+  if (!URL.canParse(text)) throw createEntryError('The address of the server is not valid')
   const url = new URL(text)
   if (allowPrivate && isLoopback(url)) return
   try {
@@ -223,7 +224,7 @@ function assertAddress(text: string, allowPrivate: boolean): void {
     )
   } catch (error) {
     if (!isPegboardError(error)) throw error
-    throw refused(
+    throw createEntryError(
       `The address ${url.origin} is refused: ${error.message.replace(/^The address is refused: |\.$/g, '')}`,
     )
   }
@@ -281,7 +282,8 @@ function fill(
     if (!value.isReference) return encode(value.text.replaceAll(MARK, ''))
     return `\uE000${references.push(value.text) - 1}\uE001`
   })
-  if (/\$\uE000/.test(filled)) throw refused('It writes "$" before a value, which would become another reference')
+  if (/\$\uE000/.test(filled))
+    throw createEntryError('It writes "$" before a value, which would become another reference')
   return filled.replaceAll('${', () => '$${').replaceAll(MARK, (_all, at: string) => references[Number(at)] ?? '')
 }
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { setIn } from './edit-json.ts'
 import type { MergedServer } from './merge-servers.ts'
 import { findPlainSecrets, type PlainSecret } from './plain-secrets.ts'
 
@@ -26,7 +26,13 @@ export function moveSecrets(
     for (const plain of findPlainSecrets(entry)) {
       const name = nameFor(plain, server, secrets, taken)
       if (!secrets.some((one) => one.name === name)) secrets.push({ name, value: plain.secret, server: server.name })
-      entry = replaceAt(entry, plain, `\${keyring:${name}}`) as MergedServer['entry']
+      const text = String(plain.path.reduce<unknown>((at, step) => (at as Record<typeof step, unknown>)[step], entry))
+      const reference = `\${keyring:${name}}`
+      entry = setIn(
+        entry,
+        plain.path,
+        text.replace(plain.secret, () => reference),
+      ) as MergedServer['entry']
     }
     return { ...server, entry }
   })
@@ -60,18 +66,4 @@ function keyOf(path: PlainSecret['path'], entry: MergedServer['entry']): string 
   if (!Array.isArray(args) || last === undefined) return undefined
   const option = [args[last], args[last - 1]].map((word) => /^--?([A-Za-z][\w.-]*)/.exec(String(word))?.[1])
   return option.find(Boolean)?.replaceAll('-', '_')
-}
-
-function replaceAt(value: unknown, { path, secret }: PlainSecret, by: string, depth = 0): unknown {
-  const step = path[depth]
-  if (step === undefined) return typeof value === 'string' ? value.replace(secret, () => by) : value
-  if (Array.isArray(value))
-    return value.map((one, index) => (index === step ? replaceAt(one, { path, secret }, by, depth + 1) : one))
-  if (!isRecord(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [
-      key,
-      key === step ? replaceAt(one, { path, secret }, by, depth + 1) : one,
-    ]),
-  )
 }

@@ -1,6 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import type { Client, ClientId, Start } from './clients.ts'
+import type { Client, ClientId, StartCommand } from './clients.ts'
 import { type Change, editJson, parseForEdit } from './edit-json.ts'
 import { editToml } from './edit-toml.ts'
 import { editYaml } from './edit-yaml.ts'
@@ -46,7 +46,7 @@ export function planInit(
   found: readonly FoundClient[],
   choices: InitChoices,
   config: ConfigText,
-  start: Start,
+  start: StartCommand,
   stored: ReadonlyMap<string, string | undefined>,
 ): InitPlan {
   const merged = mergeServers(choices.servers, serversIn(config))
@@ -78,7 +78,7 @@ export function serversIn({ file, text = '' }: ConfigText): Readonly<Record<stri
 }
 
 /** Adds Pegboard to a client, and takes out the servers that Pegboard now serves. */
-function registerIn(found: FoundClient, { servers, keep }: InitChoices, start: Start): readonly FileEdit[] {
+function registerIn(found: FoundClient, { servers, keep }: InitChoices, start: StartCommand): readonly FileEdit[] {
   const { client, file, text, own, problem } = found
   if (problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', problem)
   const moved = keep ? [] : servers.filter((server) => server.client === client.id && server.project === undefined)

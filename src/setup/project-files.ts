@@ -2,13 +2,11 @@ import { stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { homeOf, type Machine } from '../config/machine.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { mapTexts } from '../core/map-texts.ts'
 import { type Client, clients } from './clients.ts'
 import { parseForEdit } from './edit-json.ts'
 import { readForEdit } from './file-edits.ts'
 import { type FoundServer, readServers } from './find-clients.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A file with servers in a project. Pegboard reads it and never changes it, because it belongs to the project. */
 export interface ProjectFile {
@@ -68,7 +66,7 @@ async function readProjectFile(
 
 /** The server starts in the folder of the project, whatever folder Pegboard runs in. */
 function ofProject(server: FoundServer, file: string, folder: string): FoundServer {
-  const entry = toFolder(server.entry, folder) as Json
+  const entry = toFolder(server.entry, folder)
   const { command, cwd, envFile } = entry
   const of = { ...server, project: folder, file }
   if (typeof command !== 'string') return { ...of, entry }
@@ -85,14 +83,12 @@ function ofProject(server: FoundServer, file: string, folder: string): FoundServ
  * Fills in the variables that name the folder of the project. Secrets get the name of the folder in front, so that
  * the file cannot name secrets that are stored for other servers.
  */
-function toFolder(value: unknown, folder: string): unknown {
+function toFolder<T>(entry: T, folder: string): T {
   const literal = (text: string) => (): string => text.replaceAll('${', () => '$${')
-  if (typeof value === 'string')
-    return value
+  return mapTexts(entry, (text) =>
+    text
       .replaceAll(/\$\{(?:workspaceFolder|CLAUDE_PROJECT_DIR)(?::-[^{}]*)?\}/g, literal(folder))
       .replaceAll('${workspaceFolderBasename}', literal(basename(folder)))
-      .replaceAll(/(?<!\$)\$\{keyring:/g, () => `\${keyring:project_${basename(folder).replaceAll(/\W+/g, '_')}.`)
-  if (Array.isArray(value)) return value.map((one) => toFolder(one, folder))
-  if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, toFolder(one, folder)]))
+      .replaceAll(/(?<!\$)\$\{keyring:/g, () => `\${keyring:project_${basename(folder).replaceAll(/\W+/g, '_')}.`),
+  )
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { bannerText, type Facts } from '../../src/cli/banner.ts'
+import { bannerText, type ServeFacts } from '../../src/cli/banner.ts'
 
-const facts: Facts = {
+const facts: ServeFacts = {
   url: 'http://127.0.0.1:8000/mcp',
   mode: 'direct',
   why: 'few tools',

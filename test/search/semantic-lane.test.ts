@@ -3,7 +3,7 @@ import type { Clock } from '../../src/core/clock.ts'
 import { PegboardError } from '../../src/core/errors.ts'
 import { type Log, silentLog } from '../../src/core/log.ts'
 import type { Embedder, EmbedderSource } from '../../src/search/embedder.ts'
-import { keptName, keptVectors, type VectorStore } from '../../src/search/embedders/kept-vectors.ts'
+import { openVectorCache, type VectorStore, vectorCacheName } from '../../src/search/embedders/vector-cache.ts'
 import { sourceOfEvalTool } from '../../src/search/evaluate.ts'
 import {
   createSemanticLane,
@@ -259,7 +259,7 @@ describe('stored vectors', () => {
     after.lane.sync(tools('a'))
     await after.lane.settled()
     expect(embedded(after)).toEqual(['a'])
-    expect([...store.files.keys()].sort()).toEqual([keptName('fake-1'), keptName('fake-2')].sort())
+    expect([...store.files.keys()].sort()).toEqual([vectorCacheName('fake-1'), vectorCacheName('fake-2')].sort())
   })
 
   it('survive an interrupted run', async () => {
@@ -280,7 +280,7 @@ describe('stored vectors', () => {
   })
 
   it('are computed again if the file is damaged, foreign or unreadable', async () => {
-    for (const bytes of [Uint8Array.of(1, 2, 3), keptVectors(9, undefined).pack(new Set())]) {
+    for (const bytes of [Uint8Array.of(1, 2, 3), openVectorCache(9, undefined).pack(new Set())]) {
       const one = rig({ store: { load: async () => bytes, save: async () => undefined } })
       one.lane.sync(tools('a'))
       await one.lane.settled()
@@ -298,10 +298,10 @@ describe('stored vectors', () => {
   })
 
   it('are dropped when old and numerous, never while in use', () => {
-    const kept = keptVectors(2, undefined)
+    const kept = openVectorCache(2, undefined)
     const hashes = Array.from({ length: 3_000 }, (_, index) => index.toString(16).padStart(32, '0'))
     for (const hash of hashes) kept.add(hash, Float32Array.of(0.6, -0.8))
-    const again = keptVectors(2, kept.pack(new Set(hashes.slice(0, 10))))
+    const again = openVectorCache(2, kept.pack(new Set(hashes.slice(0, 10))))
     expect(hashes.filter((hash) => again.has(hash))).toEqual([...hashes.slice(0, 10), ...hashes.slice(-1_000)])
     expect([...again.get(hashes[0]!)!].map((value) => Math.round(value * 100))).toEqual([60, -80])
   })

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { createWrittenRequests, type KeptText, type Unknown } from '../../src/search/written-requests.ts'
+import { createWrittenRequests, type StoredTexts, type UnknownTool } from '../../src/search/written-requests.ts'
 import { createManualClock } from '../clock.ts'
 
 const DAY_MS = 24 * 60 * 60_000
-const tool = (owner: string, name: string): Unknown => ({
+const tool = (owner: string, name: string): UnknownTool => ({
   key: `${owner}-${name}`,
   owner,
   name,
@@ -15,7 +15,7 @@ const entry = (name: string, ...requests: string[]) => ({ name, when: 'When need
 
 function start({ questionsPerDay = 10, kept }: { questionsPerDay?: number; kept?: unknown } = {}) {
   const clock = createManualClock(DAY_MS)
-  let stored = kept as KeptText | undefined
+  let stored = kept as StoredTexts | undefined
   const asked: { name: string }[][] = []
   const made = () =>
     createWrittenRequests({

@@ -1,5 +1,5 @@
 /** First message to the child process. */
-export interface ChildOrder {
+export interface LoadRequest {
   /** File URLs of the packages to try, in order. */
   readonly packages: readonly string[]
   readonly model: string
@@ -13,7 +13,7 @@ export interface ChildOrder {
 }
 
 /** Messages from the child process. `id` is that of the request. */
-export type ChildAnswer =
+export type ChildMessage =
   | { readonly kind: 'progress'; readonly file: string; readonly loaded: number; readonly total: number | undefined }
   | { readonly kind: 'ready'; readonly dims: number }
   | { readonly kind: 'failed'; readonly message: string }

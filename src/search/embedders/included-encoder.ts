@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import type { Atlas } from '../atlas.ts'
 import type { Embedder, EmbedderSource } from '../embedder.ts'
 import { toolTextOf } from '../encoder/encoder-text.ts'
-import type { EncoderAnswer, EncoderOrder, EncoderRequest } from '../encoder/encoder-thread.ts'
+import type { EncoderAnswer, EncoderRequest, EncoderWorkerData } from '../encoder/encoder-thread.ts'
 import type { FusionWeights } from '../fuse-rankings.ts'
 
 /** Files of the included encoder. */
@@ -15,19 +15,14 @@ export interface EncoderFiles {
   readonly atlas?: () => Atlas | undefined
 }
 
-interface Waiting {
-  resolve(vectors: Float32Array): void
-  reject(error: Error): void
-}
-
 /** The included encoder, in a thread, because a tool takes several milliseconds. */
 export function includedEncoder({ thread, model, atlas }: EncoderFiles): EmbedderSource {
   return {
     label: 'embedded',
     async load(signal) {
-      const worker = new Worker(thread, { workerData: { model } satisfies EncoderOrder, env: {}, execArgv: [] })
+      const worker = new Worker(thread, { workerData: { model } satisfies EncoderWorkerData, env: {}, execArgv: [] })
       worker.unref()
-      const waiting = new Map<number, Waiting>()
+      const waiting = new Map<number, { resolve(vectors: Float32Array): void; reject(error: Error): void }>()
       let lastId = 0
       let gone: Error | undefined
       const end = (error: Error): void => {

@@ -13,7 +13,7 @@ const MAX_ANSWER = 64 * 1024 * 1024
 const MAX_QUOTED = 300
 
 /** The error of a response; `wait` if the same request may succeed later. */
-interface Refusal {
+interface FailedRequest {
   readonly error: Error
   readonly wait: number | undefined
 }
@@ -48,7 +48,7 @@ export function openaiEmbedder(
       const { Agent, fetch } = (await import('undici')).default
       const agent = new Agent({ keepAliveTimeout: 30_000, connect: { timeout: 10_000 } })
 
-      async function post(texts: readonly string[], outer: AbortSignal): Promise<Float32Array[] | Refusal> {
+      async function post(texts: readonly string[], outer: AbortSignal): Promise<Float32Array[] | FailedRequest> {
         try {
           const { status, text, retryAfter } = await postJson({
             url,
@@ -61,7 +61,7 @@ export function openaiEmbedder(
             fetch: (to, init) => fetch(to, { ...init, dispatcher: agent }),
           })
           if (status === 200) return vectorsOf(text, texts.length, label)
-          return refusalOf(status, quote(errorOf(text)), retryAfter, url)
+          return failureOf(status, quote(errorOf(text)), retryAfter, url)
         } catch (error) {
           outer.throwIfAborted()
           const late = isPegboardError(error) && error.code === 'E_TIMEOUT'
@@ -71,7 +71,7 @@ export function openaiEmbedder(
         }
       }
 
-      async function postAgain(
+      async function postWithRetries(
         texts: readonly string[],
         attempts: number,
         outer: AbortSignal,
@@ -86,7 +86,7 @@ export function openaiEmbedder(
       }
 
       try {
-        const [probe] = await postAgain(['tool'], ATTEMPTS, signal)
+        const [probe] = await postWithRetries(['tool'], ATTEMPTS, signal)
         const dims = probe!.length
         checkDims(`${label} (${model})`, dims, settings.dims)
         return {
@@ -98,7 +98,7 @@ export function openaiEmbedder(
             const vectors: Float32Array[] = []
             for (const batch of batchesOf(texts, size))
               vectors.push(
-                ...(await postAgain(
+                ...(await postWithRetries(
                   batch.map((text) => prefix + text),
                   query ? 1 : ATTEMPTS,
                   outer,
@@ -138,9 +138,9 @@ function errorOf(body: string): string {
   return typeof message === 'string' ? message : JSON.stringify(message ?? answer)
 }
 
-function refusalOf(status: number, said: string, retryAfter: string | undefined, url: URL): Refusal {
+function failureOf(status: number, said: string, retryAfter: string | undefined, url: URL): FailedRequest {
   const answer = `${url.host} answered ${status}${said ? `: ${said}` : ''}`
-  const mend = (what: string): Refusal => ({
+  const mend = (what: string): FailedRequest => ({
     error: new PegboardError('E_CONFIG_INVALID', `${what} ${answer}`),
     wait: undefined,
   })

@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url'
 import { PegboardError } from '../../core/errors.ts'
 import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
 import type { EmbedderSettings } from '../search-options.ts'
-import { CHILD, type ChildAnswer, type ChildOrder } from './embedder-child.ts'
+import { CHILD, type ChildMessage, type LoadRequest } from './embedder-child.ts'
 
 /** The package under its current and its former name. */
 export const PACKAGES = ['@huggingface/transformers', '@xenova/transformers'] as const
@@ -99,11 +99,6 @@ export function transformersEmbedder(
   }
 }
 
-interface Waiting {
-  resolve(answer: ChildAnswer): void
-  reject(error: Error): void
-}
-
 const LOAD = 0
 
 /** One child process that handles requests in order. When it ends or a request times out, all open requests fail. */
@@ -114,13 +109,13 @@ function startChild(label: string) {
     serialization: 'advanced',
     windowsHide: true,
   })
-  holdOn(child, false)
+  setRef(child, false)
   const ended = once(child, 'close').catch(() => undefined)
-  const waiting = new Map<number, Waiting>()
+  const waiting = new Map<number, { resolve(message: ChildMessage): void; reject(error: Error): void }>()
   let lastId = LOAD
   let gone: Error | undefined
   let complaint = ''
-  let heard: ((answer: ChildAnswer) => void) | undefined
+  let heard: ((answer: ChildMessage) => void) | undefined
 
   function end(error: Error): void {
     gone ??= error
@@ -137,7 +132,7 @@ function startChild(label: string) {
     const last = complaint.trim().split('\n').at(-1) ?? ''
     end(new Error(`${label}: its process ended (${how ?? code})${last ? `: ${last}` : ''}`))
   })
-  child.on('message', (answer: ChildAnswer) => {
+  child.on('message', (answer: ChildMessage) => {
     heard?.(answer)
     if (answer.kind === 'progress') return
     const id = 'id' in answer ? answer.id : LOAD
@@ -156,9 +151,9 @@ function startChild(label: string) {
     if (id === LOAD) heard = () => timer.refresh()
     const abort = (): void => end(new Error(`${label} was stopped`))
     signal.addEventListener('abort', abort, { once: true })
-    holdOn(child, true)
+    setRef(child, true)
     try {
-      return await new Promise<ChildAnswer>((resolve, reject) => {
+      return await new Promise<ChildMessage>((resolve, reject) => {
         waiting.set(id, { resolve, reject })
         child.send(message, (error) => {
           if (error) end(error)
@@ -169,18 +164,18 @@ function startChild(label: string) {
       // Refreshing a cleared timer would start it again.
       if (id === LOAD) heard = undefined
       signal.removeEventListener('abort', abort)
-      if (waiting.size === 0) holdOn(child, false)
+      if (waiting.size === 0) setRef(child, false)
     }
   }
 
   return {
     async load(
-      order: ChildOrder,
+      order: LoadRequest,
       timeoutMs: number,
       signal: AbortSignal,
       onProgress: (progress: { file: string; loaded: number; total: number | undefined }) => void,
     ): Promise<number> {
-      child.on('message', (answer: ChildAnswer) => {
+      child.on('message', (answer: ChildMessage) => {
         if (answer.kind === 'progress') onProgress({ file: answer.file, loaded: answer.loaded, total: answer.total })
       })
       const late = `${label}: no progress for ${timeoutMs} ms while loading (search.embedderOptions.loadTimeoutMs). Check the connection to the hub, or use a local folder`
@@ -197,7 +192,7 @@ function startChild(label: string) {
     },
     async stop(): Promise<void> {
       // Keeps this process alive; with nothing else to do it would end before its child.
-      holdOn(child, true)
+      setRef(child, true)
       end(new Error(`${label} was stopped`))
       await ended
     },
@@ -205,14 +200,14 @@ function startChild(label: string) {
 }
 
 /** Sets whether the child keeps this process alive. An idle child does not; it ends when the channel closes. */
-function holdOn(child: ChildProcess, on: boolean): void {
+function setRef(child: ChildProcess, on: boolean): void {
   for (const handle of [child, child.channel, child.stderr as { ref?(): void; unref?(): void } | null])
     if (on) handle?.ref?.()
     else handle?.unref?.()
 }
 
 /** Only the operator can fix a missing file. Other errors, such as an unreachable hub, may be temporary. */
-function loadError(label: string, message: string, { folder, download }: ChildOrder): Error {
+function loadError(label: string, message: string, { folder, download }: LoadRequest): Error {
   const missing = /file was not found locally at "([^"]+)"/.exec(message)?.[1]
   if (missing === undefined) return new Error(`${label}: ${message}`)
   if (folder !== undefined)

@@ -1,3 +1,5 @@
+import { instantiateWasm, WASM_PAGE_BYTES } from '../wasm.ts'
+
 /**
  * Matrix products of the encoder: WebAssembly SIMD where available, otherwise plain JavaScript with the same results up
  * to rounding. All addresses are bytes, multiples of 16.
@@ -47,20 +49,6 @@ const MODULE =
   'IAIAn9AAQA/eYB/eQBIQwgCSAEaiEJIApBBGohCiAIQQFrIggNAAsgAiALaiAM/QsEACALQRBqIQsgCyAFSQ0ACyAAIANBAnRqIQAgAiAGaiEC' +
   'IAdBAWsiBw0ACws='
 
-const PAGE = 65_536
-
-/** The part of the WebAssembly API used here; Node's types do not include it. */
-interface WebAssemblyApi {
-  readonly Module: new (bytes: Uint8Array) => object
-  readonly Instance: new (
-    module: object,
-  ) => {
-    readonly exports: Omit<EncoderKernel, 'buffer'> & {
-      readonly memory: { readonly buffer: ArrayBuffer; grow(pages: number): number }
-    }
-  }
-}
-
 /** @param bytes size of the memory */
 export function createEncoderKernel(bytes: number): EncoderKernel {
   return createSimdEncoderKernel(bytes) ?? createPlainEncoderKernel(bytes)
@@ -68,11 +56,9 @@ export function createEncoderKernel(bytes: number): EncoderKernel {
 
 /** Undefined if WebAssembly, SIMD or the memory for it is unavailable. */
 export function createSimdEncoderKernel(bytes: number): EncoderKernel | undefined {
-  const api = (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly
-  if (!api) return undefined
   try {
-    const { memory, multiply, compare, mix } = new api.Instance(new api.Module(Buffer.from(MODULE, 'base64'))).exports
-    memory.grow(Math.ceil(bytes / PAGE))
+    const { memory, multiply, compare, mix } = instantiateWasm<Omit<EncoderKernel, 'buffer'>>(MODULE)
+    memory.grow(Math.ceil(bytes / WASM_PAGE_BYTES))
     return { buffer: memory.buffer, multiply, compare, mix }
   } catch {
     return undefined

@@ -7,7 +7,7 @@ import { queryInput, type ToolText, toolInput } from './encoder-text.ts'
 import { createWordPieceTokenizer } from './word-piece-tokenizer.ts'
 
 /** What the thread is started with. */
-export interface EncoderOrder {
+export interface EncoderWorkerData {
   /** Path of the model file. */
   readonly model: string
 }
@@ -26,7 +26,7 @@ export interface EncoderAnswer {
 }
 
 // Runs only as a thread; importing its types elsewhere must not start it.
-if (parentPort) serve(parentPort, workerData as EncoderOrder)
+if (parentPort) serve(parentPort, workerData as EncoderWorkerData)
 
 function sumOf(vectors: readonly Float32Array[]): Float32Array {
   const sum = new Float32Array(vectors[0]?.length ?? 0)
@@ -34,7 +34,7 @@ function sumOf(vectors: readonly Float32Array[]): Float32Array {
   return sum
 }
 
-function serve(port: NonNullable<typeof parentPort>, { model }: EncoderOrder): void {
+function serve(port: NonNullable<typeof parentPort>, { model }: EncoderWorkerData): void {
   const encoder = openEncoder(readFileSync(model))
   const tokenizer = createWordPieceTokenizer(encoder.pieces)
   const { id, dims, fusion } = encoder

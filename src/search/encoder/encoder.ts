@@ -70,16 +70,12 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
   const { settings, arrays } = readModelFile(file)
   const { width, heads, inner, positions, dims } = settings
   const headWidth = width / heads
-  const floats = (name: string): Float32Array => {
-    const bytes = arrays.get(name)
-    if (!bytes) throw new RangeError(`a search encoder without ${name}`)
-    return new Float32Array(bytes.slice().buffer)
-  }
   const bytesOf = (name: string): Int8Array => {
     const bytes = arrays.get(name)
     if (!bytes) throw new RangeError(`a search encoder without ${name}`)
     return new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   }
+  const floats = (name: string): Float32Array => new Float32Array(bytesOf(name).slice().buffer)
 
   const { kernel, room } = createMemory(settings, createKernel)
   const memory = new Int8Array(kernel.buffer)
@@ -183,7 +179,7 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
           positionRows[token * width + at]! * positionScales[token]! +
           partRows[part * width + at]!
     }
-    normalise(normed, count, width, inputNorm, states)
+    normalizeLayer(normed, count, width, inputNorm, states)
   }
 
   return {
@@ -197,18 +193,18 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
       const wideRows = f32.subarray(wide / 4, wide / 4 + count * inner)
       embed(input, count)
       for (const block of blocks) {
-        normalise(states, count, width, block.attentionNorm, normed)
+        normalizeLayer(states, count, width, block.attentionNorm, normed)
         multiply(normed, count, block.queryKeyValue, wide)
         attend(count)
         multiply(narrowRows, count, block.output, narrow)
         add(count)
-        normalise(states, count, width, block.feedForwardNorm, normed)
+        normalizeLayer(states, count, width, block.feedForwardNorm, normed)
         multiply(normed, count, block.expand, wide)
         applyGelu(wideRows)
         multiply(wideRows, count, block.contract, narrow)
         add(count)
       }
-      normalise(states, count, width, outputNorm, normed)
+      normalizeLayer(states, count, width, outputNorm, normed)
       const shares = new Float32Array(count)
       let sum = 0
       for (let token = 0; token < count; token++) {
@@ -267,7 +263,13 @@ function createMemory(
   }
 }
 
-function normalise(rows: Float32Array, count: number, width: number, { weights, bias }: LayerNorm, out: Float32Array) {
+function normalizeLayer(
+  rows: Float32Array,
+  count: number,
+  width: number,
+  { weights, bias }: LayerNorm,
+  out: Float32Array,
+) {
   for (let start = 0; start < count * width; start += width) {
     let sum = 0
     let squares = 0

@@ -8,7 +8,7 @@ export interface VectorStore {
 }
 
 /** Vectors by content hash, one byte per number. */
-export interface KeptVectors {
+export interface VectorCache {
   readonly dims: number
   has(hash: string): boolean
   /** A vector of unit length, apart from rounding errors. */
@@ -30,7 +30,7 @@ const PEAK = 127
 const FEWEST_UNUSED = 1_000
 
 /** Name of the storage entry of one embedder. */
-export const keptName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
+export const vectorCacheName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
 
 /** 32 hex digits. */
 export const hashOfText = (text: string): string =>
@@ -43,7 +43,7 @@ export const hashOfText = (text: string): string =>
  * @param bytes result of `pack`, or undefined for none
  * @throws if the bytes are damaged or contain vectors of another length
  */
-export function keptVectors(dims: number, bytes: Uint8Array | undefined): KeptVectors {
+export function openVectorCache(dims: number, bytes: Uint8Array | undefined): VectorCache {
   const saved = bytes ? read(dims, bytes) : undefined
   // Row of each hash; rows beyond the loaded ones are in `added`.
   const rows = new Map<string, number>()
