@@ -253,7 +253,9 @@ describe('a conversation of a model that calls tools itself', () => {
   })
 
   it('fails when the model server is unreachable or too slow', async () => {
-    const { toolset, endpoint } = await talk(() => saying('Hi.'))
+    const { toolset, endpoint, result } = await talk(() => saying('Hi.'))
+    // Otherwise its request may fail when the server closes.
+    await result
     const ask = (change: object) =>
       runConversation({ toolset, endpoint: { baseUrl: endpoint.baseUrl, model: 'm', ...change }, messages: 'Hi' })
     await expect(ask({ baseUrl: 'http://127.0.0.1:1/v1' })).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
