@@ -91,7 +91,7 @@ export function installLinks(): string {
     `- [Add Pegboard to VS Code](https://insiders.vscode.dev/redirect/mcp/install?name=pegboard&config=${vscode})`,
     `- [Add Pegboard to Cursor](https://cursor.com/en/install-mcp?name=pegboard&config=${cursor})`,
     '',
-    'The same as links that open the editor:',
+    'These addresses open the editor directly:',
     '',
     '```text',
     `vscode:mcp/install?${encodeURIComponent(JSON.stringify({ name: 'pegboard', ...start }))}`,
@@ -131,7 +131,7 @@ export function clientsTable(): string {
   const head = [
     'Client',
     'Calls itself',
-    'Tools',
+    'Most tools',
     'Longest name',
     'Schemas',
     'Result',
@@ -140,8 +140,8 @@ export function clientsTable(): string {
   ]
   const notes = all.map(([, { title, note = '', sources }]) => [title, note, sources])
   return [
-    markdown([...head, 'Not deferred by', 'Characters of a text', 'Questions'], limits),
-    markdown(['Client', 'What to know', 'Read in'], notes),
+    markdown([...head, 'Key against deferral', 'Longest description', 'Questions'], limits),
+    markdown(['Client', 'Notes', 'Sources'], notes),
   ].join('\n')
 }
 

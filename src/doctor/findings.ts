@@ -124,7 +124,7 @@ export const findingCatalogue = {
   'proxy-ignored': {
     exit: 0,
     title: 'Remote servers are not reached through the proxy',
-    why: 'Pegboard connects to remote servers directly, because it checks every address and a proxy would hide it. Only package runners use the proxy.',
+    why: 'Pegboard connects to remote servers directly, because it checks every address, which it could not do behind a proxy. Only package runners use the proxy.',
     fix: 'Allow direct connections to the hosts of remote servers.',
   },
   'module-failed': {
@@ -154,7 +154,7 @@ export const findingCatalogue = {
   'server-node-too-old': {
     exit: 12,
     title: 'A server needs a newer Node.js',
-    why: 'It uses functions that the Node.js which starts it does not have.',
+    why: 'The server uses functions that this version of Node.js does not have.',
     fix: 'Install a newer Node.js, or write the full path of one as "command".',
   },
   'server-unsafe-file': {
@@ -208,7 +208,7 @@ export const findingCatalogue = {
   'server-certificate': {
     exit: 12,
     title: 'The certificate of a server is not accepted',
-    why: 'It has expired, is for another name, or its authority is not trusted, as for certificates of a company.',
+    why: 'It has expired, is for another name, or Node.js does not trust its authority. Many companies have an authority of their own.',
     fix: 'Start Pegboard with NODE_EXTRA_CA_CERTS=/path/to/authority.pem, or renew the certificate.',
   },
   'server-no-tls': {

@@ -32,7 +32,7 @@ export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
     uri: STATS,
     name: 'stats',
     title: 'Tool statistics',
-    description: 'For each of your tools: the number of calls, failures and durations since the start.',
+    description: 'For each of your tools: the number of calls and failures, and the average duration.',
     mimeType: 'application/json',
   },
   {
