@@ -1,28 +1,22 @@
 import { PegboardError } from './errors.ts'
 import { exceedsJsonItems } from './json-item-count.ts'
 
-/** Limits on arguments from clients. Defaults: 64 levels, 10,000 keys and items, 4 MiB of text. */
-export interface ArgumentLimits {
-  readonly maxDepth: number
-  readonly maxKeys: number
-  readonly maxBytes: number
-}
-
 /** Maximum number of keys and items in arguments. */
 export const MAX_KEYS = 10_000
 /** Maximum nesting depth of arguments. */
 export const MAX_NESTING = 64
 
-const argumentLimits: ArgumentLimits = { maxDepth: MAX_NESTING, maxKeys: MAX_KEYS, maxBytes: 4 * 1024 * 1024 }
+/** Maximum number of characters of text in arguments. */
+const MAX_TEXT = 4 * 1024 * 1024
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
 
-const tooMany = (maxKeys: number): PegboardError =>
-  new PegboardError('E_VALIDATION', `The arguments hold more than ${maxKeys} keys and items (size limit).`)
+const createKeyLimitError = (): PegboardError =>
+  new PegboardError('E_VALIDATION', `The arguments hold more than ${MAX_KEYS} keys and items (size limit).`)
 
 /** Rejects arguments, as JSON text, with too many keys. @throws PegboardError E_VALIDATION */
 export function checkText(text: string): void {
-  if (exceedsJsonItems(text, MAX_KEYS)) throw tooMany(MAX_KEYS)
+  if (exceedsJsonItems(text, MAX_KEYS)) throw createKeyLimitError()
 }
 
 /**
@@ -31,7 +25,7 @@ export function checkText(text: string): void {
  * @returns characters of text in them
  * @throws PegboardError E_VALIDATION, E_INT_PRECISION
  */
-export function checkArguments(value: unknown, limits: ArgumentLimits = argumentLimits): number {
+export function checkArguments(value: unknown): number {
   let keys = 0
   let bytes = 0
   let level: Array<{ readonly value: object; readonly path: string }> = []
@@ -49,25 +43,22 @@ export function checkArguments(value: unknown, limits: ArgumentLimits = argument
   }
   visit(value, '', level)
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth >= limits.maxDepth)
-      throw new PegboardError('E_VALIDATION', `The arguments are nested more than ${limits.maxDepth} deep.`)
+    if (depth >= MAX_NESTING)
+      throw new PegboardError('E_VALIDATION', `The arguments are nested more than ${MAX_NESTING} deep.`)
     const next: typeof level = []
     for (const { value: container, path } of level) {
       // Skipped for arrays, because creating the names of a million items takes longer than this whole check.
-      const names = Array.isArray(container) && container.length > limits.maxKeys ? [] : Object.keys(container)
+      const names = Array.isArray(container) && container.length > MAX_KEYS ? [] : Object.keys(container)
       keys += Array.isArray(container) ? container.length : names.length
-      if (keys > limits.maxKeys) throw tooMany(limits.maxKeys)
+      if (keys > MAX_KEYS) throw createKeyLimitError()
       for (const name of names) {
         if (FORBIDDEN.has(name) && !Array.isArray(container))
           throw new PegboardError('E_VALIDATION', `forbidden key "${name}"${path ? ` in ${path}` : ''}.`)
         visit((container as Record<string, unknown>)[name], path ? `${path}.${name}` : name, next)
       }
     }
-    if (bytes > limits.maxBytes)
-      throw new PegboardError(
-        'E_VALIDATION',
-        `The arguments hold more than ${limits.maxBytes} bytes of text (size limit).`,
-      )
+    if (bytes > MAX_TEXT)
+      throw new PegboardError('E_VALIDATION', `The arguments hold more than ${MAX_TEXT} bytes of text (size limit).`)
     level = next
   }
   return bytes

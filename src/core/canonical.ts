@@ -1,16 +1,15 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import type { Json } from './is-record.ts'
 
-/** JSON with sorted keys, because clients may order the same arguments differently. */
+/** JSON with sorted keys, so that equal values give equal texts whatever the order of keys. */
 export function toCanonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, one: unknown) =>
-    typeof one === 'object' && one !== null && !Array.isArray(one)
-      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : one,
-  )
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
+  let text = ''
+  for (const key of Object.keys(value).sort())
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${toCanonicalJson((value as Json)[key])}`
+  return `{${text}}`
 }
 
 /** SHA-256 in hex; equal for equal values, whatever the order of keys. */
-export const digestOf = (value: unknown): string =>
-  createHash('sha256')
-    .update(toCanonicalJson(value) ?? 'undefined')
-    .digest('hex')
+export const digestOf = (value: unknown): string => hash('sha256', toCanonicalJson(value))

@@ -1,8 +1,9 @@
+import { endOfString, QUOTE } from './json-item-count.ts'
+
 /** True if the text may contain a number that parsing would change: sixteen digits, or a three-digit exponent. */
 export const MAY_CHANGE = /\d{16}|\d[eE]\+?\d{3}/
 
 const NUMBER = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
-const QUOTE = 0x22
 
 /**
  * Writes numbers that parsing would change as strings: `9007199254740993`, which would become another id, and
@@ -14,8 +15,11 @@ export function withExactNumbers(json: string): string {
   let copied = 0
   for (let at = 0; at < json.length; ) {
     const code = json.charCodeAt(at)
-    if (code === QUOTE) at = stringEnd(json, at + 1)
-    else if (isOfNumber(code)) {
+    if (code === QUOTE) {
+      const end = endOfString(json, at)
+      if (end < 0) break
+      at = end + 1
+    } else if (isOfNumber(code)) {
       const end = numberEnd(json, at + 1)
       const found = json.slice(at, end)
       if (isChanged(found)) {
@@ -26,16 +30,6 @@ export function withExactNumbers(json: string): string {
     } else at++
   }
   return exact + json.slice(copied)
-}
-
-/** @param from after the opening quote @returns the position after the closing quote, or the end of the text */
-function stringEnd(json: string, from: number): number {
-  for (let quote = json.indexOf('"', from); quote !== -1; quote = json.indexOf('"', quote + 1)) {
-    let slash = quote
-    while (slash > from && json[slash - 1] === '\\') slash--
-    if ((quote - slash) % 2 === 0) return quote + 1
-  }
-  return json.length
 }
 
 function numberEnd(json: string, from: number): number {

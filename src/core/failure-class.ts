@@ -1,3 +1,5 @@
+import { listErrorCodes } from './error-codes.ts'
+
 /** Why a call failed: who can do something about it, and whether the same call can work later. */
 export type FailureClass = keyof typeof failureClasses
 
@@ -83,15 +85,10 @@ export function classifyDisconnect(reason: string): FailureClass {
 
 /** The class of an error of the operating system or of a socket, such as `ECONNREFUSED`. Looks at the causes too. */
 export function classifyThrown(error: unknown): { readonly class: FailureClass; readonly code: string } | undefined {
-  try {
-    for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
-      const { code, syscall } = at as NodeJS.ErrnoException
-      if (typeof code !== 'string' || !/^(?:E[A-Z]{2,15}|UND_ERR_[A-Z_]{1,30})$/.test(code)) continue
-      const found = classifyFailure(syscall?.startsWith('spawn') ? `spawn ${code}` : code)
-      if (found !== undefined) return { class: found, code }
-    }
-  } catch {
-    // A module may throw an object whose properties throw.
+  for (const { code, syscall } of listErrorCodes(error)) {
+    if (!/^(?:E[A-Z]{2,15}|UND_ERR_[A-Z_]{1,30})$/.test(code)) continue
+    const found = classifyFailure(syscall?.startsWith('spawn') ? `spawn ${code}` : code)
+    if (found !== undefined) return { class: found, code }
   }
   return undefined
 }

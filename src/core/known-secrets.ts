@@ -1,5 +1,5 @@
 import { mapTexts } from './map-texts.ts'
-import { REDACTED } from './tripwire.ts'
+import { REDACTED } from './secret-values.ts'
 
 /** Secret values that must not appear in output, such as tokens from the configuration. */
 export interface KnownSecrets {

@@ -1,3 +1,5 @@
+import { defineMember } from './define-member.ts'
+
 /**
  * Changes every text in a value; returns the same object if none changes, and never changes the given one.
  * @param withKeys also changes the names of fields
@@ -45,13 +47,7 @@ function mapMembers(
   const copy = isRenamed ? {} : { ...record }
   for (const key of isRenamed ? Object.keys(record) : changed.keys()) {
     const value = changed.has(key) ? changed.get(key) : (record as Readonly<Record<string, unknown>>)[key]
-    // Not assigned, because a field may be called __proto__.
-    Object.defineProperty(copy, changeKey?.(key) ?? key, {
-      value,
-      enumerable: true,
-      writable: true,
-      configurable: true,
-    })
+    defineMember(copy, changeKey?.(key) ?? key, value)
   }
   return copy
 }

@@ -1,3 +1,4 @@
+import { defineMember } from './define-member.ts'
 import { mayContainInvisible, removeInvisible } from './invisible-characters.ts'
 
 /** Prefix of `_meta` keys that only Pegboard writes. */
@@ -75,7 +76,7 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
     if (typeof value === 'string') {
       if (isTop && OPAQUE.has(key)) continue
       const kept = sanitizeText(value)
-      if (kept !== value) define(node, key, kept)
+      if (kept !== value) defineMember(node, key, kept)
     } else if (typeof value === 'object' && value !== null) {
       if (key === '_meta') withoutOwnMeta(value as Record<string, unknown>)
       open.push(value)
@@ -100,10 +101,6 @@ function renameKeys(node: Record<string, unknown>): void {
   for (const [key] of entries) delete node[key]
   for (const [key, value] of entries) {
     const kept = removeInvisible(key)
-    if (!Object.hasOwn(node, kept) && !isPrototypeKey(kept, value)) define(node, kept, value)
+    if (!Object.hasOwn(node, kept) && !isPrototypeKey(kept, value)) defineMember(node, kept, value)
   }
 }
-
-/** Assignment would treat `__proto__` specially. */
-const define = (node: object, key: string, value: unknown): unknown =>
-  Object.defineProperty(node, key, { value, enumerable: true, writable: true, configurable: true })

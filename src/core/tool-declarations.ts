@@ -1,4 +1,5 @@
 import { isRecord } from './is-record.ts'
+import { resolvePointer } from './json-pointer.ts'
 import type { JsonSchema } from './schema.ts'
 
 /** A tool as a script calls it: `tools.<owner>.<name>(args)`. */
@@ -67,7 +68,8 @@ type Where = Level & { readonly root: JsonSchema; readonly room: { left: number 
 function typeOf(schema: unknown, where: Where): string {
   if (!isRecord(schema) || where.room.left-- <= 0) return 'unknown'
   const { $ref, const: constant, enum: values, anyOf, oneOf, allOf, type } = schema
-  if (typeof $ref === 'string') return where.depth > 0 ? typeOf(resolve($ref, where.root), deeper(where)) : 'unknown'
+  if (typeof $ref === 'string')
+    return where.depth > 0 ? typeOf(resolvePointer(where.root, $ref), deeper(where)) : 'unknown'
   if (constant !== undefined) return literal(constant, where)
   if (Array.isArray(values)) return oneOfEach(values.map((value) => literal(value, where))).join(' | ') || 'never'
   const alternatives = anyOf ?? oneOf
@@ -117,13 +119,6 @@ function objectType(schema: Readonly<Record<string, unknown>>, where: Where): st
 }
 
 const deeper = (where: Where): Where => ({ ...where, depth: where.depth - 1 })
-
-/** Follows `#/$defs/name` and `#/definitions/name`. */
-function resolve(ref: string, root: JsonSchema): unknown {
-  const [, group = '', name = ''] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(ref) ?? []
-  const definitions = root[group]
-  return isRecord(definitions) && Object.hasOwn(definitions, name) ? definitions[name] : undefined
-}
 
 function literal(value: unknown, { room }: Where): string {
   if (room.left <= 0 || !(value === null || ['string', 'number', 'boolean'].includes(typeof value))) return 'unknown'

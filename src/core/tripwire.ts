@@ -1,9 +1,8 @@
+import { defineMember } from './define-member.ts'
 import { PegboardError } from './errors.ts'
 import { looksSecret } from './secret-names.ts'
 import { mayHoldSecret, REDACTED, redactSecrets } from './secret-values.ts'
 import { tryParseJson } from './try-parse-json.ts'
-
-export { REDACTED }
 
 export interface TripwireLevel {
   /**
@@ -128,12 +127,7 @@ function clean(value: unknown, wire: TripwireLevel, path: string, copies: Map<ob
         : wire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
           ? REDACTED
           : clean(one, wire, at, copies)
-    Object.defineProperty(copy, redactSecrets(key), {
-      value: kept,
-      enumerable: true,
-      writable: true,
-      configurable: true,
-    })
+    defineMember(copy, redactSecrets(key), kept)
   }
   return copy
 }

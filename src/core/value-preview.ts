@@ -1,6 +1,6 @@
 import { toPrintable } from './printable.ts'
 import { looksSecret } from './secret-names.ts'
-import { REDACTED } from './tripwire.ts'
+import { REDACTED } from './secret-values.ts'
 
 const MAX_TEXT = 200
 const MAX_ITEMS = 20

@@ -1,6 +1,5 @@
 /** Characters that are invisible or that change how others appear. An ordinary space is not one of them. */
 const HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/gu
-const ANY_HIDDEN = /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u27E8\u27E9]/u
 
 /** A run of white space in JSON, or any other escape, which is matched so that `\\n` is not read as a line break. */
 const BLANKS = /((?:[\p{Z}\u2800]|\\[nrt]){17,})|\\[^u]/gu
@@ -10,9 +9,7 @@ const BLANKS = /((?:[\p{Z}\u2800]|\\[nrt]){17,})|\\[^u]/gu
  * stands for omitted white space.
  */
 export const visibleText = (text: string): string =>
-  ANY_HIDDEN.test(text)
-    ? text.replaceAll(HIDDEN, (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
-    : text
+  text.replaceAll(HIDDEN, (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
 
 /**
  * A value as indented JSON in which a person sees everything: long runs of white space are counted, invisible

@@ -181,7 +181,7 @@ export function createAudit(options: AuditOptions): Audit {
     },
     argumentsOf(input) {
       try {
-        const text = toCanonicalJson(input) ?? 'undefined'
+        const text = toCanonicalJson(input)
         return {
           arguments: options.arguments === 'redacted' ? previewValue(input) : describeShape(input),
           bytesIn: Buffer.byteLength(text),

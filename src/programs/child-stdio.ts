@@ -1,6 +1,6 @@
 import type { StdioOptions } from 'node:child_process'
 import { openSync, readdirSync, readFileSync } from 'node:fs'
-import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import { isResourceExhausted } from '../core/error-codes.ts'
 
 /** The close-on-exec flag of a descriptor. Every descriptor that Pegboard opens has it. */
 const CLOSED_FOR_OTHERS = 0o2000000

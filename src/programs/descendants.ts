@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import { isResourceExhausted } from '../core/error-codes.ts'
 
 /** Start times by process id; they tell a process from a later one with the same id. */
 export type Descendants = ReadonlyMap<number, string>

@@ -1,7 +1,7 @@
 import type { ChildProcessByStdio, SpawnOptions } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
-import { isResourceExhausted } from '../core/is-resource-exhausted.ts'
+import { isResourceExhausted } from '../core/error-codes.ts'
 import { MARK } from './descendants.ts'
 import type { Environment } from './spawn.ts'
 import { spawnPiped } from './spawn-piped.ts'

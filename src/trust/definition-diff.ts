@@ -1,6 +1,6 @@
+import { toCanonicalJson } from '../core/canonical.ts'
 import type { Json } from '../core/is-record.ts'
 import { escapedLine, escapeInvisible } from './find-hidden-text.ts'
-import { toCanonicalJson } from './fingerprint.ts'
 
 /** One changed place of a definition, with invisible characters escaped. */
 export interface Change {

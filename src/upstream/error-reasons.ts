@@ -1,3 +1,4 @@
+import { listErrorCodes } from '../core/error-codes.ts'
 import { isPegboardError, type PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
 import { tlsTrouble } from '../policy/tls-errors.ts'
@@ -30,11 +31,10 @@ export function lastingCause(error: unknown): PegboardError | undefined {
 
 /** An error code such as `ECONNREFUSED`, or the TLS problem. Messages of network errors contain addresses. */
 export function networkReason(error: unknown): string {
-  for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
-    const { code } = at as NodeJS.ErrnoException
-    const tls = tlsTrouble(String(code))
+  for (const { code } of listErrorCodes(error)) {
+    const tls = tlsTrouble(code)
     if (tls !== undefined) return tls
-    if (typeof code === 'string' && /^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
+    if (/^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
   }
   return 'network error'
 }

@@ -8,7 +8,7 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { Effect } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { digestOf } from '../trust/fingerprint.ts'
+import { fingerprint } from '../trust/fingerprint.ts'
 import { deeperThan, ENTRY, sanitizeEntry } from './list-entry-limits.ts'
 import { objectFault, toCompilable, withoutUnlistable } from './listable.ts'
 import { stampOf } from './manifest.ts'
@@ -92,7 +92,7 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   }
   if (text.length > MAX_DEFINITION) return `${shown}: its definition has ${text.length} bytes`
   const notes = isRecord(annotations) ? annotations : undefined
-  const digest = digestOf(raw)
+  const hash = fingerprint(raw)
   const byName = effectByName(name)
   return {
     name,
@@ -101,8 +101,8 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     listed: listedCharacters(definitionOf(name, raw), raw, text),
     mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
     text,
-    hash: digest.toString('hex'),
-    stamp: stampOf(digest),
+    hash,
+    stamp: stampOf(Buffer.from(hash, 'hex')),
   }
 }
 
