@@ -24,7 +24,6 @@ export interface AppModulesOptions extends AppBase {
   readonly servicesFor: ServicesFor
   readonly calls: Pick<Calls, 'call'>
   readonly beforeDropIns: (() => void) | undefined
-  /** Import modules that are off, too. */
   readonly everyModule: boolean
 }
 

@@ -76,7 +76,6 @@ export interface AppOptions extends RecordingOptions {
   readonly know?: (secrets: readonly string[]) => void
   /** Number of lines of the log that could not be written. */
   readonly unwritten?: () => number
-  /** Called before a drop-in is imported. */
   readonly beforeDropIns?: () => void
   /** Imports bundled modules that are off, too: to show their parameters. */
   readonly everyModule?: boolean
@@ -96,7 +95,6 @@ export interface App extends MetaHost {
   readonly loader: Loader
   readonly upstreams: Upstreams
   readonly apis: Apis
-  /** What a transport needs. */
   readonly server: ServerHost
   /** What the page needs; undefined unless `AppOptions.page` is set. */
   openUi(): Promise<UiHost | undefined>
@@ -108,7 +106,6 @@ export interface App extends MetaHost {
   forget(session: string): void
   /** True while modules are being loaded for the first time. */
   loading(): boolean
-  /** Files that could not be loaded, and why. */
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
   /** Clashes of names, and settings of servers' tools without effect, as sentences. */
   nameProblems(): readonly string[]

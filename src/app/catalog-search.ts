@@ -29,11 +29,8 @@ export interface CatalogSearch {
   readonly find: MetaHost['search']
   /** See `MetaHost.writeSearchText`; only with `search.expand`. */
   readonly writeText?: NonNullable<MetaHost['writeSearchText']>
-  /** The text that a language model wrote for a tool. */
   writtenText(tool: Tool): WrittenText | undefined
-  /** See `MetaHost.categoryLine`. */
   readonly categoryLine: MetaHost['categoryLine']
-  /** See `MetaHost.knownNeed`. */
   readonly knownNeed: MetaHost['knownNeed']
   status(): SearchStatus
   /** See `App.indexed`. */

@@ -21,12 +21,10 @@ import type { ToolRuntime } from './tool-runtime.ts'
 
 /** What clients see: the tools that are listed, the meta-tools, and search. */
 export interface ClientTools {
-  /** What meta-tools use. */
   readonly host: MetaHost
   readonly surface: Surface
   readonly exposures: RememberedExposures
   readonly search: CatalogSearch
-  /** Call it when a session has ended. */
   forget(session: string): void
   stop(): Promise<void>
 }

@@ -30,7 +30,6 @@ const MAX_STDERR_LINES = 50
 const BYTES_PER_TOKEN = 4
 
 export type UiHostOptions = Omit<UiParts, 'caller' | 'shown'> & {
-  /** Replaces secrets in a text. */
   hide(text: string): string
   readonly version: string
   /** Folder of what `pegboard undo` needs. */

@@ -14,7 +14,6 @@ import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../vie
 import type { App } from './app.ts'
 import { failureLine } from './failure-line.ts'
 
-/** For whom a tool is explained. */
 export interface Session {
   readonly app: Pick<App, 'explainExposure' | 'surface' | 'view' | 'catalog' | 'upstreams' | 'failed' | 'writtenText'>
   readonly config: Config
@@ -33,9 +32,7 @@ export interface Verdict {
   readonly hint?: string
   /** The stages it passed before, in order. */
   readonly passed?: readonly Stage[]
-  /** The error that clients get. */
   readonly refusal?: string
-  /** Names that clients can use. */
   readonly names?: readonly string[]
   readonly listed?: boolean
   readonly listing?: string
@@ -166,7 +163,6 @@ const onlyWhen = ({ caller, config }: Session, { intent }: Tool): Partial<Verdic
     ? { only: `when a message asks for it (${intent}); to try one: --message "…"` }
     : {}
 
-/** Approvals and rate limits of a tool. */
 function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
   const { policy } = app.view(caller)
   const decision = policy.decide(tool, caller)

@@ -15,7 +15,6 @@ export type AwaitTool = (name: string, request: CallRequest) => Promise<boolean>
 export interface AwaitToolOptions {
   view(caller: Caller): View
   whileLoading(): Promise<void> | undefined
-  /** Files that are still being loaded. */
   pendingFiles(): readonly string[]
   /** Waits a moment for servers that are read for the first time. */
   serversRead(caller: Caller): Promise<void>

@@ -20,7 +20,6 @@ export interface Package {
   readonly resultThread: string
   /** File of the thread that counts tokens. */
   readonly tokenThread: string
-  /** Folder of the built page. */
   readonly page: string
 }
 

@@ -9,7 +9,6 @@ import { type Renamed, withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { ViewRules } from '../view/view-rules.ts'
 
-/** The rules of all profiles. */
 export interface ProfileRules {
   /** For an unknown name: rules that allow nothing. */
   of(profile: string): ViewRules

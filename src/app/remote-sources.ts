@@ -30,7 +30,6 @@ export interface RemoteSources {
   readonly trust: Trust
   readonly upstreams: Upstreams
   readonly apis: Apis
-  /** Opens the stored logins of servers. */
   logins(): Promise<TokenStore>
   /** Id of this Pegboard. A server that leads back to it is rejected. */
   readonly gatewayId: () => string

@@ -29,7 +29,6 @@ export class ReviewError extends Error {}
 /** A tool that waits for approval. */
 export interface Waiting {
   readonly name: string
-  /** Fingerprint of its definition. */
   readonly hash: string
   /** `first`: it will be approved when its server is next used. */
   readonly state: Held['why'] | 'first'

@@ -59,7 +59,6 @@ export interface SearchExpansionOptions {
   readonly llm: (signal: AbortSignal) => Llm | undefined
   readonly clock: Clock
   readonly log: Log
-  /** Called after text was written, to index it. */
   onWritten(): void
 }
 

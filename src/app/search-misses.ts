@@ -13,9 +13,7 @@ export const missesFile = (stateDir: string): string => join(stateDir, 'search',
 /** Keeps the queries of clients that search answered badly. */
 export interface SearchMisses {
   searched(caller: Caller, answers: readonly AnsweredQuery[]): void
-  /** @param tool id of the tool that is called */
   called(caller: Caller, tool: string): void
-  /** Call it when a session has ended. */
   forget(session: string): void
   close(): void
 }
@@ -24,7 +22,6 @@ export interface SearchMissesOptions {
   readonly stateDir: string
   readonly clock: Clock
   readonly log: Log
-  /** Removes known secrets. */
   hide(text: string): string
 }
 

@@ -12,7 +12,6 @@ export interface SecretGuard {
   readonly inspections: Inspections
   /** The secrets of the environment of this process; undefined if it has none. */
   readonly ofEnvironment: () => KnownSecrets | undefined
-  /** Replaces all known secrets in a text. */
   hide(text: string): string
   /**
    * An answer of an owner without credentials, as the policy of the caller demands.
@@ -29,7 +28,6 @@ export interface SecretGuard {
 
 export interface SecretGuardOptions {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** The configuration in force. */
   config(): Config
   view(caller: Caller): View
   /** Called with learned secrets, such as tokens of servers. */

@@ -16,7 +16,6 @@ type Json = Readonly<Record<string, unknown>>
 
 export interface ServersOptions {
   readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
-  /** The servers that a caller may see. */
   list(caller: Caller): readonly ServerStatus[]
   view(caller: Caller): View
   isAdmin(caller: Caller): boolean
@@ -31,7 +30,6 @@ export interface ServerListOptions {
   view(caller: Caller): View
   /** Version of the catalogue. The list of a caller stays the same with it. */
   version(): number
-  /** All owners. */
   owners(): ReadonlyMap<string, Owner>
   readonly clock: Clock
 }

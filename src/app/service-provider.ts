@@ -53,7 +53,6 @@ export interface ServiceProvider {
 }
 
 export interface ServiceProviderOptions extends AppBase {
-  /** The servers that a caller may see. */
   servers(user: ServiceUser): Servers
   readonly injected: InjectedTools
   profileOf(caller: Caller): Profile

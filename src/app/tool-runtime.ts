@@ -29,7 +29,6 @@ export interface ToolRuntime {
   servicesOf(caller: Caller): Services
   readonly injected: InjectedTools
   readonly results: ResultStore
-  /** Starts programs for modules. */
   readonly programs: Lazy<Programs>
   readonly calls: Calls
   readonly modules: AppModules
@@ -46,9 +45,7 @@ export interface ToolRuntimeOptions extends AppBase {
   /** Calls a tool as a client would, meta-tools included. Not called before Pegboard has started. */
   callAsClient(request: CallRequest): ReturnType<Calls['call']>
   readonly beforeDropIns: (() => void) | undefined
-  /** See `AppOptions.everyModule`. */
   readonly everyModule: boolean
-  /** Remembers calls for the page. */
   readonly recent: RecentCalls | undefined
 }
 

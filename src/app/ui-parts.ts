@@ -13,7 +13,6 @@ import type { DeferredWork } from './deferred-work.ts'
 /** What the page is made of. */
 export interface UiParts {
   readonly app: App
-  /** The configuration in force. */
   config(): Config
   readonly clock: Clock
   readonly log: Log
@@ -24,7 +23,6 @@ export interface UiParts {
   readonly clients: Clients
   readonly deferred: DeferredWork
   readonly shared: Shared
-  /** Opens the stored logins of servers. */
   logins(): Promise<TokenStore>
   /** A text without secrets and terminal commands. */
   shown(text: string): string

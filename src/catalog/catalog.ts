@@ -173,7 +173,6 @@ export function createCatalog(
 
 const textOf = ({ tools, prompts }: NameHolders): string => JSON.stringify([[...tools], [...prompts]])
 
-/** What an owner published. */
 interface Published {
   readonly info: OwnerInfo
   readonly contents: Omit<OwnerContents, 'tools'> & Pick<Owner, 'lazyTools'>

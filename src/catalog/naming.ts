@@ -71,10 +71,9 @@ const isPlain = (name: string, action: string, settings: Pick<Naming, 'tools'>):
 export function overrideAliases(name: string, settings: Naming): readonly string[] {
   const override = overrideOf(settings, name)
   if (!override) return []
-  const given = override.alias.flatMap((alias) =>
-    settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)],
-  )
-  return override.rename === undefined ? given : [...given, name]
+  const { alias: aliases = [], rename } = override
+  const given = aliases.flatMap((alias) => (settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)]))
+  return rename === undefined ? given : [...given, name]
 }
 
 /**
@@ -115,7 +114,7 @@ export function namingProblems(
 ): string[] {
   if (listed.size === 0) return []
   const { byId, tools } = catalog.snapshot()
-  return Object.entries(settings.tools).flatMap(([name, { alias, replaces }]) => {
+  return Object.entries(settings.tools).flatMap(([name, { alias = [], replaces }]) => {
     if (!listed.has(name)) {
       const [near] = findNearest(name, listed.keys())
       return [`${where} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]

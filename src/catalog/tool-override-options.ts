@@ -1,23 +1,5 @@
 import { z } from 'zod'
-import type { Effect } from '../core/tool.ts'
 import { maxResultTokens } from '../results/results-options.ts'
-
-/** Settings of one tool of a server or an API, by its own name. */
-export interface ToolOverride {
-  /** Replaces its name, after the prefix. */
-  readonly rename?: string
-  /** Replaces its description. */
-  readonly describe?: string
-  /** Additional names, for calls and for search. */
-  readonly alias: readonly string[]
-  /** Id of a tool that is hidden while this one is available. */
-  readonly replaces?: string
-  readonly timeoutMs?: number
-  /** Maximum tokens of a result; 0: no limit. */
-  readonly maxResultTokens?: number
-  /** Maximum effect, whatever the server says. */
-  readonly effect?: Effect
-}
 
 export const toolOverrideOptions = z.lazy(() =>
   z.strictObject({
@@ -43,24 +25,5 @@ export const toolOverrideOptions = z.lazy(() =>
   }),
 )
 
-/** Fills in the defaults. */
-export function readOverrides(
-  tools: Readonly<Record<string, z.output<typeof toolOverrideOptions>>>,
-): Readonly<Record<string, ToolOverride>> {
-  return Object.fromEntries(
-    Object.entries(tools).map(
-      ([name, { rename, describe, alias, replaces, timeoutMs, maxResultTokens: tokens, effect }]) => [
-        name,
-        {
-          alias: alias ?? [],
-          ...(rename === undefined ? {} : { rename }),
-          ...(describe === undefined ? {} : { describe }),
-          ...(replaces === undefined ? {} : { replaces }),
-          ...(timeoutMs === undefined ? {} : { timeoutMs }),
-          ...(tokens === undefined ? {} : { maxResultTokens: tokens }),
-          ...(effect === undefined ? {} : { effect }),
-        },
-      ],
-    ),
-  )
-}
+/** Settings of one tool of a server or an API, by its own name. */
+export type ToolOverride = z.output<typeof toolOverrideOptions>

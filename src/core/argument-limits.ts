@@ -3,7 +3,6 @@ import { exceedsJsonItems } from './json-item-count.ts'
 
 /** Maximum number of keys and items in arguments. */
 export const MAX_KEYS = 10_000
-/** Maximum nesting depth of arguments. */
 export const MAX_NESTING = 64
 
 /** Maximum number of characters of text in arguments. */

@@ -4,7 +4,6 @@ import { type Clock, systemClock, ticksOf } from './clock.ts'
 export interface Countdown {
   /** Pauses until the returned function is called; pauses can overlap. */
   pause(): () => void
-  /** Cancels the limit. */
   stop(): void
 }
 

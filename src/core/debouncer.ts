@@ -4,7 +4,6 @@ import type { Clock } from './clock.ts'
 export interface Debouncer {
   /** Replaces pending work with the same key. The work must not throw. */
   schedule(key: string, work: () => void): void
-  /** Runs all pending work now. */
   flush(): void
 }
 

@@ -478,10 +478,8 @@ export class PegboardError extends Error {
   }
 }
 
-/** Used while the server stops: no new work is accepted. */
 export const shuttingDown = (): PegboardError => new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
 
-/** A result over the size limit. */
 export const resultTooLarge = (message: string): PegboardError =>
   new PegboardError('E_TOO_LARGE', message, { hint: 'Ask for a part, or raise execution.maxResultBytes.' })
 

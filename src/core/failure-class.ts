@@ -55,7 +55,6 @@ export const failureClasses = {
 /** The hint of a class, after its name. */
 export const hintOf = (failure: FailureClass): string => `Class ${failure}: ${failureClasses[failure].hint}`
 
-/** What is known about a failure besides its text. */
 export interface FailureFacts {
   /** Status of an HTTP response. */
   readonly status?: number

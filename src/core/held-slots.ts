@@ -2,7 +2,6 @@ import type { Semaphore } from './semaphore.ts'
 
 /** The slots that one piece of work holds. */
 export interface HeldSlots {
-  /** Adds a slot that was acquired. */
   add(semaphore: Semaphore): void
   /** Releases the slots until the returned function is called, for example while a person answers; pauses can overlap. */
   pause(): () => void

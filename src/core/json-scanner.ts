@@ -92,7 +92,6 @@ interface Walk {
   fault: Fault
   /** Hashes of the keys of all open objects, innermost last. */
   readonly keys: number[]
-  /** A key `uri` was found. */
   linked: boolean
 }
 

@@ -5,7 +5,6 @@ import { REDACTED } from './secret-values.ts'
 export interface KnownSecrets {
   /** Removes them from a text, base64 forms included; for error messages and logs. */
   hide(text: string): string
-  /** True if the bytes contain one of them. */
   isIn(bytes: Buffer): boolean
   /** Removes them from a value; returns the same object if there are none. */
   hideIn<T>(value: T): T

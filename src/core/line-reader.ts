@@ -52,7 +52,6 @@ export function createLineReader(
     }
   }
 
-  /** Joins the small chunks received since the last join. */
   const join = (): void => {
     if (young < MANY * SMALL) parts.push(Buffer.concat(parts.splice(joinedTo)))
     joinedTo = parts.length

@@ -1,7 +1,6 @@
 /** Log levels, least severe first. */
 const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency']
 
-/** The most verbose of these levels. */
 export function mostVerbose(levels: Iterable<string>): string | undefined {
   let found: string | undefined
   for (const level of levels) if (found === undefined || LEVELS.indexOf(level) < LEVELS.indexOf(found)) found = level

@@ -29,6 +29,5 @@ export interface Observer {
   within<T>(parent: TraceContext, work: () => T): T
   /** Adds the current trace context to the `_meta` of an outgoing request. */
   carried(meta: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>
-  /** Trace id of the current operation. */
   readonly traceId: string | undefined
 }

@@ -1,3 +1,2 @@
-/** A copy with the members that are not undefined. */
 export const omitUndefined = <T extends object>(from: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } =>
   Object.fromEntries(Object.entries(from).filter(([, value]) => value !== undefined)) as never

@@ -7,7 +7,6 @@ type Init = Pick<RequestInit, 'method' | 'redirect'> & {
   signal: AbortSignal
 }
 
-/** One POST request with a JSON body. */
 export interface JsonPost {
   readonly url: string | URL
   readonly body: object
@@ -18,7 +17,6 @@ export interface JsonPost {
   /** Time limit in milliseconds for the whole exchange. */
   readonly timeoutMs: number
   readonly signal?: AbortSignal | undefined
-  /** Maximum size of the answer. */
   readonly maxBytes: number
   /** `follow` passes headers on, so only the URL of an operator or program should have it. */
   readonly redirect: 'follow' | 'manual'
@@ -29,7 +27,6 @@ export interface JsonPost {
 export interface PostAnswer {
   readonly status: number
   readonly text: string
-  /** Value of the header `Retry-After`. */
   readonly retryAfter: string | undefined
 }
 

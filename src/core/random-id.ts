@@ -9,5 +9,4 @@ export const toId = (bytes: Buffer): string =>
     .toString(36)
     .padStart(CHARS, '0')
 
-/** A random id that cannot be guessed. */
 export const randomId = (): string => toId(randomBytes(BYTES))

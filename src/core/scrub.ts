@@ -56,7 +56,6 @@ function isIn(folder: string, path: string): boolean {
 
 const ends = (path: string, text: string): boolean => path.endsWith(`/${text}`) || path.endsWith(`\\${text}`)
 
-/** The strings in a value, limited in number. */
 function textsOf(input: unknown): readonly string[] {
   const texts: string[] = []
   const open: unknown[] = [input]

@@ -1,6 +1,5 @@
 import { once } from './once.ts'
 
-/** Replaces a removed value. */
 export const REDACTED = '[redacted]'
 
 interface SecretRule {

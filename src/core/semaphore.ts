@@ -10,7 +10,6 @@ export interface Semaphore {
    * @throws PegboardError E_OVERLOADED if the queue is full
    */
   acquire(signal: AbortSignal, who?: string): Promise<void> | undefined
-  /** @param who as it was acquired */
   release(who?: string): void
   /** Whether `acquire` would not wait. */
   isFree(who?: string): boolean
@@ -140,7 +139,6 @@ export function semaphoresByKey(capacity: Capacity): Semaphore {
   return own
 }
 
-/** A waiting call. */
 interface Waiting {
   enter(): void
   giveUp(error: PegboardError): void

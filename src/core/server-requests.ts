@@ -34,7 +34,6 @@ export function addInputRound(before: InputCount, requests: unknown): Required<I
   return { rounds, questions: addQuestions(before.questions ?? 0, asks.length) }
 }
 
-/** True for a question to a person. */
 export const isQuestion = (request: unknown): boolean => isRecord(request) && request['method'] === 'elicitation/create'
 
 /** @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */

@@ -118,13 +118,11 @@ export function measureText(
   return { end: at, tokens: cost / TOKEN }
 }
 
-/** Estimated tokens of a text; see `measureText`. */
 export const tokensOfText = (text: string): number => Math.ceil(measureText(text).tokens)
 
 /** Real texts have at most this many times the estimate: see `measureText`. Limits hold because of it. */
 const MARGIN = 1.25
 
-/** Tokens that a text has at most. */
 export const maxTokensOf = (text: string): number => Math.ceil(measureText(text).tokens * MARGIN)
 
 /** Whether a text may have more tokens than that. Stops reading where that is certain. */

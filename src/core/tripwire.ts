@@ -74,7 +74,6 @@ export function guardText(text: string, wire: TripwireLevel): string {
 interface Found {
   /** Path of the first field that looks like a credential. */
   readonly name?: string
-  /** True if a value may look like a secret by itself. */
   readonly hasValue: boolean
 }
 

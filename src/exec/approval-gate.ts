@@ -14,7 +14,6 @@ import { type Asked, createConfirmation } from './approval-question.ts'
 /** A call that is checked and has not run. */
 export interface PendingCall {
   readonly tool: Tool
-  /** Its arguments. */
   readonly input: unknown
   readonly caller: Caller
   readonly policy: Policy
@@ -46,7 +45,6 @@ export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'polic
 export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
 export type OnGate = (event: GateEvent, setting: string) => void
 
-/** Asks for approvals and counts rate limits. */
 export interface Gate {
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
   count(call: PendingCall, onGate?: OnGate): void
@@ -67,7 +65,6 @@ export interface Gate {
 
 export interface GateOptions {
   readonly clock: Clock
-  /** Removes known secrets from a text. */
   readonly hide?: (text: string) => string
 }
 

@@ -45,12 +45,10 @@ export interface Kept extends Task {
   /** The same for each attempt, so that a tool can recognise a repeated run. */
   readonly callId?: string
   readonly idempotent: boolean
-  /** Number of attempts. */
   readonly tries: number
   readonly sendTo?: SendTo
 }
 
-/** True if a stored value is a task. */
 export const isKept = (value: unknown): boolean =>
   isRecord(value) &&
   typeof value['status'] === 'string' &&
@@ -82,7 +80,6 @@ export const markInterrupted = (task: Kept, at: number): Kept => ({
   outcome: { success: false, code: 'E_SHUTTING_DOWN', error: 'The server ended while the task was running.' },
 })
 
-/** The notice its owner gets when it ends. */
 export function noticeOf({ id, tool, status, startedAt, finishedAt = startedAt, outcome }: Task): string {
   const said = outcome === undefined ? '' : outcome.success ? JSON.stringify(outcome.data) : outcome.error
   const preview = said.length > PREVIEW ? `${said.slice(0, PREVIEW)}…` : said

@@ -76,9 +76,7 @@ export interface Tasks {
 }
 
 export interface TaskSettings {
-  /** How long results are kept, in milliseconds. */
   readonly resultTtlMs: number
-  /** Maximum number of running tasks of one owner. */
   readonly maxRunning: number
 }
 

@@ -19,7 +19,6 @@ import { type Inspection, inspectFile, inspectValue } from './inspect-data.ts'
 import { readOnlyContext } from './read-only-context.ts'
 import type { CallRequest } from './tool-calls.ts'
 
-/** What call contexts are made of. */
 export interface ContextHost {
   readonly servicesFor: ServicesFor
   /** Called at the end of a client's call with the tools it wants to be listed. Returns the unknown names. */
@@ -49,7 +48,6 @@ export const idOf = (run: Pick<Run, 'id'>): string => {
   return run.id
 }
 
-/** A run of a tool and what it needs. */
 export interface ToolRun {
   readonly tool: Tool
   readonly request: CallRequest
@@ -67,7 +65,6 @@ export interface Contexts {
   relayed(of: ToolRun): CallContext
 }
 
-/** Creates the contexts that `run` of a tool receives. */
 export function createContexts(host: ContextHost): Contexts {
   function contextFor(of: ToolRun, part: Part) {
     const { tool, request, relay, signal, inspection } = of

@@ -9,7 +9,6 @@ export interface Output {
   part(): Part
 }
 
-/** The output of one call. */
 export interface Part {
   readonly output: Output
   readonly index: number
@@ -60,5 +59,4 @@ function checkFile(file: SentFile, callIndex: number): SharedFile {
   })
 }
 
-/** The warning for an unknown tool name in `injectTools`. */
 export const notInjectable = (name: string): string => `'${name.slice(0, 80)}' is not a tool that can be injected.`

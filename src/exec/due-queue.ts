@@ -50,7 +50,6 @@ const isMissing = (value: unknown): boolean =>
   isRecord(value) && Number.isFinite(value['since']) && Array.isArray(value['in'])
 
 export interface DueQueue<T extends Due> {
-  /** Starts to run what is due. */
   start(): Promise<void>
   /** Adds an entry. @returns false if the owner has `atMost` entries already */
   add(id: string, owner: string, value: T, atMost: number): Promise<boolean>

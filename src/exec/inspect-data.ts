@@ -20,9 +20,7 @@ export interface Inspection {
 export interface Inspections {
   /** `undefined` if nothing is checked. */
   of(level: Tripwire, opaque: Tool['opaque']): Inspection | undefined
-  /** Removes known secrets. */
   hide(text: string): string
-  /** Replaces the known secrets. */
   know(values: readonly string[]): void
 }
 

@@ -51,7 +51,6 @@ export interface Check {
   /** Number of the check, from 1. */
   readonly number: number
   readonly now: Outcome
-  /** Result of the check before. */
   readonly before: Outcome | undefined
   readonly threshold?: Threshold
   readonly batchSize: number

@@ -13,7 +13,6 @@ export interface Action {
   readonly params: unknown
 }
 
-/** The result of one of several calls. */
 export type ActionResult = { readonly index: number; readonly name: string; readonly label: string } & Outcome
 
 export interface ParallelResult {
@@ -113,7 +112,6 @@ type PrepareApproval = (requests: readonly CallRequest[]) => JointApproval | und
 
 /** The calls that one request makes. Cancelling the request ends all of them. */
 export interface CallGroup {
-  /** The files of all calls. */
   readonly output: Output
   /**
    * @param index position in the output

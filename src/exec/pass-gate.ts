@@ -16,7 +16,6 @@ export interface ResolvedCall {
   readonly policy: Policy | undefined
 }
 
-/** A call that a person approved. */
 export interface ApprovedCall {
   readonly pending: PendingCall
   /**

@@ -11,13 +11,11 @@ export interface ProcessHeartbeat {
   /** Call before work is stored. Resolves when the store has this process. */
   begin(): Promise<void>
   end(): void
-  /** True if a process is alive. */
   isAlive(id: string): Promise<boolean>
   /** Registers this process as one that runs due work. */
   join(): Promise<void>
   /** True if no other process is registered. */
   alone(): Promise<boolean>
-  /** Called at each heartbeat. */
   onBeat(listener: () => void): void
   /** Sends no more heartbeats, and does not sign off. */
   stop(): void

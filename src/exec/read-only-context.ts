@@ -28,7 +28,6 @@ export function readOnlyContext(ctx: CallContext, tool: Pick<Tool, 'writes' | 'n
 
 const READING = /^(?:get|head|options)$/i
 
-/** Allows only requests that read. */
 const readingFetch =
   (fetch: Fetch): Fetch =>
   async (url, init) => {

@@ -16,7 +16,6 @@ import { failureMember } from './explain-failure.ts'
 /** Upper limit for all tools, in milliseconds. */
 export const MAX_CALL_MS = 600_000
 
-/** The error of a call that its client cancelled. */
 export const createCancelledError = (): PegboardError =>
   new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
 

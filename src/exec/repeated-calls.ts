@@ -17,7 +17,6 @@ export interface RepeatedCallsOptions {
   /** Number of equal calls that gives a warning. */
   readonly limit: number
   readonly clock: Clock
-  /** The tool that a name means for a caller. */
   toolOf(caller: Caller, name: string): Tool | undefined
 }
 

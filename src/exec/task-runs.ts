@@ -26,7 +26,6 @@ export interface Running {
   awaited: number
   /** Revision that was written last. If another process has written since, the result of this one is dropped. */
   revision: number
-  /** The current write. */
   writing: Promise<unknown>
   task: Kept
   /** True if the latest state is not in the store yet. */

@@ -57,7 +57,6 @@ import { withoutHiddenText, withoutHiddenWords } from './remove-hidden-text.ts'
 import { traceCall } from './traced-call.ts'
 import { createUsage, type Usage } from './usage.ts'
 
-/** A request to run a tool. */
 export interface CallRequest {
   /** In any spelling that a view resolves. */
   readonly name: string
@@ -107,7 +106,6 @@ export interface Calls {
   /** Prepares one question for the requests that need approval. Pass it to each of them as `approval`. */
   combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   readonly usage: Usage
-  /** Number of running and of waiting calls. */
   load(): { readonly running: number; readonly waiting: number }
   /**
    * Rejects new calls and waits up to `graceMs` for running ones. Then it ends those, and their clients get an error.

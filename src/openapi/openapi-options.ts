@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
+import { type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
 import { lockName } from './lock-name.ts'
 
 const names = z.array(z.string())
@@ -114,7 +114,7 @@ export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: 
     document: isUrl(document) ? document : locate(document),
     auth: auth === undefined ? {} : isProfile(auth) ? { '*': auth } : auth,
     prefix: prefix ?? id,
-    tools: readOverrides(tools),
+    tools,
     ...(allowPrivate === undefined ? {} : { allowPrivate }),
     ...(summary === undefined ? {} : { summary }),
     ...(baseUrl === undefined ? {} : { baseUrl }),

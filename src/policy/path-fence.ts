@@ -37,7 +37,6 @@ export interface Fence {
   /** The root that contains a real path; the innermost one if roots are nested. */
   rootOf(real: string): string | undefined
   isDenied(path: string, root: string): boolean
-  /** The reason why a path is denied. */
   deniedBy(path: string, root: string): Promise<Denier>
   /** True if the path may be read but not written. @param kind of the entry that is to be created */
   isProtected(path: string, root: string, kind?: 'folder'): boolean

@@ -20,7 +20,6 @@ import { createRate, type Rate } from './rate-limiter.ts'
 export interface Asking {
   /** The setting that requires it. */
   readonly setting: string
-  /** The operator's reason. */
   readonly reason?: string
   /** How long the person may take, in milliseconds. */
   readonly timeoutMs: number
@@ -52,7 +51,6 @@ export interface Policy {
   allowsAll(owner: string): boolean
   /** True if some calls need approval or are rate-limited, so that visibility alone does not decide. */
   readonly guarded: boolean
-  /** Rate limits of all tools. */
   readonly rates: readonly Rate[]
   /** What happens with result fields of a tool that look like credentials. */
   tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire

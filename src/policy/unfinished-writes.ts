@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 
-/** Name of a temporary file. */
 export const temporaryName = (): string => `.pegboard-${randomBytes(6).toString('hex')}.tmp`
 const TEMPORARY = /^\.pegboard-[0-9a-f]{12}\.tmp$/
 

@@ -20,7 +20,6 @@ export interface Connected {
 
 /** The clients that can be notified now. */
 export interface Clients {
-  /** Adds a client. @returns removes it */
   add(client: Connected): () => void
   /** Clients of the same principal and profile. */
   of(caller: Caller): readonly ConnectedClient[]

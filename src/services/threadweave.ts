@@ -17,7 +17,6 @@ interface Thread extends Place {
   readonly strand: string
 }
 
-/** The caller. */
 export interface Weaver {
   readonly isAdmin: boolean
   readonly userId: string

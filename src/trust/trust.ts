@@ -45,7 +45,6 @@ export interface Trust {
   seal(server: string, tools: readonly Pick<ListedDefinition, 'name' | 'hash'>[]): string | undefined
   /** True if the lock file is unchanged since this seal was made, so that the same tools are approved. */
   holds(server: string, seal: string | undefined): boolean
-  /** Reads the lock file again. */
   reread(): void
   /** Registers a listener for decisions that a person made by changing the lock file. */
   onDecision(listener: (server: string, pins: Pins) => void): () => void

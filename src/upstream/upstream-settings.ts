@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { readOverrides, type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
+import { type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { ServerRequestKind } from '../core/server-requests.ts'
 import { describeSettingError } from '../core/setting-error.ts'
@@ -415,7 +415,7 @@ export function parseServer(
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,
     where,
-    tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : readOverrides(entry.tools),
+    tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : entry.tools,
     ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
     ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
     ...(entry.maxResultTokens === undefined ? {} : { maxResultTokens: entry.maxResultTokens }),
