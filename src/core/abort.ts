@@ -23,7 +23,7 @@ export function linkAbort(source: AbortSignal | undefined, controller: AbortCont
 }
 
 /** A signal with a time limit. */
-export interface AbortAfter {
+export interface TimedSignal {
   readonly signal: AbortSignal
   /** True when the time limit aborted it, not the source. */
   readonly late: boolean
@@ -37,7 +37,7 @@ export interface AbortAfter {
  * @param source followed signal; absent: only the time limit aborts
  * @param ms time limit in milliseconds; its timer does not keep the process alive
  */
-export function abortAfter(source: AbortSignal | undefined, ms: number): AbortAfter {
+export function abortAfter(source: AbortSignal | undefined, ms: number): TimedSignal {
   const controller = new AbortController()
   let late = false
   const timer = setTimeout(() => {
@@ -57,4 +57,14 @@ export function abortAfter(source: AbortSignal | undefined, ms: number): AbortAf
       unlink()
     },
   }
+}
+
+/** Waits for work, or rejects with the reason of the signal as soon as that is aborted. The work goes on. */
+export function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }

@@ -12,9 +12,7 @@ export interface McpResult {
   readonly [key: string]: unknown
 }
 
-/**
- * Marked in `_meta` by a key that Pegboard removes from everything that servers send, so no server can forge a notice.
- */
+/** The key in `_meta` of a result that was withheld. Servers cannot write it. */
 export const WITHHELD = 'pegboard/withheld'
 
 /** The key in `_meta` for the class of a server's failure. Servers cannot write it. */
@@ -42,6 +40,9 @@ export type ToolResult =
   | { readonly kind: 'mcp'; readonly result: McpResult }
   /** The upstream server needs answers from the client and expects the same call with them. Passed on unchanged. */
   | { readonly kind: 'input_required'; readonly result: Readonly<Record<string, unknown>> }
+
+/** True for the result of a server's tool that failed. */
+export const isFailedResult = (result: ToolResult): boolean => result.kind === 'mcp' && result.result.isError === true
 
 export function valueResult(
   value: unknown,

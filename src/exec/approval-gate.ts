@@ -1,7 +1,8 @@
-import { linkAbort } from '../core/abort.ts'
+import { linkAbort, raceAbort } from '../core/abort.ts'
 import type { Answer, Caller } from '../core/caller.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
@@ -158,7 +159,8 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       try {
         const params = { mode: 'form', message, requestedSchema: { type: 'object', properties: {} } }
         const asked = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
-        answer = (await Promise.race([asked, waitForAbort(over.signal)])) as Answer
+        // Some relays do not listen to a signal.
+        answer = (await raceAbort(asked, over.signal)) as Answer
       } catch (error) {
         if (over.signal.aborted) throw over.signal.reason
         throw new PegboardError(
@@ -213,16 +215,8 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       const now = clock.now()
       if (keptApprovals.size >= MAX_KEPT_APPROVALS)
         for (const [key, until] of keptApprovals) if (until <= now) keptApprovals.delete(key)
-      const [oldest] = keptApprovals.keys()
-      if (keptApprovals.size >= MAX_KEPT_APPROVALS && oldest !== undefined) keptApprovals.delete(oldest)
       keptApprovals.set(keyOf(call), now + KEPT_APPROVAL_MS)
+      dropOldest(keptApprovals, MAX_KEPT_APPROVALS)
     },
   }
 }
-
-/** Some relays do not listen to a signal. */
-const waitForAbort = (signal: AbortSignal): Promise<never> =>
-  new Promise((_resolve, reject) => {
-    if (signal.aborted) reject(signal.reason)
-    else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })

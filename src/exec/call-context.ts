@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { raceAbort } from '../core/abort.ts'
 import {
   type Answer,
   type CallContext,
@@ -170,18 +171,6 @@ async function ask({ tool, request: { caller }, relay, signal }: ToolRun, questi
     { mode: 'form', message: question.message, requestedSchema: question.schema },
     signal,
   )) as Answer
-}
-
-function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) {
-    work.catch(() => undefined)
-    return Promise.reject(signal.reason)
-  }
-  return new Promise((resolve, reject) => {
-    const give = (): void => reject(signal.reason)
-    signal.addEventListener('abort', give, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', give))
-  })
 }
 
 /** A progress message of a server; `undefined` if it contains a secret. The call continues. */

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { CREDENTIAL_NAMES } from '../core/json-scanner.ts'
 import { rawBytes } from '../core/raw-result.ts'
-import type { ToolResult } from '../core/tool-result.ts'
+import { looksSecret } from '../core/secret-names.ts'
+import { isFailedResult, type ToolResult } from '../core/tool-result.ts'
 import { truncate } from '../core/truncate.ts'
 import type { CallRequest } from './tool-calls.ts'
 
@@ -32,7 +33,7 @@ export interface CallLog {
   forget(session: string): void
 }
 
-interface Ring {
+interface SessionLog {
   readonly id: string
   begun: number
   readonly calls: Call[]
@@ -50,44 +51,31 @@ interface Call {
   readonly round: number | null
 }
 
-const MAX_RINGS = 1_000
+const MAX_LOGS = 1_000
 const MAX_TEXT = 500
 const MAX_NAME = 200
 const MAX_NODES = 60
 
 export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
-  const rings = new Map<string, Ring>()
-  // A session calls with the same caller object again and again.
-  let byCaller = new WeakMap<Caller, Ring>()
+  const logs = new Map<string, SessionLog>()
   const keyOf = ({ session, principal, profile }: Caller): string =>
     session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
 
-  function ringOf(caller: Caller): Ring {
-    const same = byCaller.get(caller)
-    if (same) return same
+  function logOf(caller: Caller): SessionLog {
     const key = keyOf(caller)
-    let ring = rings.get(key)
-    if (!ring) {
-      if (rings.size >= MAX_RINGS) drop(rings.keys().next().value as string)
-      ring = { id: randomUUID().slice(0, 8), begun: 0, calls: [] }
-      rings.set(key, ring)
-    }
-    byCaller.set(caller, ring)
-    return ring
-  }
-
-  function drop(key: string): void {
-    rings.delete(key)
-    byCaller = new WeakMap()
+    const log = logs.get(key) ?? { id: randomUUID().slice(0, 8), begun: 0, calls: [] }
+    logs.set(key, log)
+    dropOldest(logs, MAX_LOGS)
+    return log
   }
 
   return {
     async run(request, call) {
-      const ring = ringOf(request.caller)
-      const order = ++ring.begun
+      const log = logOf(request.caller)
+      const order = ++log.begun
       const start = clock.now()
       const note = (success: boolean, result: unknown): void => {
-        ring.calls.push({
+        log.calls.push({
           tool: truncate(request.name, MAX_NAME),
           args: clipValue(request.input ?? {}),
           result: clipValue(result),
@@ -97,11 +85,11 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
           order,
           round: request.loop?.used ?? null,
         })
-        if (ring.calls.length > size) ring.calls.shift()
+        if (log.calls.length > size) log.calls.shift()
       }
       try {
         const result = await call(request)
-        note(!(result.kind === 'mcp' && result.result.isError === true), toShortResult(result))
+        note(!isFailedResult(result), toShortResult(result))
         return result
       } catch (error) {
         note(false, isPegboardError(error) ? { code: error.code, message: error.message } : messageOf(error))
@@ -109,20 +97,20 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
       }
     },
     of(caller, latest) {
-      const { id, calls } = rings.get(keyOf(caller)) ?? { id: '', calls: [] }
+      const { id, calls } = logs.get(keyOf(caller)) ?? { id: '', calls: [] }
       return calls
         .toSorted((a, b) => a.order - b.order)
         .slice(-Math.max(1, latest))
         .map((call) => recordOf(id, call))
     },
     forget(session) {
-      for (const key of [...rings.keys()]) if (key.startsWith(`${session}\n`)) drop(key)
+      for (const key of [...logs.keys()]) if (key.startsWith(`${session}\n`)) logs.delete(key)
     },
   }
 }
 
-const recordOf = (ring: string, { tool, args, result, success, start, end, order, round }: Call): CallRecord => ({
-  record_id: `${ring}-${order}`,
+const recordOf = (session: string, { tool, args, result, success, start, end, order, round }: Call): CallRecord => ({
+  record_id: `${session}-${order}`,
   tool,
   args,
   result,
@@ -140,9 +128,6 @@ function toShortResult(result: ToolResult): unknown {
   const raw = result.kind === 'mcp' ? rawBytes(result.result) : undefined
   return raw ? `${raw[0]?.subarray(0, MAX_TEXT).toString()}…` : result.result
 }
-
-const CREDENTIALS: ReadonlySet<string> = new Set([...CREDENTIAL_NAMES, 'token', 'cookie', 'passphrase'])
-const isCredential = (key: string): boolean => CREDENTIALS.has(key.toLowerCase().replaceAll(/[_-]/g, ''))
 
 /** Copies only the first part, so that the time does not depend on the rest. */
 function clipValue(value: unknown): unknown {
@@ -169,7 +154,7 @@ function clipValue(value: unknown): unknown {
         made['…'] = '…'
         break
       }
-      const known = isCredential(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
+      const known = looksSecret(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
       made[truncate(key, MAX_NAME)] = known
     }
     return made

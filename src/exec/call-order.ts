@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { sessionOwner } from './task-owner.ts'
 
 /** Which tools each principal calls one after the other, as far as this process has seen. */
@@ -60,9 +61,4 @@ export function createCallOrder(clock: Clock): CallOrder {
       }
     },
   }
-}
-
-function dropOldest(map: Map<string, unknown>, most: number): void {
-  const [oldest] = map.keys()
-  if (map.size > most && oldest !== undefined) map.delete(oldest)
 }

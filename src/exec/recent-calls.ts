@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { createEmitter } from '../core/emitter.ts'
 import { isPegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/tool-result.ts'
@@ -62,7 +63,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
     calls.push(call)
     if (calls.length > MAX_CALLS) calls.shift()
     if (chars <= MAX_INPUT_CHARS) inputs.set(call.id, { input, until: clock.now() + INPUT_MS })
-    if (inputs.size > MAX_INPUTS) inputs.delete(inputs.keys().next().value as string)
+    dropOldest(inputs, MAX_INPUTS)
     heard.emit(call)
   }
 

@@ -1,6 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { sessionOwner } from './task-owner.ts'
@@ -37,8 +38,7 @@ export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptio
     const times = before && now - before.at <= WINDOW_MS ? before.times + 1 : 1
     made.delete(key)
     made.set(key, { times, at: now })
-    const [oldest] = made.keys()
-    if (made.size > MAX_CALLS && oldest !== undefined) made.delete(oldest)
+    dropOldest(made, MAX_CALLS)
     return { tool, times }
   }
 

@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { withoutConnection } from './task-owner.ts'
 
 /** What is stored of a caller: the facts that decide its rights, without its connection. */
@@ -25,18 +26,7 @@ export const isStoredCaller = (value: unknown): boolean =>
 
 export function storedCaller(caller: Caller): StoredCaller {
   const { principal, profile, roles, byToken, grants, credential, provider, era, origin, client } = caller
-  return {
-    principal,
-    profile,
-    roles,
-    ...(byToken ? { byToken } : {}),
-    ...(grants ? { grants } : {}),
-    ...(credential ? { credential } : {}),
-    ...(provider === undefined ? {} : { provider }),
-    era,
-    ...(origin ? { origin } : {}),
-    ...(client ? { client } : {}),
-  }
+  return { principal, profile, roles, era, ...omitUndefined({ byToken, grants, credential, provider, origin, client }) }
 }
 
 /** The caller as stored, to identify an owner. */

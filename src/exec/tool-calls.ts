@@ -87,8 +87,6 @@ export interface CallRequest {
    * tools.
    */
   readonly origin?: 'client' | 'module' | 'setup'
-  /** The caller has waited for servers already, so none is started for an unknown name. */
-  readonly waited?: boolean
   /** Tools that "not found" errors suggest. Empty if no meta-tool is listed. */
   readonly finders?: readonly string[]
   /** The shared question of calls that run together. */
@@ -343,14 +341,8 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       return resolveCall(request)
     } catch (error) {
-      if (
-        !options.awaitTool ||
-        !isPegboardError(error) ||
-        !MISSED.has(error.code) ||
-        request.origin === 'setup' ||
-        request.waited
-      )
-        throw error
+      const mayAppear = isPegboardError(error) && MISSED.has(error.code) && request.origin !== 'setup'
+      if (!options.awaitTool || !mayAppear) throw error
       return options.awaitTool(request.name, request).then((again) => {
         if (!again) throw error
         return resolveCall(request)

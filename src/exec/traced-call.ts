@@ -1,5 +1,5 @@
 import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
-import type { ToolResult } from '../core/tool-result.ts'
+import { isFailedResult, type ToolResult } from '../core/tool-result.ts'
 import { idOf, type Run } from './call-context.ts'
 import type { CallRequest } from './tool-calls.ts'
 
@@ -25,7 +25,7 @@ export function traceCall(
   return observer.run(operation, async () => {
     try {
       const result = await call(request, run)
-      if (result.kind === 'mcp' && result.result.isError === true) operation.error = 'E_TOOL_FAILED'
+      if (isFailedResult(result)) operation.error = 'E_TOOL_FAILED'
       return result
     } finally {
       named()

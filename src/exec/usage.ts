@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { keyOf } from '../state/document-store.ts'
@@ -59,12 +60,9 @@ export function createUsage(): Usage {
   let keeping = Promise.resolve()
 
   function countersOf(all: Map<string, Map<string, Counter>>, principal: string): Map<string, Counter> {
-    let own = all.get(principal)
-    if (!own) {
-      if (all.size >= MAX_PRINCIPALS) all.delete(all.keys().next().value as string)
-      own = new Map()
-      all.set(principal, own)
-    }
+    const own = all.get(principal) ?? new Map<string, Counter>()
+    all.set(principal, own)
+    dropOldest(all, MAX_PRINCIPALS)
     return own
   }
 
@@ -139,11 +137,8 @@ export function createUsage(): Usage {
 }
 
 function count(counters: Map<string, Counter>, tool: string, ms: number, code: string | undefined): void {
-  let counter = counters.get(tool)
-  if (!counter) {
-    counter = { ok: 0, failed: 0, ms: 0 }
-    counters.set(tool, counter)
-  }
+  const counter = counters.get(tool) ?? { ok: 0, failed: 0, ms: 0 }
+  counters.set(tool, counter)
   if (code !== undefined) counter.failed++
   else {
     counter.ok++

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { PegboardError } from '../core/errors.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
@@ -85,7 +86,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
   function remember(key: string, entry: Known): void {
     known.delete(key)
     known.set(key, entry)
-    if (known.size > MAX_KNOWN) known.delete(known.keys().next().value as string)
+    dropOldest(known, MAX_KNOWN)
   }
 
   async function save(key: string, value: Value): Promise<void> {
