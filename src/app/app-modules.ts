@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Caller, ServicesFor } from '../core/caller.ts'
 import { localCaller } from '../core/caller.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Calls } from '../exec/tool-calls.ts'
 import type { Loader } from '../loader/loader-types.ts'
 import { createLoader } from '../loader/module-loader.ts'
@@ -76,14 +77,12 @@ export function createAppModules(options: AppModulesOptions): AppModules {
     whileLoading: () => loading,
     async load(known) {
       const all = Promise.all([loader.start(), known])
-      loading = new Promise((resolve) => {
-        const done = (): void => {
-          cancel()
-          loading = undefined
-          resolve()
-        }
-        const cancel = clock.after(LOADING_WAIT_MS, done)
-        all.then(done, done)
+      const settled = all.then(
+        () => undefined,
+        () => undefined,
+      )
+      loading = waitAtMost(LOADING_WAIT_MS, settled, undefined, clock).then(() => {
+        loading = undefined
       })
       await all
       isLoaded = true

@@ -12,6 +12,7 @@ import { keepProcessAlive } from '../core/keep-alive.ts'
 import { type Log, silentLog } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { createRecentCalls } from '../exec/recent-calls.ts'
 import type { Loader } from '../loader/loader-types.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
@@ -409,10 +410,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         telemetry?.stop(),
       ].map((part) => Promise.resolve(part).catch((error: unknown) => log.error('stopping failed', { error })))
       // A module may hang in its import or its `stop`. The process exits anyway.
-      await Promise.race([
-        Promise.all(parts).then(() => audit?.flush()),
-        new Promise<void>((resolve) => clock.after(STOP_MS, resolve)),
-      ])
+      const stopped = Promise.all(parts).then(() => audit?.flush())
+      await waitAtMost(STOP_MS, stopped, undefined, clock)
     },
   }
   return {

@@ -98,21 +98,18 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
   const inbox = createInbox(shared, clock, log)
   tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
 
-  const lacks: Lacks = (who, name) => {
+  /** Undefined if the caller has no access any more. The call reports that. */
+  const resolve = (who: StoredCaller, name: string) => {
     try {
-      return options.view(callerNow(who, rightsNow)).resolve(name).kind !== 'found'
+      return options.view(callerNow(who, rightsNow)).resolve(name)
     } catch {
-      // The call reports the missing permission.
-      return false
+      return undefined
     }
   }
+  const lacks: Lacks = (who, name) => (resolve(who, name)?.kind ?? 'found') !== 'found'
   const isIdempotent = (who: StoredCaller, name: string): boolean => {
-    try {
-      const found = options.view(callerNow(who, rightsNow)).resolve(name)
-      return found.kind === 'found' && found.tool.tool.idempotent
-    } catch {
-      return false
-    }
+    const found = resolve(who, name)
+    return found?.kind === 'found' && found.tool.tool.idempotent
   }
   const parts = () => ({
     call: (request: CallRequest) => calls.call(request),

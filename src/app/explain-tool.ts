@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { actionNames, createFilter } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
@@ -7,12 +6,11 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import type { WrittenText } from '../search/written-requests.ts'
-import { createBytesStore } from '../state/file-store.ts'
-import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 import { isSearched } from '../view/exposure.ts'
 import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../view/visibility.ts'
 import type { App } from './app.ts'
 import { failureLine } from './failure-line.ts'
+import { readKnownTools } from './review-desk.ts'
 
 export interface Session {
   readonly app: Pick<App, 'explainExposure' | 'surface' | 'view' | 'catalog' | 'upstreams' | 'failed' | 'writtenText'>
@@ -244,19 +242,9 @@ function leftOut(session: Session, name: string): Verdict {
 function readOfferedTools({ app, config }: Session, id: string): ReadonlyMap<string, string> {
   const settings = config.servers[id] as Config['servers'][string]
   const running = app.upstreams.offered(id)
-  const names = running.length > 0 ? running : keptNames(config, settings)
+  const names = running.length > 0 ? running : (readKnownTools(config, settings) ?? []).map(({ name }) => name)
   const actions = actionNames(names, settings)
   return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
-}
-
-function keptNames({ dirs }: Config, settings: Config['servers'][string]): readonly string[] {
-  try {
-    const bytes = createBytesStore(join(dirs.state, 'manifests'), () => undefined).get(manifestKey(settings))
-    return (bytes && decodeManifest(bytes)?.tools.map(({ name }) => name)) ?? []
-  } catch {
-    // An unreadable file counts as missing.
-    return []
-  }
 }
 
 /** A verdict as lines for people: a label, and what it says. */

@@ -1,7 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { spellingsOf } from '../core/name-folding.ts'
-import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
-import { createCoverer, listOf, shortOf } from '../policy/policy-rules.ts'
+import { RULE_LISTS } from '../policy/policy-options.ts'
+import { createCoverer, listOf, listPatterns, shortOf } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
 /** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
@@ -23,7 +23,7 @@ export function lostRulesOf(config: () => Config): LostRules {
 /** Patterns of rules that forbid, ask or limit. Actions of a module's constraints get the module as a prefix. */
 function collectForbidding(config: Config): string[] {
   const own = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
-    ...RULE_LISTS.flatMap((list) => (list === 'allow' ? [] : policy[list].flatMap(patternsOf))),
+    ...RULE_LISTS.flatMap((list) => (list === 'allow' ? [] : policy[list].flatMap(listPatterns))),
     ...policy.rateLimits.flatMap((rate) => listOf(rate.tools)),
     ...Object.entries(tools).flatMap(([name, { enabled, rate_limit }]) => (enabled && !rate_limit ? [] : [name])),
     ...Object.entries(modules).flatMap(([id, { constraints }]) =>
@@ -36,10 +36,3 @@ function collectForbidding(config: Config): string[] {
 type Modules = Readonly<
   Record<string, { readonly constraints?: { readonly blocked_actions?: readonly string[] | undefined } | undefined }>
 >
-
-function patternsOf(rule: RuleSetting): readonly string[] {
-  if (typeof rule === 'string') return [rule]
-  const actions = rule.actions === undefined ? [] : listOf(rule.actions)
-  const owned = rule.module === undefined ? actions : actions.map((action) => `${rule.module}.${action}`)
-  return [...(rule.tools === undefined ? [] : listOf(rule.tools)), ...owned]
-}

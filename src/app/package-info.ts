@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { once } from '../core/once.ts'
 import { type Atlas, openAtlas } from '../search/atlas.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import { type EmbeddingTable, openTable } from '../search/embedding-table.ts'
@@ -23,15 +24,8 @@ export interface Package {
   readonly page: string
 }
 
-let found: Package | undefined
-
 /** The package of this file, both in `src/` and bundled in `dist/`. Read once for the process. */
-export function ownPackage(): Package {
-  found ??= findPackage()
-  return found
-}
-
-function findPackage(): Package {
+export const ownPackage = once((): Package => {
   const here = fileURLToPath(import.meta.url)
   let root = dirname(here)
   while (!existsSync(join(root, 'package.json')) && dirname(root) !== root) root = dirname(root)
@@ -48,29 +42,16 @@ function findPackage(): Package {
     tokenThread: join(root, 'dist/token-thread.cjs'),
     page: join(root, 'dist/ui'),
   }
-}
+})
 
 /** Files of the included encoder, with the vectors of the tools in the atlas. */
 export const includedEncoderFiles = (): EncoderFiles => ({ ...ownPackage().encoder, atlas: includedAtlas })
 
-let atlas: Atlas | undefined
-
-/**
- * The included atlas of known tools, read once for the process.
- * @throws Error if it is missing or damaged
- */
-export function includedAtlas(): Atlas {
-  atlas ??= openAtlas(join(ownPackage().root, 'models/atlas'))
-  return atlas
-}
-
-let table: EmbeddingTable | undefined
+/** The included atlas of known tools, read once for the process. @throws Error if it is missing or damaged */
+export const includedAtlas = once((): Atlas => openAtlas(join(ownPackage().root, 'models/atlas')))
 
 /**
  * The embedded search model, read once for the process.
  * @throws Error if the file is missing, RangeError if it is damaged
  */
-export function embeddedTable(): EmbeddingTable {
-  table ??= openTable(readFileSync(ownPackage().model))
-  return table
-}
+export const embeddedTable = once((): EmbeddingTable => openTable(readFileSync(ownPackage().model)))

@@ -71,19 +71,24 @@ interface Entry {
   readonly tools: readonly ListedDefinition[] | undefined
 }
 
+/** The tools of a server as read last. Undefined if they never were, or if the file cannot be read. */
+export function readKnownTools(
+  { dirs }: Pick<Config, 'dirs'>,
+  settings: Config['servers'][string],
+  onError: (error: unknown) => void = () => undefined,
+): readonly ListedDefinition[] | undefined {
+  try {
+    const bytes = createBytesStore(join(dirs.state, 'manifests'), onError).get(manifestKey(settings))
+    return bytes && decodeManifest(bytes)?.tools
+  } catch (error) {
+    onError(error)
+    return undefined
+  }
+}
+
 /** Opens what is stored on disk. Starts no server. */
 export function openReviewDesk(config: Config, file: string, log: Log): ReviewDesk {
   const failed = (error: unknown): void => log.warn('cannot store a file', { error: messageOf(error) })
-  const manifests = createBytesStore(join(config.dirs.state, 'manifests'), failed)
-  const toolsOf = (settings: Config['servers'][string]): readonly ListedDefinition[] | undefined => {
-    try {
-      const bytes = manifests.get(manifestKey(settings))
-      return bytes && decodeManifest(bytes)?.tools
-    } catch (error) {
-      failed(error)
-      return undefined
-    }
-  }
   const lists = createFileStore<KeptList>(join(config.dirs.state, 'openapi', 'lists'), failed)
   const documents = createFileStore<Json>(join(config.dirs.state, 'openapi', 'documents'), failed)
   const operationsOf = (settings: Config['openapi'][string]): readonly ListedDefinition[] | undefined => {
@@ -99,7 +104,7 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
       id,
       settings,
       module: `mcp_${id}`,
-      tools: () => toolsOf(settings),
+      tools: () => readKnownTools(config, settings, failed),
     })),
     ...Object.entries(config.openapi).map(([id, settings]) => ({
       id: lockName(id),

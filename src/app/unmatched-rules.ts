@@ -3,7 +3,16 @@ import type { Owner } from '../catalog/owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
 import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
-import { compilePatterns, createRule, listOf, listSpellings, lower, ownNames, shortOf } from '../policy/policy-rules.ts'
+import {
+  compilePatterns,
+  createRule,
+  listOf,
+  listPatterns,
+  listSpellings,
+  lower,
+  ownNames,
+  shortOf,
+} from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { renamedIn } from './profile-rules.ts'
@@ -48,7 +57,7 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
   return entriesOf(config)
     .filter(({ permits }) => !permits)
     .flatMap(({ setting, meant }) =>
-      [...new Set(meant.flatMap(singleNames))].flatMap((name) => {
+      [...new Set(meant.flatMap(listPatterns).filter(isSingle))].flatMap((name) => {
         const head = ownerIn(name)
         const rule = { owners: [head] }
         return owners.flatMap((owner) => {
@@ -140,14 +149,7 @@ function patternsOf(rule: RuleSetting): readonly string[] {
   return tools === undefined ? ['*'] : listOf(tools)
 }
 
-/** The patterns of a rule that name one tool of one owner. */
-function singleNames(rule: RuleSetting): readonly string[] {
-  if (typeof rule === 'string') return isSingle(rule) ? [rule] : []
-  const { tools = [], module, actions = [] } = rule
-  const owned = module === undefined ? [] : listOf(actions).map((action) => `${module}.${action}`)
-  return [...listOf(tools), ...owned].filter(isSingle)
-}
-
+/** True for a pattern that names one tool of one owner. */
 const isSingle = (pattern: string): boolean => !pattern.includes('*') && ownerIn(pattern) !== undefined
 
 /** The owner part of a pattern; undefined if it has none. */

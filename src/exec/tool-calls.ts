@@ -18,6 +18,7 @@ import { ShortLivedMap } from '../core/short-lived-map.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { ToolLoop } from '../core/tool-loop.ts'
 import type { ToolResult } from '../core/tool-result.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Audit } from '../observe/audit-log.ts'
 import { unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
@@ -438,12 +439,10 @@ export function createCalls(options: CallsOptions): Calls {
 
   async function emptied(ms: number): Promise<void> {
     if (running.size === 0) return
-    let timer: NodeJS.Timeout | undefined
-    await new Promise<void>((resolve) => {
+    const ended = new Promise<void>((resolve) => {
       drained = resolve
-      timer = setTimeout(resolve, ms)
     })
-    clearTimeout(timer)
+    await waitAtMost(ms, ended)
   }
 
   function endAll(): void {

@@ -231,8 +231,6 @@ export function guardedLookup(rules: NetRules): LookupFunction {
   return (host, options, callback) => {
     const fail = (error: unknown): void => callback(error as Error, '', 0)
     resolveAllowed(host, rules).then((answers) => {
-      const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
-      if (bad !== undefined) return fail(createAddressError(`its name leads to a ${bad} address`, rules, bad))
       const wanted = answers.filter(({ family }) => !options.family || family === Number(options.family))
       const [first] = wanted
       if (!first) return fail(Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' }))
@@ -248,12 +246,13 @@ export function guardedLookup(rules: NetRules): LookupFunction {
  */
 export async function assertResolves(url: URL, rules: NetRules): Promise<void> {
   const host = bare(url.hostname)
-  if (isIP(host)) return
-  const answers = await resolveAllowed(host, rules)
-  const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
-  if (bad !== undefined) throw createAddressError(`its name leads to a ${bad} address`, rules, bad)
+  if (!isIP(host)) await resolveAllowed(host, rules)
 }
 
+/** The addresses of a name. @throws PegboardError E_SSRF_BLOCKED if one of them is not allowed, or the DNS error */
 async function resolveAllowed(host: string, rules: NetRules): Promise<readonly LookupAddress[]> {
-  return rules.lookup ? await rules.lookup(host) : await lookUpName(host)
+  const answers = rules.lookup ? await rules.lookup(host) : await lookUpName(host)
+  const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
+  if (bad !== undefined) throw createAddressError(`its name leads to a ${bad} address`, rules, bad)
+  return answers
 }

@@ -117,6 +117,12 @@ export const lower = (name: string): string => name.toLowerCase()
 export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
 export const listOf = (patterns: string | readonly string[]): readonly string[] =>
   typeof patterns === 'string' ? [patterns] : patterns
+/** The patterns of a rule. Actions of a module have its name as a prefix. */
+export function listPatterns(rule: RuleSetting): readonly string[] {
+  if (typeof rule === 'string') return [rule]
+  const { tools = [], module, actions = [] } = rule
+  return [...listOf(tools), ...listOf(actions).map((action) => (module === undefined ? action : `${module}.${action}`))]
+}
 /** `github` for `mcp_github`: the name the operator uses. */
 export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
 

@@ -81,14 +81,14 @@ const KEPT_MS = 1_000
  * Caches real paths for the few paths of a configuration that every call asks for. An existing path is cached for a
  * second; a missing one is looked up each time.
  */
-export function rememberReal(now: () => number = () => performance.now()): LookUp {
+export function rememberReal(): LookUp {
   const known = new Map<string, { readonly real: string; readonly until: number }>()
   return async (path) => {
     const before = known.get(path)
-    if (before && before.until > now()) return before.real
+    if (before && before.until > performance.now()) return before.real
     const real = await realpathOrNone(path)
     if (real === undefined) known.delete(path)
-    else known.set(path, { real, until: now() + KEPT_MS })
+    else known.set(path, { real, until: performance.now() + KEPT_MS })
     return real
   }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
+import { isProcessAlive } from '../core/is-process-alive.ts'
 
 export const temporaryName = (): string => `.pegboard-${randomBytes(6).toString('hex')}.tmp`
 const TEMPORARY = /^\.pegboard-[0-9a-f]{12}\.tmp$/
@@ -35,19 +36,10 @@ export function cleanUnfinished(dir: string): void {
   folder = dir
   for (const name of readdirSync(dir)) {
     const [, pid, run] = /^(\d+)-([0-9a-f]{8})-\d+$/.exec(name) ?? []
-    if (pid === undefined || run === RUN || (Number(pid) !== process.pid && isAlive(Number(pid)))) continue
+    if (pid === undefined || run === RUN || (Number(pid) !== process.pid && isProcessAlive(Number(pid)))) continue
     const note = join(dir, name)
     const path = readFileSync(note, 'utf8')
     if (isAbsolute(path) && TEMPORARY.test(path.slice(path.lastIndexOf('/') + 1))) rmSync(path, { force: true })
     rmSync(note, { force: true })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -146,23 +146,9 @@ async function replace(
 ): Promise<void> {
   const name = temporaryName()
   const temporary = join(anchor, name)
-  const finished = recordUnfinishedWrite(join(folder, name))
+  const removeRecord = recordUnfinishedWrite(join(folder, name))
   try {
-    await replaceBy(anchor, temporary, target, data, mode)
-  } finally {
-    finished()
-  }
-}
-
-async function replaceBy(
-  anchor: string,
-  temporary: string,
-  target: string,
-  data: FileData,
-  mode: number | undefined,
-): Promise<void> {
-  const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
-  try {
+    const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
     try {
       await writeData(handle, data, anchor)
       if (mode !== undefined) await handle.chmod(mode & 0o7777)
@@ -172,8 +158,10 @@ async function replaceBy(
     }
     await fs.rename(temporary, target)
   } catch (error) {
-    await fs.rm(temporary, { force: true })
+    await fs.rm(temporary, { force: true }).catch(() => undefined)
     throw error
+  } finally {
+    removeRecord()
   }
 }
 

@@ -60,5 +60,4 @@ export const servicesOptions = z.strictObject({
   llm: llmOptions.optional().describe('Language model for tools that need one, if the client does not offer sampling.'),
 })
 
-export type ServicesSettings = z.infer<typeof servicesOptions>
 export type LlmSettings = z.infer<typeof llmOptions>

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { dropOldest } from '../core/drop-oldest.ts'
 import { PegboardError } from '../core/errors.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { exclusively } from './file-lock.ts'
+import { fileIn } from './file-store.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 
 /** The result of changing a document: its new value (`undefined` leaves it as it is) and what `update` returns. */
@@ -44,7 +44,6 @@ interface Known {
   readonly value: unknown
 }
 
-const LEGAL_KEY = /^[A-Za-z0-9_-]{1,128}$/
 const MAX_KNOWN = 64
 
 /** A valid file name for any parts: the same parts give the same name. */
@@ -54,10 +53,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
   const known = new Map<string, Known>()
   const inTurn = createKeyedQueue()
 
-  const fileOf = (key: string): string => {
-    if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
-    return join(dir, `${key}.json`)
-  }
+  const fileOf = (key: string): string => fileIn(dir, key, '.json')
 
   async function load(key: string): Promise<Value | undefined> {
     const file = fileOf(key)

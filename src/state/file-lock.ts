@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import { isProcessAlive } from '../core/is-process-alive.ts'
 
 const LOCK_MS = { poll: 50, wait: 20_000, stale: 40_000 }
 
@@ -39,13 +40,7 @@ async function lock(file: string, tooLong: () => never): Promise<() => Promise<v
 /** Processes of other machines and containers that share the folder cannot be seen from here. */
 function isDead(holder: string): boolean {
   const [pid = '', host] = holder.split(' ')
-  if (host !== hostname() || !/^[1-9]\d*$/.test(pid)) return false
-  try {
-    process.kill(Number(pid), 0)
-    return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH'
-  }
+  return host === hostname() && /^[1-9]\d*$/.test(pid) && !isProcessAlive(Number(pid))
 }
 
 /** Two processes may find the same dead lock. If the other one has already replaced it, its lock is put back. */

@@ -29,7 +29,8 @@ const LEGAL_KEY = /^[A-Za-z0-9_-]{1,128}$/
 const DIRECTORY = { recursive: true, mode: 0o700 } as const
 const FILE = { mode: 0o600 } as const
 
-function fileIn(dir: string, key: string, suffix: string): string {
+/** The file of a key. @throws TypeError for a key that is not a plain file name */
+export function fileIn(dir: string, key: string, suffix: string): string {
   if (!LEGAL_KEY.test(key)) throw new TypeError(`illegal key "${key.slice(0, 40)}"`)
   // Called fifty times during a start; a valid key needs no path normalization.
   return `${dir}${sep}${key}${suffix}`
@@ -68,12 +69,10 @@ function readLine(file: string): Uint8Array {
   }
 }
 
-const isAbsent = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT'
-
 const unlessAbsent =
   (onError: (error: unknown) => void) =>
   (error: unknown): undefined => {
-    if (!isAbsent(error)) onError(error)
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') onError(error)
   }
 
 /** Runs file work, and reports its errors. */

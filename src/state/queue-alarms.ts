@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import type { Queue, Worker } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { type Clock, createJumpDetector, systemClock } from '../core/clock.ts'
-import { messageOf, PegboardError } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms, Planned } from './alarms.ts'
-import { convertFailure } from './redis-store.ts'
+import { convertFailure, createMissingPackageError } from './redis-store.ts'
 
 /** Maximum number of alarms that one process handles at once. */
 const CONCURRENCY = 256
@@ -151,9 +151,6 @@ async function bullmq(): Promise<typeof import('bullmq')> {
   try {
     return await import('bullmq')
   } catch (error) {
-    throw new PegboardError('E_STATE', 'state.url names Redis, and the packages for it are not installed.', {
-      hint: 'npm install ioredis bullmq',
-      cause: error,
-    })
+    throw createMissingPackageError(error)
   }
 }

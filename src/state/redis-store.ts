@@ -72,10 +72,7 @@ export async function connectRedis(url: string, log: Pick<Log, 'warn'>): Promise
   try {
     Client = (await import('ioredis')).Redis
   } catch (error) {
-    throw new PegboardError('E_STATE', 'state.url names Redis, and the packages for it are not installed.', {
-      hint: 'npm install ioredis bullmq',
-      cause: error,
-    })
+    throw createMissingPackageError(error)
   }
   const redis = new Client(url, {
     lazyConnect: true,
@@ -108,6 +105,12 @@ export async function connectRedis(url: string, log: Pick<Log, 'warn'>): Promise
   }
   return redis
 }
+
+export const createMissingPackageError = (cause: unknown): PegboardError =>
+  new PegboardError('E_STATE', 'state.url names Redis, and the packages for it are not installed.', {
+    hint: 'npm install ioredis bullmq',
+    cause,
+  })
 
 const CONNECT_MS = 5_000
 /** Reconnection attempts and time a command waits before it fails. */

@@ -18,5 +18,3 @@ export const stateOptions = z.strictObject({
     .default('pegboard')
     .describe('Prefix of all Redis keys. Servers with the same prefix share their state.'),
 })
-
-export type StateSettings = z.infer<typeof stateOptions>
