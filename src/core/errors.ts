@@ -387,13 +387,14 @@ export const errorCatalogue = {
   E_REGISTRY_UNAVAILABLE: {
     audience: 'operator',
     class: 'network',
-    meaning: 'The MCP registry cannot be reached, or did not answer as one.',
+    meaning: 'The MCP registry cannot be reached, or its answer is not that of a registry.',
     next: 'Try again later, or check registry.url.',
   },
   E_REGISTRY_ENTRY: {
     audience: 'operator',
     class: 'server_setup',
-    meaning: 'An entry of the MCP registry is not valid, or wants something that Pegboard does not do for a registry.',
+    meaning:
+      'An entry of the MCP registry is not valid, or requires something that Pegboard does not allow in a registry entry.',
     next: 'Add the server yourself, if you trust it.',
   },
   E_EDIT_STALE: {

@@ -7,7 +7,9 @@ export const executionOptions = z.strictObject({
     .int()
     .min(1)
     .default(1_024)
-    .describe('Maximum number of running calls. Further calls wait. One principal leaves an eighth to others.'),
+    .describe(
+      'Maximum number of running calls. Further calls wait. One principal can use at most seven eighths of it.',
+    ),
   maxQueued: z
     .int()
     .min(0)
@@ -19,7 +21,7 @@ export const executionOptions = z.strictObject({
     .int()
     .min(0)
     .default(60 * 60_000)
-    .describe('Run a missed job if it is late by no more than this.'),
+    .describe('Run a missed one-time job only if it is at most this late. Otherwise it is dropped.'),
   autoBackgroundAfterMs: z
     .int()
     .min(0)
@@ -29,7 +31,7 @@ export const executionOptions = z.strictObject({
     .int()
     .min(0)
     .default(0)
-    .describe('Add a warning to results from this many identical calls in a session on (0: never).'),
+    .describe('Number of identical calls in a session from which on results get a warning (0: never).'),
   outputChannels: z
     .array(z.string().min(1))
     .default([])
@@ -55,7 +57,7 @@ export const executionOptions = z.strictObject({
     .max(256 * 1024 * 1024)
     .default(64 * 1024 * 1024)
     .describe(
-      'Maximum size of a result of a server, in bytes. A longer one fails with E_TOO_LARGE, because it is in memory while it is read.',
+      'Maximum size of a result of a server, in bytes. A longer one fails with E_TOO_LARGE, because Pegboard reads it into memory.',
     ),
 })
 

@@ -54,7 +54,9 @@ export const apiOptions = z.lazy(() =>
     auth: z
       .union([profile, z.record(z.string(), profile)])
       .optional()
-      .describe('One profile for all operations, or one for each security scheme of the document by its name.'),
+      .describe(
+        'Credentials: one entry for all operations, or one entry for each security scheme of the document, by its name.',
+      ),
     prefix: z.string().optional().describe('Prefix of its tool names ("" for none; default: the key of this entry).'),
     allow: names.default([]).describe('Operations to allow, as globs on operation ids.'),
     deny: names.default([]).describe('Operations to deny, as globs on operation ids.'),

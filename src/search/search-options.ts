@@ -73,19 +73,19 @@ export const searchOptions = z.strictObject({
     .or(z.literal(false))
     .default(false)
     .describe(
-      'Model that writes everyday requests, as index text, for tools of servers that Pegboard does not know: "llm" (services.llm, in the background), "client" (the model of the client by sampling, when a search finds nothing close) or false. Sends the definitions of these tools to the model.',
+      'Model that writes typical requests of people for tools of unknown servers, so that search finds these tools: "llm" (services.llm, in the background), "client" (the model of the client by sampling, if a search finds nothing close) or false (none). The model gets the definitions of these tools.',
     ),
   expandPerDay: z
     .int()
     .min(1)
     .max(10_000)
     .default(100)
-    .describe('Maximum number of questions to that model in a day. Each is about up to eight tools.'),
+    .describe('Maximum number of requests to that model in a day. Each request is about up to eight tools.'),
   misses: z
     .boolean()
     .default(true)
     .describe(
-      'Keep queries that led to no call, or to a call of another tool than the first result, in the state folder for "pegboard suggest". Secrets are removed, and arguments are not kept.',
+      'Record queries for "pegboard suggest" in the state folder: those after which the model called no tool, or a tool other than the first result. Pegboard removes secrets, and records no arguments.',
     ),
 })
 

@@ -80,7 +80,7 @@ const oauthOptions = z.lazy(() =>
       .int()
       .min(0)
       .default(30 * 24 * 60 * 60_000)
-      .describe('How long Pegboard still runs schedules of an owner after their access token expires.'),
+      .describe('How long schedules still run after the access token of their owner expires.'),
   }),
 )
 
@@ -106,7 +106,9 @@ export const httpOptions = z.strictObject({
   page: z
     .boolean()
     .default(true)
-    .describe('Serve the page at /ui, to browsers on this machine that were opened with pegboard ui.'),
+    .describe(
+      'Serve the page at /ui. It opens only in browsers on this machine, with a link of pegboard ui or the token.',
+    ),
   publicUrl: safeUrl
     .refine((text) => new URL(text).pathname === '/', 'must have no path')
     .transform((text) => new URL(text).origin)

@@ -291,7 +291,7 @@ export const serverSchema = z.looseObject({
     .int()
     .min(1)
     .optional()
-    .describe('Maximum number of running calls (default 128). One principal leaves an eighth to others.'),
+    .describe('Maximum number of running calls (default 128). One principal can use at most seven eighths of it.'),
   maxQueued: z.int().min(0).optional().describe('Maximum number of waiting calls (default 1000). Further calls fail.'),
   instance: z
     .enum(['shared', 'principal', 'session'])
@@ -316,7 +316,7 @@ export const serverSchema = z.looseObject({
   allowPrivate: z
     .boolean()
     .optional()
-    .describe('Allow addresses that are private or not https (default true; false for servers of profiles).'),
+    .describe('Allow private addresses and plain http (default true; false for servers of profiles).'),
   allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
   auth: authSchema.optional().describe('How to get tokens for a remote server.'),
   tools: z

@@ -31,7 +31,7 @@ export const clientOptions = z.lazy(() =>
       .boolean()
       .optional()
       .describe(
-        'Whether it gets resources whole, because an application reads them, not a model (default: false, so a resource above the limit is kept like a result).',
+        'Whether the client gets resources whole, because an application reads them, not a model (default false: Pegboard keeps a resource above the limit, and the client gets a part).',
       ),
     reads: z
       .enum(['content', 'structured', 'both'])
@@ -49,7 +49,7 @@ export const clientOptions = z.lazy(() =>
       .boolean()
       .optional()
       .describe(
-        'Whether the client applies changed lists. With false, Pegboard sends it no list changes, and uses discovery while servers were never read.',
+        'Whether the client applies changed lists. With false, Pegboard sends it no list changes, and lists the meta-tools until it has read the tools of all servers.',
       ),
     deferralKeys: z
       .array(z.string().min(1))
