@@ -436,7 +436,7 @@ export type ErrorCode = keyof typeof errorCatalogue
 
 export interface ErrorOptions {
   /** What to do next; default: the catalog's hint, or that of the class. */
-  readonly hint?: string
+  readonly hint?: string | undefined
   /** Default: the class of the code; for E_TOOL_FAILED by the message. */
   readonly class?: FailureClass | undefined
   /** Default: as the class says. */

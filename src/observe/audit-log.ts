@@ -57,28 +57,18 @@ const BATCH = 512 * 1024
 const RETRY_MS = 1_000
 
 export function createAudit(options: AuditOptions): Audit {
-  const { file, maxBytes, keep, clock, log, hide = (text) => text, maxWaiting = MAX_WAITING } = options
+  const { file, maxBytes, keep, clock, log, anchorDir, hide = (text) => text, maxWaiting = MAX_WAITING } = options
   const key = once(options.key)
   const chain = once(() => createHashChain(key()))
-  const { anchorDir } = options
   const anchors = once(() => (anchorDir === undefined ? undefined : createAnchors(anchorDir, file, key())))
   let anchorFails = false
   let lines: string[] = []
   let waiting = 0
   let dropped = 0
-  let untold = 0
+  let unreported = 0
   let writing: Promise<void> | undefined
   let failing = false
   let cancelRetry: (() => void) | undefined
-
-  function add(fields: Readonly<Record<string, unknown>>): void {
-    if (waiting >= maxWaiting) {
-      dropped++
-      untold++
-      return
-    }
-    push(fields)
-  }
 
   function push(fields: Readonly<Record<string, unknown>>): void {
     const dated = { time: new Date(clock.now()).toISOString(), ...fields }
@@ -98,9 +88,9 @@ export function createAudit(options: AuditOptions): Audit {
     // Lines of one event loop turn are written together.
     await undefined
     while (lines.length > 0) {
-      if (untold > 0) {
-        push({ event: 'dropped', lines: untold })
-        untold = 0
+      if (unreported > 0) {
+        push({ event: 'dropped', lines: unreported })
+        unreported = 0
       }
       const batch = lines.slice(0, countFitting(lines, Math.min(BATCH, maxBytes)))
       try {
@@ -176,7 +166,11 @@ export function createAudit(options: AuditOptions): Audit {
 
   return {
     write(entry) {
-      add(entry)
+      if (waiting < maxWaiting) push(entry)
+      else {
+        dropped++
+        unreported++
+      }
       start()
     },
     argumentsOf(input) {

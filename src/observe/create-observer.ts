@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { monotonicMs } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import type { Observer, Operation, TraceContext } from '../core/observer-types.ts'
+import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import type { MetricRegistry } from './metric-registry.ts'
 
@@ -53,42 +54,36 @@ export function createObserver({ registry, tracer: load, propagate }: ObserverOp
     else searches.record([error], seconds)
   }
 
-  async function counted<T>(operation: Operation, work: () => Promise<T>): Promise<T> {
-    const beganAt = monotonicMs()
-    try {
-      return await work()
-    } catch (error) {
-      if (operation.error === undefined) operation.error = codeOf(error)
-      throw error
-    } finally {
-      count(operation, monotonicMs() - beganAt)
-    }
-  }
-
   let tracer: Tracer | undefined
-  let loading: Promise<void> | undefined
   let isLoaded = load === undefined
-  const loaded = (): Promise<void> => {
-    loading ??= (load ?? (async () => undefined))().then((made) => {
-      tracer = made
-      isLoaded = true
-    })
-    return loading
-  }
+  const loadTracer = once(async () => {
+    tracer = await load?.()
+    isLoaded = true
+  })
 
   // Operations that begin before the tracer is loaded need a trace context too.
   const early = load && new AsyncLocalStorage<TraceContext>()
-  const placeOf = (parent: TraceContext | undefined): TraceContext | undefined =>
-    parent ?? (tracer?.context() ? undefined : early?.getStore())
+  const parentOf = (given: TraceContext | undefined): TraceContext | undefined =>
+    given ?? (tracer?.context() ? undefined : early?.getStore())
 
   return {
     async run(operation, work, parent) {
-      if (!isLoaded) await loaded()
-      const inner = () => counted(operation, work)
-      return tracer ? tracer.run(operation, inner, placeOf(parent)) : inner()
+      if (!isLoaded) await loadTracer()
+      const counted = async () => {
+        const beganAt = monotonicMs()
+        try {
+          return await work()
+        } catch (error) {
+          operation.error ??= codeOf(error)
+          throw error
+        } finally {
+          count(operation, monotonicMs() - beganAt)
+        }
+      }
+      return tracer ? tracer.run(operation, counted, parentOf(parent)) : counted()
     },
     note(operation, work, parent) {
-      const inner = () => {
+      const counted = () => {
         const beganAt = monotonicMs()
         try {
           return work()
@@ -99,7 +94,7 @@ export function createObserver({ registry, tracer: load, propagate }: ObserverOp
           count(operation, monotonicMs() - beganAt)
         }
       }
-      return tracer ? tracer.note(operation, inner, placeOf(parent)) : inner()
+      return tracer ? tracer.note(operation, counted, parentOf(parent)) : counted()
     },
     within(parent, work) {
       if (tracer) return tracer.within(parent, work)

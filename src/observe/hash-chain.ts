@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { tryParseJson } from '../core/try-parse-json.ts'
 
 /** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
 export interface HashChain {
@@ -30,7 +31,7 @@ export function createHashChain(secret: Buffer): HashChain {
   }
 }
 
-/** The position of a line in its chain. */
+/** A line's position in its chain, and its signature. */
 export interface SignedLine {
   readonly run: string
   readonly seq: number
@@ -40,15 +41,10 @@ export interface SignedLine {
 /** Undefined for a line without a position. Does not check the signature. */
 export function parseSignedLine(line: string): SignedLine | undefined {
   const [, text, mac] = SIGNED.exec(line.trimEnd()) ?? []
-  if (text === undefined || mac === undefined) return undefined
-  try {
-    const { run, seq } = JSON.parse(`${text}}`) as SignedLine
-    return typeof run === 'string' && Number.isInteger(seq) && /^[0-9a-f]{12}$/.test(run)
-      ? { run, seq, mac }
-      : undefined
-  } catch {
-    return undefined
-  }
+  const fields = text === undefined ? undefined : (tryParseJson(`${text}}`) as SignedLine | undefined)
+  if (!fields || mac === undefined) return undefined
+  const { run, seq } = fields
+  return typeof run === 'string' && Number.isInteger(seq) && /^[0-9a-f]{12}$/.test(run) ? { run, seq, mac } : undefined
 }
 
 export interface ChainBreak {

@@ -42,11 +42,11 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     import('@opentelemetry/api'),
     import('@opentelemetry/resources'),
   ])
-  const tell = failuresTo(log)
+  const failures = createFailureReporter(log)
   const quiet = (): void => undefined
   // The SDK reports failed exports only to its own logger.
   api.diag.setLogger(
-    { error: tell, warn: tell, info: quiet, debug: quiet, verbose: quiet },
+    { error: failures.report, warn: failures.report, info: quiet, debug: quiet, verbose: quiet },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   )
   const { serviceName } = settings
@@ -104,10 +104,10 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
   return {
     tracer: traces?.tracer,
     async stop() {
-      tell.last()
-      const parts = [traces, metrics].flatMap((one) => (one ? [atOnce(one.stop)] : []))
-      await Promise.all(parts.map((part) => part.catch((error: unknown) => tell(messageOf(error)))))
-      tell.end()
+      failures.beginShutdown()
+      const parts = [traces, metrics].flatMap((one) => (one ? [sendOnce(one.stop)] : []))
+      await Promise.all(parts.map((part) => part.catch((error: unknown) => failures.report(messageOf(error)))))
+      failures.stop()
     },
   }
 }
@@ -122,11 +122,8 @@ function tracerOf(api: Api, tracer: import('@opentelemetry/api').Tracer): Tracer
     upstream: api.SpanKind.CLIENT,
     search: api.SpanKind.INTERNAL,
   }
-  const parentOf = (given: TraceContext | undefined): Context =>
-    (given && contextOf(api, given)) ?? active.getStore() ?? api.ROOT_CONTEXT
-
   function begin(operation: Operation, given: TraceContext | undefined) {
-    const parent = parentOf(given)
+    const parent = (given && contextOf(api, given)) ?? active.getStore() ?? api.ROOT_CONTEXT
     const span = tracer.startSpan(
       operation.name,
       { kind: KINDS[operation.kind], attributes: { ...operation.attributes } },
@@ -208,7 +205,7 @@ const FAILED_REQUEST = 'http.client.request.error'
  * Sends what is left with one attempt: a missing collector will not appear within a second.
  * @throws when nothing was sent
  */
-async function atOnce(send: () => Promise<void>): Promise<void> {
+async function sendOnce(send: () => Promise<void>): Promise<void> {
   const here = new AsyncLocalStorage<true>()
   let cancel = (): void => undefined
   const failed = new Promise<never>((_, reject) => {
@@ -232,33 +229,26 @@ async function atOnce(send: () => Promise<void>): Promise<void> {
   }
 }
 
-interface Failures {
-  (message: string, ...more: readonly unknown[]): void
-  /** From now on, data that cannot be sent is dropped. */
-  last(): void
-  /** The failure was reported. */
-  end(): void
-}
-
 /** Reports export failures to the operator, each message once. */
-function failuresTo(log: Log): Failures {
+function createFailureReporter(log: Log) {
   let before = ''
   let level: 'warn' | 'error' | undefined = 'warn'
-  const tell = (message: string, ...more: readonly unknown[]): void => {
-    const text = [message, ...more].map(String).join(' ').slice(0, 500)
-    if (text === before || level === undefined) return
-    before = text
-    log[level]('cannot send telemetry', { error: text })
-  }
-  return Object.assign(tell, {
-    last() {
+  return {
+    report(message: string, ...more: readonly unknown[]): void {
+      const text = [message, ...more].map(String).join(' ').slice(0, 500)
+      if (text === before || level === undefined) return
+      before = text
+      log[level]('cannot send telemetry', { error: text })
+    },
+    /** From now on, data that cannot be sent is dropped. */
+    beginShutdown() {
       before = ''
       level = 'error'
     },
-    end() {
+    stop() {
       level = undefined
     },
-  })
+  }
 }
 
 const hrTime = (ms: number): HrTime => [Math.floor(ms / 1_000), (ms % 1_000) * 1_000_000]
@@ -277,17 +267,11 @@ function dataOf(
   }
   const at = { startTime, endTime }
   if (type === 'histogram') {
-    const dataPoints = points.flatMap(({ labels, value, buckets }) => {
-      if (!buckets) return []
-      const count = buckets.counts.reduce((sum, more) => sum + more, 0)
+    const dataPoints = points.map(({ labels, value, buckets = { bounds: [], counts: [] } }) => {
       const { bounds, counts } = buckets
-      return [
-        {
-          ...at,
-          attributes: labels,
-          value: { buckets: { boundaries: [...bounds], counts: [...counts] }, sum: value, count },
-        },
-      ]
+      const count = counts.reduce((sum, more) => sum + more, 0)
+      const histogram = { buckets: { boundaries: [...bounds], counts: [...counts] }, sum: value, count }
+      return { ...at, attributes: labels, value: histogram }
     })
     return { ...common, dataPointType: sdk.DataPointType.HISTOGRAM, dataPoints }
   }

@@ -4,6 +4,7 @@ import type { Owner, OwnerInfo } from '../catalog/owner.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { editDistance, findNearest } from '../core/tool-names.ts'
+import type { MergedTools } from './merge-tools.ts'
 import type { ViewTool } from './view.ts'
 import type { HiddenReason } from './visibility.ts'
 
@@ -38,18 +39,14 @@ export type Resolution =
  *
  * A name that begins with the name of an owner, or that contains a dot, means only a tool of that owner. The name of a
  * hidden tool never means another tool.
+ * @param withheld ids of tools that wait for a review, by their names
+ * @param owners those that the caller sees
  */
 export function createResolver(
-  tools: readonly ViewTool[],
-  byId: ReadonlyMap<string, ViewTool>,
-  hidden: ReadonlyMap<string, HiddenReason>,
-  snapshot: Snapshot,
-  /** The owners that the caller sees. */
-  owners: readonly Owner[],
-  /** Ids of tools that wait for a review, by their names. */
+  { tools, byId, hidden, short }: MergedTools,
   withheld: ReadonlyMap<string, string>,
-  /** Ids by names that were shortened for this client. */
-  short: ReadonlyMap<string, string> = new Map(),
+  owners: readonly Owner[],
+  snapshot: Snapshot,
 ): (name: string) => Resolution {
   /** By id or by wire name, full or shortened. Ids have priority. */
   const exact = (name: string): ViewTool | undefined =>
@@ -71,6 +68,16 @@ export function createResolver(
   }
 
   const hiddenNames = once(() => hiddenSpellings(hidden))
+  const toUnknown = (name: string): Resolution => ({ kind: 'unknown', ...suggest(name, tools, owners) })
+
+  /** The hidden tool with this name, if the caller may learn about it. */
+  function hiddenCalled(name: string): Resolution | undefined {
+    const dotted = name.replace(FIRST_SEPARATOR, '.')
+    const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
+    const id = tool?.id ?? withheld.get(name) ?? withheld.get(dotted)
+    const reason = id === undefined ? undefined : hidden.get(id)
+    return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
+  }
 
   /**
    * With servers `a` and `a_b`, `a_b_x` could mean `a.b_x` or `a_b.x`. If both exist it means neither, otherwise only
@@ -89,31 +96,26 @@ export function createResolver(
       for (const entry of derived().owned.get(dotted.toLowerCase()) ?? []) found.add(entry)
     }
     const [only] = found
-    if (only && found.size === 1 && meant.size > 0 && !meant.has(only.tool.module))
-      return { kind: 'unknown', ...suggest(name, tools, owners) }
-    return unique(found)
+    return only && found.size === 1 && meant.size > 0 && !meant.has(only.tool.module) ? toUnknown(name) : unique(found)
   }
 
   return (raw) => {
     const name = raw.trim()
     const direct = exact(name)
     if (direct) return { kind: 'found', tool: direct }
-    const own = OWN_MODULE.exec(name)
+    const [, own] = OWN_MODULE.exec(name) ?? []
     const isOurs = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
-    const bundled = own?.[1] === undefined || !isOurs ? undefined : ownModule(own[1].replace(/__|::|:|\//, '.'), byId)
+    const bundled = own === undefined || !isOurs ? undefined : ownModule(own.replace(FIRST_SEPARATOR, '.'), byId)
     if (bundled) return { kind: 'found', tool: bundled }
     const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
-    if (other && !byId.has(other.id) && hidden.has(other.id))
-      return resolveHidden(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
-    // No tool has such a name, and without these characters it could mean another one.
-    if (UNNAMEABLE.test(name)) return { kind: 'unknown', suggestions: [], sameModule: [] }
-    // Bounds the cost: every other spelling is tried at every separator.
-    if (name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
-    const unseen = /__|[.:/]/.test(name) ? downOf(ownerNamed(name, owners)) : undefined
+    if (other && !byId.has(other.id) && hidden.has(other.id)) return hiddenCalled(name) ?? toUnknown(name)
+    // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
+    // would be slow.
+    if (UNNAMEABLE.test(name) || name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
+    const unseen = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
     if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
     const clash = clashes().get(name.toLowerCase())
-    if (clash?.isAway)
-      return resolveHidden(name, hidden, snapshot, withheld) ?? { kind: 'unknown', ...suggest(name, tools, owners) }
+    if (clash?.isAway) return hiddenCalled(name) ?? toUnknown(name)
     const wanting = clash && unique(getClashingTools(clash, tools, byId))
     if (wanting) return wanting
     const meant = ownersMeant(name, snapshot)
@@ -130,20 +132,13 @@ export function createResolver(
     }
     const aliased = among(derived().aliases.get(name.toLowerCase()))
     if (aliased) return aliased
-    const underscored = byUnderscore(name)
-    if (underscored) return underscored
-    const told = resolveHidden(name, hidden, snapshot, withheld)
-    if (told) return told
+    const found = byUnderscore(name) ?? hiddenCalled(name)
+    if (found) return found
     const flat = flatten(name)
-    if (!hiddenNames().has(flat)) {
-      const action = among(derived().actions.get(name.toLowerCase()))
-      if (action) return action
-      const flattened = among(derived().flat.get(flat))
-      if (flattened) return flattened
-    }
-    const hiddenOne = hiddenNamed(name, hidden, snapshot)
-    if (hiddenOne) return hiddenOne
-    return { kind: 'unknown', ...suggest(name, tools, owners) }
+    const visible = hiddenNames().has(flat)
+      ? undefined
+      : (among(derived().actions.get(name.toLowerCase())) ?? among(derived().flat.get(flat)))
+    return visible ?? hiddenNamed(name, hidden, snapshot) ?? toUnknown(name)
   }
 }
 
@@ -164,6 +159,7 @@ function getClashingTools(
 const UNNAMEABLE = /[\p{C}\u115f\u1160\u3164\uffa0]|\.\./u
 
 const SEPARATOR = /__|::|[:/]/g
+const FIRST_SEPARATOR = /__|::|[:/]/
 
 /** `pegboard.filesystem.read` is the bundled module's tool, even if a server is called `filesystem`. */
 const OWN_MODULE = /^pegboard(?:\.|__|::|:|\/)(.+)$/i
@@ -247,19 +243,6 @@ function derivedNames(tools: readonly ViewTool[]): NameIndex {
   return { owned, aliases, actions, flat }
 }
 
-function resolveHidden(
-  name: string,
-  hidden: ReadonlyMap<string, HiddenReason>,
-  snapshot: Snapshot,
-  withheld: ReadonlyMap<string, string>,
-): Resolution | undefined {
-  const dotted = name.replace(/__|::|:|\//, '.')
-  const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
-  const id = tool?.id ?? withheld.get(name) ?? withheld.get(dotted)
-  const reason = id === undefined ? undefined : hidden.get(id)
-  return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
-}
-
 /** The only hidden tool that has this name without its category. */
 function hiddenNamed(
   name: string,
@@ -302,7 +285,7 @@ function suggest(
   tools: readonly ViewTool[],
   owners: readonly Owner[],
 ): { suggestions: string[]; sameModule: string[]; down?: UnavailableOwner } {
-  const dotted = name.replace(/__|::|:|\//, '.')
+  const dotted = name.replace(FIRST_SEPARATOR, '.')
   const module = dotted.split('.')[0] ?? ''
   const owner = ownerNamed(name, owners)
   const owned = tools.filter((entry) => entry.tool.module === owner?.id)
@@ -329,7 +312,7 @@ function suggest(
   })
   const others = owned.filter(({ tool }) => tool.effect !== 'destructive')
   const sameModule = others.slice(0, 5).map((entry) => entry.tool.id)
-  const down = downOf(owner)?.down
+  const down = findUnavailable(owner)?.down
   return { suggestions: near, sameModule, ...(down === undefined ? {} : { down }) }
 }
 
@@ -354,7 +337,7 @@ function isNear(dotted: string, { id, effect }: Tool): boolean {
 
 /** The owner that the first part of a name means. */
 function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
-  const module = name.replace(/__|::|:|\//, '.').split('.')[0] ?? ''
+  const module = name.replace(FIRST_SEPARATOR, '.').split('.')[0] ?? ''
   return (
     owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
   )
@@ -364,7 +347,9 @@ function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
  * A server that is not connected, and whether none of its tools is known. Undefined for a known server with tools,
  * because calls start it.
  */
-function downOf(owner: Owner | undefined): { readonly down: UnavailableOwner; readonly isEmpty: boolean } | undefined {
+function findUnavailable(
+  owner: Owner | undefined,
+): { readonly down: UnavailableOwner; readonly isEmpty: boolean } | undefined {
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
   const isEmpty = owner.tools.length + owner.withheld.length === 0

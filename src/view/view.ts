@@ -97,15 +97,7 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   const hidden = once(() => new Map([...merged().hidden, ...withheld().hidden]))
   const counted = once(() => countTools(scope(), merged, (id) => withheld().hidden.get(id)))
   const resolver = once(() =>
-    createResolver(
-      merged().tools,
-      merged().byId,
-      hidden(),
-      snapshot,
-      counted().owners,
-      withheld().names,
-      merged().short,
-    ),
+    createResolver({ ...merged(), hidden: hidden() }, withheld().names, counted().owners, snapshot),
   )
   const noticing = once(() =>
     owners().filter(
