@@ -15,17 +15,11 @@ export function assemble(
 ): { readonly draft: Draft } | { readonly hidden: HiddenReason } {
   try {
     const draft = tool.assemble(caller, nameOf, profile)
-    if (!draft)
-      return {
-        hidden: {
-          kind: 'unavailable',
-          stage: 'assembly',
-          reason:
-            tool.origin === 'module'
-              ? `what it needs is not set in modules.${tool.module}.config`
-              : 'nothing it needs is configured for this caller',
-        },
-      }
+    if (!draft) {
+      const setting = `what it needs is not set in modules.${tool.module}.config`
+      const reason = tool.origin === 'module' ? setting : 'nothing it needs is configured for this caller'
+      return { hidden: { kind: 'unavailable', stage: 'assembly', reason } }
+    }
     if (draft !== tool) {
       if (typeof draft.description !== 'string') throw new TypeError('assemble gave no description')
       const wider = widerThan(tool.input, draft.input)

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { WIRE_NAME_MAX } from '../core/tool-names.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import type { ClientSettings } from './client-options.ts'
@@ -44,18 +45,18 @@ const MAX_KEPT = 1_000
 
 /** @param settings by name or pattern; a later match overrides an earlier one */
 export function createLimits(settings: ClientSettings = {}): LimitsOf {
-  const own = Object.entries(settings).map(
-    ([pattern, said]) => [compilePatterns([pattern.toLowerCase()]), said] as const,
+  const entries = Object.entries(settings).map(
+    ([pattern, entry]) => [compilePatterns([pattern.toLowerCase()]), entry] as const,
   )
   const known = new Map<string, ClientLimits>()
   const make = (client: string): ClientLimits => {
     const name = plainName(client)
-    const fitting = own.filter(([fits]) => fits(name) || fits(client.toLowerCase())).map(([, said]) => said)
-    return limitsFrom(factsOf(client)?.facts, fitting)
+    const matching = entries.filter(([fits]) => fits(name) || fits(client.toLowerCase())).map(([, entry]) => entry)
+    return limitsFrom(factsOf(client)?.facts, matching)
   }
-  const nobody = limitsFrom(undefined, [])
+  const unnamed = limitsFrom(undefined, [])
   return (client) => {
-    if (client === undefined) return nobody
+    if (client === undefined) return unnamed
     let limits = known.get(client)
     if (!limits) {
       limits = make(client)
@@ -85,22 +86,22 @@ const plainName = (client: string): string =>
 export const roomForName = ({ maxName, prefix = '' }: ClientFacts): number =>
   maxName === undefined ? WIRE_NAME_MAX : Math.min(WIRE_NAME_MAX, maxName - prefix.length)
 
-function limitsFrom(facts: ClientFacts | undefined, said: readonly ClientSettings[string][]): ClientLimits {
-  const own = Object.assign({}, ...said.map(omitUndefined)) as Partial<ClientSettings[string]>
-  const exposure = Object.assign({}, ...said.map((one) => omitUndefined(one.exposure))) as Partial<ExposureSettings>
-  const maxResultBytes = own.maxResultBytes ?? facts?.maxResultBytes
-  const maxResultTokens = own.maxResultTokens ?? facts?.maxResultTokens
+function limitsFrom(facts: ClientFacts | undefined, settings: readonly ClientSettings[string][]): ClientLimits {
+  const own = Object.assign({}, ...settings.map(omitUndefined)) as Partial<ClientSettings[string]>
+  const exposure = Object.assign({}, ...settings.map((one) => omitUndefined(one.exposure))) as Partial<ExposureSettings>
   const reads = own.reads ?? facts?.reads
   const limits = {
     maxTools: own.maxTools ?? facts?.maxTools ?? Number.POSITIVE_INFINITY,
     maxNameLength: own.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
-    ...(own.schema === undefined ? {} : { schema: own.schema }),
-    ...(facts?.schema === undefined ? {} : { suited: facts.schema }),
-    ...(maxResultBytes === undefined ? {} : { maxResultBytes }),
-    ...(maxResultTokens === undefined ? {} : { maxResultTokens }),
-    ...(own.wholeResources === undefined ? {} : { wholeResources: own.wholeResources }),
-    ...(reads === undefined || reads === 'both' ? {} : { reads }),
-    ...(own.outputSchemas === undefined ? {} : { outputSchemas: own.outputSchemas }),
+    ...omitUndefined({
+      schema: own.schema,
+      suited: facts?.schema,
+      maxResultBytes: own.maxResultBytes ?? facts?.maxResultBytes,
+      maxResultTokens: own.maxResultTokens ?? facts?.maxResultTokens,
+      wholeResources: own.wholeResources,
+      reads: reads === 'both' ? undefined : reads,
+      outputSchemas: own.outputSchemas,
+    }),
     trustsListChanged: own.trustsListChanged ?? facts?.listChanged ?? true,
     deferralKeys: own.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
     maxInstructions: own.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
@@ -108,10 +109,6 @@ function limitsFrom(facts: ClientFacts | undefined, said: readonly ClientSetting
   }
   return { key: JSON.stringify(limits), ...limits }
 }
-
-/** Without undefined values, which would override others. */
-const omitUndefined = (said: object): object =>
-  Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined))
 
 /** How schemas are listed: as configured, otherwise as the client needs them. */
 export const styleFor = ({ schema, suited }: ClientLimits, common: SchemaStyle): SchemaStyle =>

@@ -62,12 +62,8 @@ export function createDeliberateMode(): DeliberateMode {
     const key = JSON.stringify([profile, session ?? '', origin?.platform ?? '', origin?.channelId ?? ''])
     const chat = chats.get(key)
     if (!chat && !isNew) return undefined
-    return touch(
-      chats,
-      key,
-      chat ?? { turn: 0, message: '', generation: undefined, generations: [], active: new Map() },
-      MAX_CHATS,
-    )
+    const created = { turn: 0, message: '', generation: undefined, generations: [], active: new Map() }
+    return touch(chats, key, chat ?? created, MAX_CHATS)
   }
 
   return {

@@ -138,13 +138,9 @@ function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]
     const { tool } = entry
     // Not even read for a tool of a server: that would parse its definition.
     if (tool.origin !== 'module' || !hasMacros(entry.description)) continue
-    const { description, input, schema } = entry
-    const expanded = {
-      tool,
-      description: expandMacros(description, { tools, owners }),
-      input,
-      ...(schema && { schema }),
-    }
+    const { input, schema } = entry
+    const description = expandMacros(entry.description, { tools, owners })
+    const expanded = { tool, description, input, ...(schema && { schema }) }
     tools[at] = expanded
     byId.set(tool.id, expanded)
   }

@@ -1,5 +1,6 @@
 import { isRecord } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
 
@@ -17,21 +18,18 @@ const COMBINED = ['allOf', 'anyOf', 'oneOf'] as const
 /** A reference stays if resolving it would make the schema larger than this. */
 const MAX_NODES = 5_000
 
-const made: Readonly<Record<'portable' | 'strict', WeakMap<object, JsonSchema>>> = {
-  portable: new WeakMap(),
-  strict: new WeakMap(),
-}
+const adaptedSchemas = { portable: new WeakMap<object, JsonSchema>(), strict: new WeakMap<object, JsonSchema>() }
 
 /** The schema as listed. Computed once for each schema object; the same object if nothing changes. */
 export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portable'): JsonSchema {
   if (style === 'as-is') return schema
-  let known = made[style].get(schema)
-  if (!known) {
+  let adapted = adaptedSchemas[style].get(schema)
+  if (!adapted) {
     const plain = needsWork(schema) ? inlineRefs(schema) : schema
-    known = style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
-    made[style].set(schema, known)
+    adapted = style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
+    adaptedSchemas[style].set(schema, adapted)
   }
-  return known
+  return adapted
 }
 
 /** Some providers reject a whole request because of one such schema. */
@@ -206,14 +204,13 @@ function mergeAlternatives(schema: JsonSchema): JsonSchema {
   for (const part of parts)
     for (const [name, one] of Object.entries(isSchema(part['properties']) ? part['properties'] : {}))
       properties[name] = Object.hasOwn(properties, name) ? combineProperty(properties[name], one) : one
-  const { required: _required, additionalProperties: _closed, ...rest } = base
-  // One alternative may allow what another forbids.
-  const closed = parts.length === 1 ? { additionalProperties: base['additionalProperties'] } : {}
+  const { required: _required, additionalProperties, ...rest } = base
   return {
     ...rest,
     type: 'object',
     properties,
-    ...(closed.additionalProperties === undefined ? {} : closed),
+    // One alternative may allow what another forbids.
+    ...(parts.length === 1 ? omitUndefined({ additionalProperties }) : {}),
     ...(required.size > 0 ? { required: [...required] } : {}),
   }
 }

@@ -28,13 +28,13 @@ interface ExposureEntry {
 }
 
 /**
- * @param alwaysListed returns the number of tools that every mode lists; default 0
+ * @param alwaysListed returns the number of tools that every mode lists
  * @param isLoading whether modules are being loaded
  */
 export function createRememberedExposures(
   settingsOf: (profile: string) => ExposureSettings,
-  alwaysListed: (caller: Caller) => number = () => 0,
-  isLoading: () => boolean = () => false,
+  alwaysListed: (caller: Caller) => number,
+  isLoading: () => boolean,
 ): RememberedExposures {
   // A session may use several profiles in turn, and a principal several clients.
   const sessions = new Map<string, Map<string, ExposureEntry>>()
@@ -44,8 +44,8 @@ export function createRememberedExposures(
       // From the caller, because sessions share views.
       const { session, profile, principal, grants } = caller
       const [all, key] = session === undefined ? [principals, principal] : [sessions, session]
-      const way = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
-      const known = all.get(key)?.get(way)
+      const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
+      const known = all.get(key)?.get(variant)
       const settings = known?.settings ?? settingsOf(profile)
       const decide = (counts: boolean): Exposure => decideExposure(view, settings, alwaysListed(caller), counts)
       const outgrown = known && !known.isFinal && known.view.deref() !== view ? decide(false) : undefined
@@ -55,26 +55,19 @@ export function createRememberedExposures(
         known.isFinal ||= isFinal
         return known.exposure
       }
-      const when = outgrown ? 'decided when the tools of this' : 'decided when this'
       const whose = session === undefined ? 'client' : 'session'
+      const when = outgrown ? `when the tools of this ${whose} no longer fit` : `when this ${whose} first asked`
       const decided = outgrown ?? decide(true)
-      const made = {
-        ...decided,
-        why: `${when} ${whose} ${outgrown ? 'no longer fit' : 'first asked'}: ${decided.why}`,
-      }
-      let kept = all.get(key)
-      if (!kept) {
+      const exposure = { ...decided, why: `decided ${when}: ${decided.why}` }
+      let variants = all.get(key)
+      if (!variants) {
         if (all.size >= MAX_KEPT) all.delete(all.keys().next().value ?? key)
-        kept = new Map()
-        all.set(key, kept)
+        variants = new Map()
+        all.set(key, variants)
       }
-      kept.set(way, {
-        exposure: made,
-        settings,
-        isFinal: isFinal || isSearched(made.mode),
-        view: new WeakRef(view),
-      })
-      return made
+      const entry = { exposure, settings, isFinal: isFinal || isSearched(exposure.mode), view: new WeakRef(view) }
+      variants.set(variant, entry)
+      return exposure
     },
     forget: (session) => sessions.delete(session),
     decideAnew: () => principals.clear(),

@@ -1,6 +1,7 @@
 import type { Catalog, Snapshot } from '../catalog/catalog.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { limitToGrants } from '../policy/token-scope.ts'
 import { type ClientLimits, createLimits, type LimitsOf } from './client-limits.ts'
 import { createDeliberateMode, intentsOf } from './deliberate.ts'
@@ -114,15 +115,10 @@ const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] 
   ])
 
 /** The part of a caller that `keyOf` covers. Checks see nothing else, because their result is shared. */
-const sharedCaller = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => ({
-  principal,
-  profile,
-  roles,
-  ...(grants === undefined ? {} : { grants }),
-  ...(provider === undefined ? {} : { provider }),
-  era,
-  supports,
-})
+const sharedCaller = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => {
+  const optional = omitUndefined({ grants, provider })
+  return { principal, profile, roles, ...optional, era, supports }
+}
 
 /** The rules of the profile, narrowed by the grants of the token, with the model provider of this request. */
 function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): ViewRules {

@@ -33,7 +33,7 @@ export interface HiddenReason {
   /** Message of the error that a check threw: for the log and the operator only. */
   readonly failure?: string
   /** The setting to change. */
-  readonly setting?: string
+  readonly setting?: string | undefined
   /** Of a quarantined tool. */
   readonly code?: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   readonly hint?: string
@@ -54,9 +54,7 @@ export function createHiddenError({
       hint: `Set ${hidden.setting ?? `tools.${id}.enabled`} to true to allow it.`,
     })
   if (hidden.kind === 'quarantined')
-    return new PegboardError(hidden.code ?? 'E_TOOL_QUARANTINED', `${id} ${hidden.reason}.`, {
-      ...(hidden.hint === undefined ? {} : { hint: hidden.hint }),
-    })
+    return new PegboardError(hidden.code ?? 'E_TOOL_QUARANTINED', `${id} ${hidden.reason}.`, { hint: hidden.hint })
   return new PegboardError('E_TOOL_HIDDEN', `${id} is not available: ${hidden.reason}.`, {
     hint:
       hidden.stage === 'deliberate'
@@ -96,10 +94,8 @@ export function createUnavailableError(
   const known = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
   if (known) {
     const [, code, hint] = known
-    return new PegboardError(code, `${id}: ${reason}.`, {
-      class: code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup',
-      ...(hint === undefined ? {} : { hint }),
-    })
+    const failureClass = code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup'
+    return new PegboardError(code, `${id}: ${reason}.`, { class: failureClass, hint })
   }
   return new PegboardError(
     'E_UPSTREAM_UNAVAILABLE',
@@ -134,10 +130,8 @@ export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }:
     const missing = findUnmetNeed(tool, caller, profile)
     // A caller without a permission must not learn what the permission opens.
     if (missing) return hide(missing.stage === 'permissions' ? 'denied' : 'unavailable', missing.stage, missing.reason)
-    if (!decision.allow) {
-      const { reason, setting } = decision
-      return { hidden: { kind: 'disabled', stage: 'switch', reason, ...(setting === undefined ? {} : { setting }) } }
-    }
+    if (!decision.allow)
+      return { hidden: { kind: 'disabled', stage: 'switch', reason: decision.reason, setting: decision.setting } }
     stage = 'switch'
     const enabled = tool.enabled?.(profile) ?? true
     // Clients do not learn which modules they could have.
