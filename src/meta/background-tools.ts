@@ -3,7 +3,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
-import { readCall } from './execute_tool.ts'
+import { FINDERS, readCall } from './execute_tool.ts'
 import { fitPart, limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
@@ -36,18 +36,12 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
         const found = host.view(request.caller).resolve(name)
         const tool = found.kind === 'found' ? found.tool.tool : { id: name, idempotent: false }
         try {
-          const task = await tasks.begin(
-            { ...request, name, input: params, finders: ['search_tools', 'list_categories'] },
-            tool,
-          )
+          const task = await tasks.begin({ ...request, name, input: params, finders: FINDERS }, tool)
           return valueResult(statusOf(task, now()))
         } catch (error) {
           if (!isPegboardError(error)) throw error
-          throw new PegboardError(
-            error.code,
-            `Background task failed immediately: ${error.message}`,
-            error.hint === undefined ? {} : { hint: error.hint },
-          )
+          const { code, message, hint } = error
+          throw new PegboardError(code, `Background task failed immediately: ${message}`, { hint })
         }
       },
     },

@@ -5,6 +5,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { scrub } from '../core/scrub.ts'
 import type { PlatformAdapter } from '../core/service-types.ts'
 import { valueResult } from '../core/tool-result.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import { statusOf } from './background-tools.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
@@ -150,9 +151,7 @@ export const contextTools = (host: MetaHost): readonly MetaTool[] => [
       const text = (key: string, max: number): string | undefined =>
         input[key] === undefined ? undefined : readText(input, key, 'set_turn', max)
       const [message, generation] = [text('message', 16_000), text('generation_id', 256)]
-      const turn: Turn = {
-        ...omitUndefined({ message, deliberate, generation }),
-      }
+      const turn: Turn = omitUndefined({ message, deliberate, generation })
       host.context.turns.set(caller, turn)
       return valueResult({ turn: Object.keys(turn).length === 0 ? null : input })
     },
@@ -186,15 +185,13 @@ function readNames(given: unknown): readonly string[] {
 
 /** A failing adapter reports its error and does not affect the others. */
 async function serversOf(adapter: PlatformAdapter) {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ADAPTER_MS} ms`)), ADAPTER_MS)
-  })
   try {
-    return { adapter: adapter.name, servers: await Promise.race([adapter.listServers(), late]) }
+    return { adapter: adapter.name, servers: await waitAtMost(ADAPTER_MS, adapter.listServers(), failLate) }
   } catch (error) {
     return { adapter: adapter.name, error: scrub(messageOf(error)) }
-  } finally {
-    clearTimeout(timer)
   }
+}
+
+const failLate = (): never => {
+  throw new Error(`no answer within ${ADAPTER_MS} ms`)
 }

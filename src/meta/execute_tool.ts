@@ -1,8 +1,10 @@
 import { checkText } from '../core/argument-limits.ts'
+import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import type { ToolResult } from '../core/tool-result.ts'
+import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { signatureOf } from '../core/tool-signature.ts'
+import { notInjectable, type Output } from '../exec/call-output.ts'
 import { failureOfResult } from '../exec/explain-failure.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
@@ -11,7 +13,8 @@ import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 import type { UnlistedTools } from './unlisted-tools.ts'
 
-const FINDERS = ['search_tools', 'list_categories']
+/** The tools that an error for an unknown tool names. */
+export const FINDERS = ['search_tools', 'list_categories']
 const NAME_KEYS = ['name', 'tool_name', 'tool'] as const
 const PARAM_KEYS = ['params', 'arguments', 'args', 'tool_params', 'parameters'] as const
 
@@ -76,6 +79,12 @@ function withoutMaxTokens(
   if (isBeside && isRecord(own) && 'max_tokens' in own) return params
   readMaxTokens(raw, 'execute_tool')
   return isBeside ? rest : params
+}
+
+/** The result of a tool that made several calls, with their files. Tools that these calls asked for are injected. */
+export function addOutput(host: MetaHost, caller: Caller, value: unknown, { files, injected }: Output) {
+  const { unknown } = injected.length > 0 ? host.context.inject(caller, injected) : { unknown: [] }
+  return valueResult(value, files, unknown.map(notInjectable))
 }
 
 /**

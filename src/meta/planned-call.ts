@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
+import { FINDERS } from './execute_tool.ts'
 import type { MetaHost } from './meta-host.ts'
 
 /** Many planned calls can wait at once, and all of them are read when they are listed. */
@@ -18,7 +19,7 @@ export function resolvePlannedCall(host: MetaHost, request: CallRequest): ViewTo
     throw new PegboardError('E_TOO_LARGE', `The params have ${bytes} bytes; planned calls can have ${MAX_PARAMS}.`, {
       hint: 'Put long data into a file, and name the file.',
     })
-  const entry = host.check({ ...request, finders: ['search_tools', 'list_categories'] })
+  const entry = host.check({ ...request, finders: FINDERS })
   const { caller } = request
   const decision = host.view(caller).policy.decide(entry.tool, caller)
   if (decision.allow && decision.ask)

@@ -4,10 +4,10 @@ import { PegboardError } from '../core/errors.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import { createSemaphore } from '../core/semaphore.ts'
-import { type ToolResult, valueResult } from '../core/tool-result.ts'
-import { notInjectable } from '../exec/call-output.ts'
+import type { ToolResult } from '../core/tool-result.ts'
 import { beginCalls } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
+import { addOutput } from './execute_tool.ts'
 import { readMaxTokens } from './fit-answer.ts'
 import { fitPart } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
@@ -89,13 +89,11 @@ export const runCode = (
         sandbox.clock,
       )
       if ('failure' in result) throw failureOf(result)
-      const { files, injected } = calls.output
-      const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
       const printed = result.printed.join('\n')
       const value = { result: result.value, ...(printed === '' ? {} : { printed }) }
       // A script can decode what its calls returned, such as JSON in a text.
       sanitize(value)
-      const answer = valueResult(value, files, unknown.map(notInjectable))
+      const answer = addOutput(host, request.caller, value, calls.output)
       const { result: text } = value
       // A text alone is no JSON, where quotes and line breaks would be escaped.
       return typeof text === 'string' && printed === '' ? { ...answer, text } : answer

@@ -3,10 +3,9 @@ import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { notInjectable } from '../exec/call-output.ts'
 import { outcomeOf } from '../exec/outcome.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
-import { readCall } from './execute_tool.ts'
+import { addOutput, FINDERS, readCall } from './execute_tool.ts'
 import { fitPart, fitParts, limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
@@ -42,7 +41,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
     const most = limitOf(host, request.caller)
     const { value, output } = await runParallel(
       actions,
-      { ...request, finders: ['search_tools', 'list_categories'] },
+      { ...request, finders: FINDERS },
       async (one) => {
         if (isMeta(one.name))
           throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${one.name}; call it directly.`)
@@ -69,9 +68,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
         ? { ...one, error }
         : { ...one, error: one.error.slice(0, MAX_ERROR), details: error }
     })
-    const { files, injected } = output
-    const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
-    return valueResult({ ...value, results }, files, unknown.map(notInjectable))
+    return addOutput(host, request.caller, { ...value, results }, output)
   },
 })
 

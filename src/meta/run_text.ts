@@ -1,10 +1,9 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { type ToolResult, valueResult } from '../core/tool-result.ts'
-import { notInjectable } from '../exec/call-output.ts'
+import type { ToolResult } from '../core/tool-result.ts'
 import { runInOrder } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
-import { bareName, readCall } from './execute_tool.ts'
+import { addOutput, bareName, FINDERS, readCall } from './execute_tool.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, RUNS, readText, TEXT } from './meta-input.ts'
 
@@ -24,7 +23,7 @@ const MAX_CALLS = 50
 export const runText = (
   host: MetaHost,
   isMeta: (name: string) => boolean,
-  readCalls: CallParser,
+  parseCalls: CallParser,
   start: (request: CallRequest) => Promise<ToolResult>,
 ): MetaTool => ({
   name: 'run_text',
@@ -33,13 +32,12 @@ export const runText = (
   inputSchema: inputSchema({ text: TEXT }, 'text'),
   hints: RUNS,
   async run(input, request) {
-    const read = readCalls(readText(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
-    const { calls } = read
+    const { calls, text } = parseCalls(readText(input, 'text', 'run_text', MAX_CHARACTERS), request.caller)
     if (calls.length > MAX_CALLS)
       throw createInputError('run_text', `text: at most ${MAX_CALLS} calls (${calls.length})`)
     const { outcomes, output } = await runInOrder(
       calls.map(({ name, arguments: params }) => ({ name, params })),
-      { ...request, finders: ['search_tools', 'list_categories'] },
+      { ...request, finders: FINDERS },
       async (one) => {
         if (runsText(one))
           throw new PegboardError('E_LOOP_DETECTED', 'run_text cannot run itself.', {
@@ -49,10 +47,8 @@ export const runText = (
       },
       (requests) => host.combineApprovals(requests.filter(({ name }) => !isMeta(name))),
     )
-    const { files, injected } = output
-    const { unknown } = injected.length > 0 ? host.context.inject(request.caller, injected) : { unknown: [] }
     const results = calls.map((call, index) => ({ ...call, result: outcomes[index] }))
-    return valueResult({ calls: results, text: read.text }, files, unknown.map(notInjectable))
+    return addOutput(host, request.caller, { calls: results, text }, output)
   },
 })
 

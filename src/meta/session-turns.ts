@@ -13,6 +13,7 @@ const MAX_KEPT = 1_000
 
 export function createSessionTurns(): SessionTurns {
   const kept = new Map<string, Turn>()
+  // A view is found fastest for the same caller object.
   let known = new WeakMap<Caller, Caller>()
   const keyOf = ({ session, principal, profile }: Caller): string => session ?? JSON.stringify([principal, profile])
   return {

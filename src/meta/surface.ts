@@ -15,7 +15,7 @@ import type { View, ViewTool } from '../view/view.ts'
 import { backgroundTools } from './background-tools.ts'
 import { browseCategory } from './browse_category.ts'
 import { contextTools, requestToolInjection } from './context-tools.ts'
-import { bareName, executeTool } from './execute_tool.ts'
+import { bareName, executeTool, FINDERS } from './execute_tool.ts'
 import { factTools } from './fact-tools.ts'
 import { fitResource, fitResult, limitOf } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
@@ -129,12 +129,12 @@ export const META_NAMES: readonly string[] = [
 /** What a meta-tool is for: finding tools, describing them, or running them. Undefined for other names. */
 export function purposeOf(name: string): 'search' | 'schemas' | 'results' | undefined {
   const meta = bareName(name)
-  if (FINDERS.has(meta)) return 'search'
+  if (SEARCH_NAMES.has(meta)) return 'search'
   if (meta === 'get_tool') return 'schemas'
   return META_NAMES.includes(meta) ? 'results' : undefined
 }
 
-const FINDERS: ReadonlySet<string> = new Set(['search_tools', 'list_categories', 'browse_category', 'list_all_tools'])
+const SEARCH_NAMES = new Set(['search_tools', 'list_categories', 'browse_category', 'list_all_tools'])
 
 /**
  * Some clients put all tools behind their own search. Meta-tools must stay listed, because a search behind a search
@@ -172,36 +172,40 @@ export function createSurface(
   }
   const { watchers, schedule, facts } = options
   const later = [...(watchers ? watchTools(host, watchers) : []), ...(schedule ? scheduleTools(host, schedule) : [])]
-  const reading = readResultTool(host)
+  const readTool = readResultTool(host)
   const unlisted = createUnlistedTools(
     host,
-    [...later, reading],
+    [...later, readTool],
     (tool, caller) =>
       host.exposure(caller).mode === 'discovery' &&
-      (tool === reading ? host.results.has(caller) : options.primitives(caller)),
+      (tool === readTool ? host.results.has(caller) : options.primitives(caller)),
   )
-  const describing = getTool(host, unlisted)
-  const searching = searchTools(host, unlisted)
-  const coding = runCode(host, options.sandbox, isMeta, {
-    search: async (request) => await start(searching, request),
-    [READ_RESULT]: async (request) => await start(reading, request),
+  const describeTool = getTool(host, unlisted)
+  const searchTool = searchTools(host, unlisted)
+  const codeTool = runCode(host, options.sandbox, isMeta, {
+    search: async (request) => await start(searchTool, request),
+    [READ_RESULT]: async (request) => await start(readTool, request),
   })
   const tools: readonly MetaTool[] = [
-    searching,
-    describing,
+    searchTool,
+    describeTool,
     executeTool(host, isMeta, run, unlisted),
     listCategories(host),
     browseCategory(host),
   ]
-  const short = [runParallelTool(host, isMeta), ...backgroundTools(host, isMeta), ...(facts ? factTools(facts) : [])]
-  const primitives = [...short, ...later]
-  const discovery = new Map(tools.map((tool) => [tool.name, tool]))
-  const running = new Map(primitives.map((tool) => [tool.name, tool]))
-  const injection = requestToolInjection(host)
-  const about = new Map(
+  const shortTools = [
+    runParallelTool(host, isMeta),
+    ...backgroundTools(host, isMeta),
+    ...(facts ? factTools(facts) : []),
+  ]
+  const primitives = [...shortTools, ...later]
+  const discoveryByName = new Map(tools.map((tool) => [tool.name, tool]))
+  const primitivesByName = new Map(primitives.map((tool) => [tool.name, tool]))
+  const injectTool = requestToolInjection(host)
+  const contextByName = new Map(
     [
-      reading,
-      injection,
+      readTool,
+      injectTool,
       ...contextTools(host),
       ...primitives.flatMap((tool) => (tool.name === 'background_wait' ? [{ ...tool, name: 'await_result' }] : [])),
       runText(host, (name) => META_NAMES.includes(bareName(name)), options.readCalls, runNamed),
@@ -211,13 +215,13 @@ export function createSurface(
   /** The meta-tool with this name, if this caller has it. */
   function metaNamed({ name: given, caller }: Pick<CallRequest, 'name' | 'caller'>): MetaTool | undefined {
     const name = bareName(given)
-    if (name === coding.name) return host.exposure(caller).mode === 'code' ? coding : undefined
-    const meta = discovery.get(name) ?? contextTool(name, caller)
-    return meta ?? (running.has(name) && options.primitives(caller) ? running.get(name) : undefined)
+    if (name === codeTool.name) return host.exposure(caller).mode === 'code' ? codeTool : undefined
+    const meta = discoveryByName.get(name) ?? contextTool(name, caller)
+    return meta ?? (options.primitives(caller) ? primitivesByName.get(name) : undefined)
   }
 
   function contextTool(name: string, caller: Caller): MetaTool | undefined {
-    const meta = about.get(name)
+    const meta = contextByName.get(name)
     return meta?.admin && !host.context.isAdmin(caller) ? undefined : meta
   }
 
@@ -247,7 +251,7 @@ export function createSurface(
     if (!meta)
       // The spread is last, because members after it cost 4 µs on Node 20.
       return host.call({
-        finders: host.exposure(request.caller).mode === 'direct' ? [] : ['search_tools', 'list_categories'],
+        finders: host.exposure(request.caller).mode === 'direct' ? [] : FINDERS,
         ...request,
       })
     const loading = host.whileLoading()
@@ -281,7 +285,7 @@ export function createSurface(
       const keepsOutput = entry.tool.output === undefined || (isAmongAll && listsOutput(caller, entry.tool))
       const listed = keepsOutput ? whole : withoutOutput(whole)
       return describes && isCut(entry)
-        ? { ...listed, description: `${listed.description} Call ${describing.name} for all of it.` }
+        ? { ...listed, description: `${listed.description} Call ${describeTool.name} for all of it.` }
         : listed
     }
   const also = (caller: Caller, some = primitives): ListedTool[] =>
@@ -290,16 +294,16 @@ export function createSurface(
   const compact = (view: View, caller: Caller, reads: boolean): readonly ListedTool[] => [
     ...listMeta(tools, caller),
     ...also(caller),
-    ...(reads ? listMeta([reading], caller) : []),
+    ...(reads ? listMeta([readTool], caller) : []),
     ...view.tools.map(listCompact),
   ]
 
   /** If a description is shortened, the tool that shows the full one is listed too. */
   function direct(view: View, caller: Caller, reads: boolean): readonly ListedTool[] {
-    const more = [...also(caller), ...(reads ? listMeta([reading], caller) : [])]
+    const more = [...also(caller), ...(reads ? listMeta([readTool], caller) : [])]
     const describes = view.tools.length + more.length < view.limits.maxTools && view.tools.some(isCut)
     const listed = [...view.tools.map(listFor(caller, describes)), ...more]
-    return describes ? [...listed, ...listMeta([describing], caller)] : listed
+    return describes ? [...listed, ...listMeta([describeTool], caller)] : listed
   }
 
   /** The list of all tools of a view, cached because there may be ten thousand. */
@@ -332,14 +336,14 @@ export function createSurface(
     guide(caller) {
       const view = host.view(caller)
       const { mode } = host.exposure(caller)
-      const discovering = mode === 'discovery'
+      const isDiscovery = mode === 'discovery'
       const all =
         mode === 'code'
-          ? [searching, coding]
+          ? [searchTool, codeTool]
           : options.primitives(caller)
-            ? [...tools, ...(discovering ? short : primitives)]
+            ? [...tools, ...(isDiscovery ? shortTools : primitives)]
             : [...tools]
-      if (canInject(caller) && discovering) all.push(injection)
+      if (canInject(caller) && isDiscovery) all.push(injectTool)
       return all.map(({ name, description, step }) => ({
         name,
         about: description(view).split(/(?<=\.) (?=[A-Z\d])/, 1)[0] ?? '',
@@ -350,7 +354,7 @@ export function createSurface(
     list(asking, mode) {
       const caller = turns.as(asking)
       const view = host.view(caller)
-      if (mode === 'code') return listMeta([searching, coding], caller)
+      if (mode === 'code') return listMeta([searchTool, codeTool], caller)
       if (mode !== 'discovery') return whole(view, caller, mode)
       const wanted = hasOwnList(caller) ? injected.of(caller) : []
       const chosen = new Set<ViewTool>()
@@ -359,7 +363,7 @@ export function createSurface(
         if (found.kind === 'found') chosen.add(found.tool)
       }
       const always = listMeta(tools, caller)
-      const more = [...also(caller, short), ...(canInject(caller) ? listMeta([injection], caller) : [])]
+      const more = [...also(caller, shortTools), ...(canInject(caller) ? listMeta([injectTool], caller) : [])]
       const room = view.limits.maxTools - always.length
       const kept = [...chosen].slice(0, room).map(listFor(caller, true, false))
       return [...always, ...(more.length + kept.length > room ? [] : more), ...kept]

@@ -5,6 +5,7 @@ import type { MetricData, MetricProducer } from '@opentelemetry/sdk-metrics'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Operation, TraceContext } from '../core/observer-types.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Tracer } from './create-observer.ts'
 import type { MetricFamily, MetricRegistry } from './metric-registry.ts'
 import type { TelemetrySettings } from './telemetry-options.ts'
@@ -207,25 +208,22 @@ const FAILED_REQUEST = 'http.client.request.error'
  */
 async function sendOnce(send: () => Promise<void>): Promise<void> {
   const here = new AsyncLocalStorage<true>()
-  let cancel = (): void => undefined
+  let fail = (_: Error): void => undefined
   const failed = new Promise<never>((_, reject) => {
-    const late = (): void => reject(new Error(`the collector did not answer within ${LAST_MS / 1_000} s`))
-    const timer = setTimeout(late, LAST_MS)
-    const onError = (event: unknown): void => {
-      const { error } = event as { readonly error: NodeJS.ErrnoException }
-      // A host with several addresses has one error per address and no message of its own.
-      if (here.getStore()) reject(new Error(error.message || error.code))
-    }
-    subscribe(FAILED_REQUEST, onError)
-    cancel = () => {
-      clearTimeout(timer)
-      unsubscribe(FAILED_REQUEST, onError)
-    }
+    fail = reject
   })
+  const onError = (event: unknown): void => {
+    const { error } = event as { readonly error: NodeJS.ErrnoException }
+    // A host with several addresses has one error per address and no message of its own.
+    if (here.getStore()) fail(new Error(error.message || error.code))
+  }
+  subscribe(FAILED_REQUEST, onError)
   try {
-    await Promise.race([here.run(true, send), failed])
+    await waitAtMost(LAST_MS, Promise.race([here.run(true, send), failed]), () => {
+      throw new Error(`the collector did not answer within ${LAST_MS / 1_000} s`)
+    })
   } finally {
-    cancel()
+    unsubscribe(FAILED_REQUEST, onError)
   }
 }
 
