@@ -1,4 +1,3 @@
-import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
@@ -53,17 +52,18 @@ export const browseCategory = (host: MetaHost): MetaTool => ({
       total_pages: Math.ceil(all.length / size),
       total_tools: all.length,
     })
+    const summary = host.categoryLine(owner, view)
     function* answers(): Iterable<object> {
-      yield answer(tools, pageSize, { summary: host.categoryLine(owner as Owner, view) })
-      const plain = tools.map(({ name, description }) => ({ name, description }))
-      yield answer(plain, pageSize)
+      yield answer(tools, pageSize, { summary })
+      const names = tools.map(({ name }) => ({ name }))
       yield answer(
-        plain.map(({ name }) => ({ name })),
+        tools.map(({ name, description }) => ({ name, description })),
         pageSize,
       )
+      yield answer(names, pageSize)
       const from = (page - 1) * pageSize
       // A smaller page that begins with the same tool.
-      for (const some of shrinking(plain.map(({ name }) => ({ name }))))
+      for (const some of shrinking(names))
         if (from % some.length === 0) yield { ...answer(some, some.length), page: from / some.length + 1 }
     }
     return valueResult(firstFitting(tokens, answers()))

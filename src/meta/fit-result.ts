@@ -63,12 +63,12 @@ export async function fitResult(
   const { value, isSame } = unwrap(structuredContent, text)
   const isPromised = structuredContent !== undefined && isError !== true && promised()
   // Once instead of twice, it may fit.
-  const single = withoutStructured(result)
+  const { structuredContent: _again, ...single } = result
   if (isSame && !isPromised && sizeOf(single) <= maxResultBytes && !isLongResult({ content }, limit)) return single
 
   const bodies: ResultPart[] = []
   const shown: ContentBlock[] = []
-  const title = called.title
+  const { title } = called
   const keepOrShow = (body: ResultPart): void => {
     if (isLongerThan(String(body.data), limit / 4)) bodies.push(body)
     else shown.push({ type: 'text', text: String(body.data) })
@@ -134,15 +134,24 @@ export async function fitResource(
   const { maxResultBytes = Number.POSITIVE_INFINITY, maxResultTokens, wholeResources } = host.view(caller).limits
   if (wholeResources === true) return contents
   const most = toLimit(owner?.maxResultTokens ?? maxResultTokens ?? host.maxResultTokens())
-  const limit = Math.min(most, maxResultBytes / 4)
-  const sized = contents
-    .map((one, at) => ({ one, at, tokens: tokensOfContent(one) }))
-    .sort((a, b) => a.tokens - b.tokens)
+  return await shareLimit(contents, Math.min(most, maxResultBytes / 4), tokensOfContent, async (one, share, tokens) =>
+    tokens <= share ? one : await replaceContent(host, caller, title, one, share, most),
+  )
+}
+
+/** Fits parts into a limit that they share: each has what the shorter ones leave. The order stays. */
+async function shareLimit<T, Fitted>(
+  parts: readonly T[],
+  limit: number,
+  tokensOf: (part: T) => number,
+  fitOne: (part: T, share: number, tokens: number) => Promise<Fitted>,
+): Promise<readonly Fitted[]> {
+  const sized = parts.map((part, at) => ({ part, at, tokens: tokensOf(part) })).sort((a, b) => a.tokens - b.tokens)
   let room = limit
-  const fitted: ResourceContent[] = []
-  for (const [done, { one, at, tokens }] of sized.entries()) {
+  const fitted: Fitted[] = []
+  for (const [done, { part, at, tokens }] of sized.entries()) {
     const share = room / (sized.length - done)
-    fitted[at] = tokens <= share ? one : await replaceContent(host, caller, title, one, share, most)
+    fitted[at] = await fitOne(part, share, tokens)
     room -= Math.min(share, tokens)
   }
   return fitted
@@ -272,10 +281,6 @@ function unwrap(structured: unknown, text: string): { readonly value: unknown; r
   return { value: isEnvelope ? data : (candidates[at] ?? structured), isSame: at !== -1 }
 }
 
-function withoutStructured({ structuredContent: _gone, ...rest }: McpResult): McpResult {
-  return rest
-}
-
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
 async function replace(
   host: MetaHost,
@@ -366,26 +371,15 @@ const withoutBeginning = ({ kept, size, hint }: KeptPart): KeptPart => ({ kept, 
 /** Tokens of the description of a kept part, without its beginning. */
 const PART_TOKENS = 120
 
-/**
- * The same for parts that share a limit: each has what the shorter ones leave.
- * @param parts by index; the texts of failures are cut like others
- */
+/** The same for parts that share the limit of the caller. The texts of failures are cut like others. */
 export async function fitParts(
   host: MetaHost,
   caller: Caller,
   parts: readonly { readonly title: string; readonly data: unknown }[],
 ): Promise<readonly unknown[]> {
-  let room = Math.min(Number.MAX_SAFE_INTEGER, limitOf(host, caller) * 0.8)
-  const sized = parts
-    .map(({ title, data }, at) => ({ at, title, data, tokens: maxTokensOf(JSON.stringify(data) ?? '') }))
-    .sort((a, b) => a.tokens - b.tokens)
-  const fitted: unknown[] = []
-  for (const [done, { at, title, data, tokens }] of sized.entries()) {
-    const share = room / (sized.length - done)
-    fitted[at] = await fitPart(host, caller, title, data, share)
-    room -= Math.min(share, tokens)
-  }
-  return fitted
+  const limit = Math.min(Number.MAX_SAFE_INTEGER, limitOf(host, caller) * 0.8)
+  const tokensOf = ({ data }: { readonly data: unknown }): number => maxTokensOf(JSON.stringify(data) ?? '')
+  return await shareLimit(parts, limit, tokensOf, ({ title, data }, share) => fitPart(host, caller, title, data, share))
 }
 
 /** Of a list that was cut, the rows that are whole. */
@@ -404,20 +398,17 @@ async function summarize(
   tokens: number,
 ): Promise<ResultSummary> {
   const most = Math.max(0, Math.min(PREVIEW_TOKENS, Math.floor(tokens)))
-  const summary = await host.results.summarize(caller, handle, most).catch(() => summaryOf(String(data), most))
+  // If the thread fails, the beginning alone.
+  const summary = await host.results.summarize(caller, handle, most).catch(() => {
+    const text = String(data)
+    const preview = text.slice(0, cutText(text, most))
+    return { isJson: false, lines: text.split('\n').length, preview, tokens: tokensOfText(text) }
+  })
   return most === 0 ? { ...summary, preview: '' } : summary
 }
 
 const describeSize = ({ bytes }: KeptResult, { lines, isJson, tokens }: ResultSummary): string =>
   `${formatBytes(bytes)}, ${lines.toLocaleString('en')} ${isJson ? 'rows or lines of JSON' : 'lines'}, about ${tokens.toLocaleString('en')} tokens`
-
-/** If the thread fails, the beginning alone. */
-const summaryOf = (text: string, tokens: number): ResultSummary => ({
-  isJson: false,
-  lines: text.split('\n').length,
-  preview: text.slice(0, cutText(text, tokens)),
-  tokens: tokensOfText(text),
-})
 
 const lost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
   const said = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
