@@ -14,8 +14,8 @@ const MAX_DROPPABLE_BYTES = 4 * 1024 * 1024
 /** A stream of server-sent events. After it closes, calls have no effect. */
 export interface EventStream {
   send(message: object): void
-  /** Sends a serialized message with an id. @param passing it can be dropped */
-  put(data: Pieces, id: string, passing: boolean): void
+  /** Sends a serialized message with an id. @param droppable whether it can be dropped */
+  put(data: Pieces, id: string, droppable: boolean): void
   /** Sends an id and no message. */
   prime(id: string): void
   event(name: string, data: string): void
@@ -47,8 +47,8 @@ export function openEventStream(res: ServerResponse, headers: Readonly<Record<st
       if (isDroppable(message) && res.writableLength >= MAX_DROPPABLE_BYTES) return
       write('event: message\ndata: ', ...piecesOf(message), '\n\n')
     },
-    put: (data, id, passing) => {
-      if (passing && res.writableLength >= MAX_DROPPABLE_BYTES) return
+    put: (data, id, droppable) => {
+      if (droppable && res.writableLength >= MAX_DROPPABLE_BYTES) return
       write(`event: message\nid: ${id}\ndata: `, ...data, '\n\n')
     },
     prime: (id) => write(`id: ${id}\ndata: \n\n`),

@@ -107,12 +107,12 @@ export function createMcpInstance(
     return project(result) as never
   })
 
-  const passing = {
+  const reader = {
     era,
     caller: (ctx: ServerContext) => requests.callerFor(read(ctx)),
     relay: (ctx: ServerContext) => requests.relayFor(read(ctx)),
   }
-  const dispose = era === 'legacy' ? serveSession(server, host, requests, passing) : serveModern(server, host, passing)
+  const dispose = era === 'legacy' ? serveSession(server, host, requests, reader) : serveModern(server, host, reader)
 
   return {
     server: mcp,

@@ -16,7 +16,7 @@ import { ownResources, ownTemplates, readingsOf, readOwnResource, readReading } 
 import type { ServerHost } from './server-host.ts'
 import { traceRequest } from './traced-requests.ts'
 
-export interface PassThrough {
+export interface RequestReader {
   readonly era: 'legacy' | 'modern'
   caller(ctx: ServerContext): Caller
   relay(ctx: ServerContext): Relay
@@ -31,10 +31,10 @@ export type ResourceRequest = (method: string, params: { readonly uri: string },
  * Serves resources, prompts and completion. Lists are joined from all visible owners; a request goes to the owner of its
  * URI or name, and the answer comes back unchanged.
  */
-export function passThrough(
+export function servePassThrough(
   server: Server,
   host: ServerHost,
-  { era, caller, relay, missed }: PassThrough,
+  { era, caller, relay, missed }: RequestReader,
 ): ResourceRequest {
   const owners = (ctx: ServerContext): readonly Owner[] => host.view(caller(ctx)).owners
 

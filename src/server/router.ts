@@ -49,7 +49,7 @@ export interface Page {
 }
 
 /** Checks that every request passes before its handler. */
-export interface RequestChecks {
+export interface RouterContext {
   readonly originCheck: OriginCheck
   /** Absent: no token is needed. */
   readonly authenticator: Authenticator | undefined
@@ -77,48 +77,48 @@ export interface RequestChecks {
 
 /** Checks origin, path, token, profile and method, in this order. The body is read last. */
 export async function handle(
-  gate: RequestChecks,
+  context: RouterContext,
   handlers: Handlers,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const refused = gate.originCheck.check(req)
+  const refused = context.originCheck.check(req)
   if (refused) return sendHttpError(res, refused)
   const path = (req.url ?? '').split('?', 1)[0] ?? ''
-  if (gate.page?.owns(path)) return await gate.page.handle(req, res, () => holdsOperatorToken(gate, req))
-  gate.originCheck.share(req, res)
-  if (gate.page && path === '/' && req.method === 'GET') return greet(res)
+  if (context.page?.owns(path)) return await context.page.handle(req, res, () => holdsOperatorToken(context, req))
+  context.originCheck.share(req, res)
+  if (context.page && path === '/' && req.method === 'GET') return greet(res)
 
   const { here, profile } = routesAt(path)
   const metrics = here[0]?.name === 'metrics'
   if (here.length === 0 || (metrics && profile !== undefined)) return sendHttpError(res, nothingHere)
-  if (metrics && !gate.metrics) return sendHttpError(res, await withoutMetrics(gate, req))
+  if (metrics && !context.metrics) return sendHttpError(res, await withoutMetrics(context, req))
   const methods = here.map(({ method }) => method)
-  if (req.method === 'OPTIONS') return gate.originCheck.preflight(req, res, methods)
+  if (req.method === 'OPTIONS') return context.originCheck.preflight(req, res, methods)
 
   const route = here.find(({ method }) => method === req.method)
-  const checked = route?.open ? undefined : gate.authenticator?.check(req.headers.authorization)
+  const checked = route?.open ? undefined : context.authenticator?.check(req.headers.authorization)
   const bearer = checked instanceof Promise ? await checked : checked
   if (bearer && 'status' in bearer) {
-    if (bearer.status === 401) gate.onUnauthorized(req.socket.remoteAddress ?? '')
+    if (bearer.status === 401) context.onUnauthorized(req.socket.remoteAddress ?? '')
     return sendHttpError(res, bearer)
   }
-  const identity = route?.open ? localIdentity() : identityFor(gate, bearer, profile)
+  const identity = route?.open ? localIdentity() : identityFor(context, bearer, profile)
   if ('status' in identity) return sendHttpError(res, identity)
   if (!route)
     return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
-  if (gate.closing && !route.open)
+  if (context.closing && !route.open)
     return sendHttpError(
       res,
       createHttpError(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
         headers: { connection: 'close', 'retry-after': '5' },
       }),
     )
-  if (bearer) gate.connections.hold(bearer, res)
+  if (bearer) context.connections.hold(bearer, res)
   const request = { req, res, identity, rest: profile === undefined ? '' : `/${profile}` }
   const answer = () => handlers[route.name](request)
   const { traceparent, tracestate } = req.headers
-  await (gate.within && traceparent !== undefined ? gate.within({ traceparent, tracestate }, answer) : answer())
+  await (context.within && traceparent !== undefined ? context.within({ traceparent, tracestate }, answer) : answer())
 }
 
 const nothingHere = createHttpError(404, 'Not found')
@@ -131,19 +131,19 @@ function greet(res: ServerResponse): void {
 }
 
 /** Without a required token nobody is known to be the operator. */
-async function holdsOperatorToken(gate: RequestChecks, req: IncomingMessage): Promise<boolean> {
-  if (!gate.authenticator || req.headers.authorization === undefined) return false
-  const bearer = await gate.authenticator.check(req.headers.authorization)
+async function holdsOperatorToken(context: RouterContext, req: IncomingMessage): Promise<boolean> {
+  if (!context.authenticator || req.headers.authorization === undefined) return false
+  const bearer = await context.authenticator.check(req.headers.authorization)
   if ('status' in bearer) return false
-  const identity = identityFor(gate, bearer, undefined)
+  const identity = identityFor(context, bearer, undefined)
   return !('status' in identity) && isOperator(identity)
 }
 
 /** Only an operator learns that the route could exist. */
-async function withoutMetrics(gate: RequestChecks, req: IncomingMessage): Promise<HttpError> {
-  const bearer = await gate.authenticator?.check(req.headers.authorization)
+async function withoutMetrics(context: RouterContext, req: IncomingMessage): Promise<HttpError> {
+  const bearer = await context.authenticator?.check(req.headers.authorization)
   if (bearer && 'status' in bearer) return nothingHere
-  const identity = identityFor(gate, bearer, undefined)
+  const identity = identityFor(context, bearer, undefined)
   if ('status' in identity || !mayReadMetrics(identity)) return nothingHere
   return createHttpError(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
 }
@@ -158,11 +158,15 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
 }
 
 /** The identity of a request with a valid token, or without one. */
-function identityFor(gate: RequestChecks, token: Bearer | undefined, asked: string | undefined): Identity | HttpError {
+function identityFor(
+  context: RouterContext,
+  token: Bearer | undefined,
+  asked: string | undefined,
+): Identity | HttpError {
   if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
     return createHttpError(403, 'Forbidden: this token is for another profile')
-  if (asked !== undefined && !gate.hasProfile(asked)) return nothingHere
-  const profile = token?.profile ?? asked ?? gate.profile
+  if (asked !== undefined && !context.hasProfile(asked)) return nothingHere
+  const profile = token?.profile ?? asked ?? context.profile
   if (!token) return localIdentity(profile)
   const { principal, roles, grants, credential } = token
   return {
@@ -180,14 +184,14 @@ interface Parts {
   readonly sessions: Sessions
   readonly sse: Sse
   readonly modern: ModernHttp
-  readonly gate: RequestChecks
+  readonly context: RouterContext
 }
 
-export async function createHandlers({ sessions, sse, modern, gate }: Parts): Promise<Handlers> {
+export async function createHandlers({ sessions, sse, modern, context }: Parts): Promise<Handlers> {
   const { classifyInboundRequest, SUPPORTED_PROTOCOL_VERSIONS } = await import('@modelcontextprotocol/server')
   const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN])]
 
-  const receiving = createByteBudget(BODIES_AT_ONCE * gate.maxBodyBytes)
+  const receiving = createByteBudget(BODIES_AT_ONCE * context.maxBodyBytes)
 
   /** The messages of a POST; undefined if it was refused. */
   async function receive(
@@ -195,7 +199,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
     res: ServerResponse,
     { principal }: Identity,
   ): Promise<Messages | undefined> {
-    const unfit = checkBody(req, gate.maxBodyBytes)
+    const unfit = checkBody(req, context.maxBodyBytes)
     if (unfit) return void sendHttpError(res, unfit)
     let held = 0
     const hold = (bytes: number): boolean => {
@@ -204,7 +208,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
       return true
     }
     try {
-      const body = await readBody(req, res, gate.maxBodyBytes, hold).catch(() => undefined)
+      const body = await readBody(req, res, context.maxBodyBytes, hold).catch(() => undefined)
       if (!body) return void res.destroy()
       const read = body.ok ? parseMessages(body.value) : body
       if (!read.ok) return void sendHttpError(res, read.refusal)
@@ -235,8 +239,8 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
   }
 
   const run = (res: ServerResponse): void => {
-    gate.running.add(res)
-    res.once('close', () => gate.running.delete(res))
+    context.running.add(res)
+    res.once('close', () => context.running.delete(res))
   }
 
   /** 2026 has no sessions, so GET and DELETE are refused. */
@@ -245,17 +249,17 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
   return {
     health: ({ res }) => {
       res.setHeader('content-type', 'application/json')
-      res.end(JSON.stringify(gate.health()))
+      res.end(JSON.stringify(context.health()))
     },
     async ready({ res }) {
-      const why = gate.closing ? 'the server is stopping' : await gate.ready()
+      const why = context.closing ? 'the server is stopping' : await context.ready()
       res.statusCode = why === undefined ? 200 : 503
       res.setHeader('content-type', 'application/json')
       if (why !== undefined) res.setHeader('retry-after', '2')
       res.end(JSON.stringify(why === undefined ? { status: 'ready' } : { status: 'not ready', reason: why }))
     },
     resource({ res }) {
-      const resource = gate.resource()
+      const resource = context.resource()
       if (!resource) return sendHttpError(res, nothingHere)
       res.setHeader('content-type', 'application/json')
       res.end(JSON.stringify(resource))
@@ -267,7 +271,7 @@ export async function createHandlers({ sessions, sse, modern, gate }: Parts): Pr
           res,
           createHttpError(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
         )
-      const text = await gate.metrics?.()
+      const text = await context.metrics?.()
       res.setHeader('content-type', CONTENT_TYPE)
       res.end(text)
     },

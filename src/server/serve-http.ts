@@ -20,7 +20,7 @@ import { createModernHttp, type ModernOptions } from './modern-2026/modern-http.
 import { createOpenConnections } from './open-connections.ts'
 import { createHttpError, createOriginCheck, isLoopback, sendHttpError, urlHost } from './origin-check.ts'
 import type { ProcessRpc } from './process-rpc.ts'
-import { createHandlers, handle, type Page, type RequestChecks } from './router.ts'
+import { createHandlers, handle, type Page, type RouterContext } from './router.ts'
 import type { ServerFactory } from './server-factory.ts'
 import type { HttpSettings } from './server-options.ts'
 import type { TokenStore } from './token-store.ts'
@@ -125,7 +125,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     fixed && settings.oauth
       ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
       : undefined
-  const gate: RequestChecks = {
+  const context: RouterContext = {
     originCheck: createOriginCheck(settings),
     authenticator: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
     connections,
@@ -154,9 +154,9 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   ])
   metrics?.observe(
     { name: 'pegboard.http.requests.running', help: 'Requests in progress.', type: 'gauge', unit: '' },
-    () => [{ labels: {}, value: gate.running.size }],
+    () => [{ labels: {}, value: context.running.size }],
   )
-  const handlers = await createHandlers({ sessions, sse, modern, gate })
+  const handlers = await createHandlers({ sessions, sse, modern, context })
   const { headersTimeoutMs, requestTimeoutMs, maxHeaderBytes } = settings
   const server = createServer({
     connectionsCheckingInterval: Math.min(CHECK_MS, Math.ceil(headersTimeoutMs / 3)),
@@ -170,7 +170,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   // Node drops headers beyond a maximum count, such as an Origin or a second token. Their size is limited instead.
   server.maxHeadersCount = 0
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
-    handle(gate, handlers, req, res).catch((error: unknown) => {
+    handle(context, handlers, req, res).catch((error: unknown) => {
       if (res.destroyed) return
       log.error('a request failed', { error })
       if (res.headersSent) res.destroy()
@@ -188,10 +188,10 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   })
 
   const shut = async (graceMs: number): Promise<void> => {
-    gate.closing = true
+    context.closing = true
     unfollow?.()
     const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
-    await idle(gate.running, graceMs, clock)
+    await idle(context.running, graceMs, clock)
     await Promise.all([sessions.close(), sse.close(), modern.close()])
     // Lets the last events leave before the sockets close.
     await new Promise((resolve) => setImmediate(resolve))

@@ -35,7 +35,7 @@ export type ServerFactory = (connection: NewConnection) => SdkInstance
 export const newSessionId = (): string => randomBytes(24).toString('base64url')
 
 /** Connects a server to its transport. When either closes, calls `gone` once and disposes of the server. */
-export async function connect(served: SdkInstance, transport: Transport, gone: () => void): Promise<void> {
+export async function connectServer(served: SdkInstance, transport: Transport, gone: () => void): Promise<void> {
   const end = (): void => {
     gone()
     served.dispose()

@@ -45,7 +45,7 @@ export interface TokenStore {
 }
 
 const SECRET_BYTES = 32
-const LOOK_MS = 1_000
+const POLL_MS = 1_000
 const ID = /^[0-9a-f]{12}$/
 
 /** A new token, for its bearer and for the store. A plain digest is safe for 256 random bits. */
@@ -70,7 +70,7 @@ function createTokenStore(keeping: TokenBackend, clock: Clock): TokenStore {
   const seen = new Set<string>()
   function valid(fresh = false): readonly StoredToken[] {
     const now = clock.now()
-    if (fresh || Math.abs(now - looked) >= LOOK_MS) {
+    if (fresh || Math.abs(now - looked) >= POLL_MS) {
       looked = now
       known = keeping.now()
       for (const { id } of known) seen.add(id)
@@ -92,9 +92,9 @@ function createTokenStore(keeping: TokenBackend, clock: Clock): TokenStore {
             seen.delete(id)
             gone(id)
           }
-        cancel = clock.after(LOOK_MS, look)
+        cancel = clock.after(POLL_MS, look)
       }
-      cancel = clock.after(LOOK_MS, look)
+      cancel = clock.after(POLL_MS, look)
       return () => cancel()
     },
   }

@@ -6,7 +6,7 @@ import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { createHttpError, sendHttpError } from '../origin-check.ts'
 import type { Messages } from '../request-body.ts'
 import { createRequestIds, IN_FLIGHT } from '../request-ids.ts'
-import { connect, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
+import { connectServer, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
 
 export interface SseOptions {
   readonly factory: ServerFactory
@@ -61,7 +61,7 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
     )
     const served = factory({ era: 'legacy', identity, sessionId: id, send: transport.deliver })
     transport.session = served.session
-    await connect(served, transport, () => sessions.delete(id))
+    await connectServer(served, transport, () => sessions.delete(id))
     // The client may have disconnected meanwhile.
     if (res.destroyed) return transport.close()
     res.once('close', () => void transport.close())

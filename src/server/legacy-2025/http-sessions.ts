@@ -7,7 +7,7 @@ import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { createHttpError, type HttpError, sendHttpError } from '../origin-check.ts'
 import type { ProcessRpc } from '../process-rpc.ts'
 import type { Messages } from '../request-body.ts'
-import { connect, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
+import { connectServer, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
 import { type EventLog, isOfRequest } from './event-log.ts'
 import { resumeRemoteStream, serveRemoteStreams } from './remote-streams.ts'
 import {
@@ -142,7 +142,7 @@ export function createSessions(options: SessionOptions): Sessions {
     const session: Session = { id, identity, ownerKey, transport, served, revision, lastSeenMs: now, keptMs: now }
     // Before any wait, so that `makeRoom` counts sessions that open together.
     touch(session)
-    await connect(served, transport, () => sessions.delete(id))
+    await connectServer(served, transport, () => sessions.delete(id))
     return session
   }
 

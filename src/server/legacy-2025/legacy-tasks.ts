@@ -9,7 +9,7 @@ import { noTask } from '../call-tool.ts'
 import { type FoundTask, findTask } from '../find-task.ts'
 import { holderOf } from '../identity.ts'
 import { removeHopData } from '../mcp-results.ts'
-import { answerUnchecked, type PassThrough } from '../pass-through.ts'
+import { answerUnchecked, type RequestReader } from '../pass-through.ts'
 import type { CallHost } from '../server-host.ts'
 import { DONE } from '../task-book.ts'
 
@@ -18,7 +18,7 @@ const SHORT_MS = 5_000
 const LISTED = 100
 
 /** Serves the tasks of revision 2025-11-25. Tasks of servers of either era get names of Pegboard. */
-export function relayOlderTasks(server: Server, host: CallHost, { caller, relay }: PassThrough): void {
+export function serveLegacyTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
   type Found = FoundTask & { readonly name: string }
 
   function find(params: Json, ctx: ServerContext): Found {

@@ -1,11 +1,11 @@
 import type { Server } from '@modelcontextprotocol/server'
 import { ownerOfResource } from '../../catalog/resource-owner.ts'
 import { noRelay, relayOf } from '../../core/tool.ts'
-import { asProtocolError, type PassThrough, passThrough } from '../pass-through.ts'
+import { asProtocolError, type RequestReader, servePassThrough } from '../pass-through.ts'
 import type { RequestBuilder } from '../request-builder.ts'
 import type { ServerHost } from '../server-host.ts'
 import { checkSubscription } from '../subscription-limits.ts'
-import { relayOlderTasks } from './legacy-tasks.ts'
+import { serveLegacyTasks } from './legacy-tasks.ts'
 
 /** Time limit for requests to servers that no client waits for, in milliseconds. */
 const SHORT_MS = 5_000
@@ -18,21 +18,21 @@ export function serveSession(
   server: Server,
   host: ServerHost,
   requests: RequestBuilder,
-  passing: PassThrough,
+  reader: RequestReader,
 ): () => void {
   const { connection, subscribed } = requests
   const missed = new Set<string | number>()
-  const toResource = passThrough(server, host, { ...passing, missed: (id) => void missed.add(id) })
+  const toResource = servePassThrough(server, host, { ...reader, missed: (id) => void missed.add(id) })
   changeAnswers(server, requests, missed)
-  relayOlderTasks(server, host, passing)
+  serveLegacyTasks(server, host, reader)
 
   server.setRequestHandler('logging/setLevel', ({ params: { level } }, ctx) => {
     requests.logLevel = level
     // A server sends messages at the lowest level that any client requested, and each session filters its own. A server
     // that does not answer must not delay the response.
-    for (const owner of host.view(passing.caller(ctx)).owners)
+    for (const owner of host.view(reader.caller(ctx)).owners)
       owner.endpoints
-        ?.request('logging/setLevel', { level }, passing.relay(ctx), AbortSignal.timeout(SHORT_MS))
+        ?.request('logging/setLevel', { level }, reader.relay(ctx), AbortSignal.timeout(SHORT_MS))
         .catch((error) => host.log.debug('a server rejected the log level', { owner: owner.id, error }))
     return {}
   })
@@ -45,7 +45,7 @@ export function serveSession(
     } catch (error) {
       throw asProtocolError(error, 'legacy')
     }
-    subscribed.set(uri, passing.caller(ctx))
+    subscribed.set(uri, reader.caller(ctx))
     try {
       await toResource('resources/subscribe', params, ctx)
     } catch (error) {

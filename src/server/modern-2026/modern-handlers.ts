@@ -8,23 +8,23 @@ import { modernCapabilities } from '../capabilities.ts'
 import { findTask } from '../find-task.ts'
 import { instructionsFor } from '../instructions.ts'
 import { removeHopData } from '../mcp-results.ts'
-import { answerUnchecked, type PassThrough, passThrough } from '../pass-through.ts'
+import { answerUnchecked, type RequestReader, servePassThrough } from '../pass-through.ts'
 import type { CallHost, ServerHost } from '../server-host.ts'
 
 /**
  * Serves what 2026 clients send besides calls and lists of tools: resources, prompts, discovery and tasks.
  * @returns what to call when the request or the connection ends
  */
-export function serveModern(server: Server, host: ServerHost, passing: PassThrough): () => void {
-  passThrough(server, host, passing)
-  relayTasks(server, host, passing)
+export function serveModern(server: Server, host: ServerHost, reader: RequestReader): () => void {
+  servePassThrough(server, host, reader)
+  serveModernTasks(server, host, reader)
   const connect = server.connect.bind(server)
   // The SDK has one text of instructions for all clients. It sets its handler just before it connects.
   server.connect = (transport) => {
     server.setRequestHandler('server/discover', (_request, ctx) => ({
       supportedVersions: [MODERN_REVISION],
       capabilities: modernCapabilities,
-      instructions: instructionsFor(host, passing.caller(ctx)),
+      instructions: instructionsFor(host, reader.caller(ctx)),
     }))
     return connect(transport)
   }
@@ -35,7 +35,7 @@ export function serveModern(server: Server, host: ServerHost, passing: PassThrou
  * Relays the tasks of servers to 2026 clients. The name of a task contains its principal and server, sealed, so nothing is
  * stored and the task is found after a restart.
  */
-export function relayTasks(server: Server, host: CallHost, { caller, relay }: PassThrough): void {
+export function serveModernTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
   const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
     const asking = relay(ctx)
     if (!takesTasks(asking.clientCapabilities))

@@ -8,8 +8,8 @@ import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { writeMessage } from '../json-pieces.ts'
 import { sendHttpError } from '../origin-check.ts'
 import type { SdkInstance, ServerFactory } from '../server-factory.ts'
-import { followedBy, type ResourceSubscriptions, withFollowed } from './resource-subscriptions.ts'
-import { addTasksToAck, holdOpen, tasksWanted, type WantedTasks } from './task-subscriptions.ts'
+import { type ResourceSubscriptions, subscribedUris, withSubscribedUris } from './resource-subscriptions.ts'
+import { addTasksToAck, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
 export interface ModernOptions {
   readonly factory: ServerFactory
@@ -121,11 +121,11 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
         if (!free) return sendHttpError(res, { ...tooManyStreams, id: message.id ?? null })
         res.once('close', free)
         listens(group, res)
-        const following = follow?.(identity, meta, followedBy(message))
+        const following = follow?.(identity, meta, subscribedUris(message))
         if (following) {
           res.once('close', following.stop)
           // The SDK acknowledges at once what the message names, so it names what servers accepted.
-          message = withFollowed(message, await following.begun)
+          message = withSubscribedUris(message, await following.begun)
           if (res.destroyed) return
         }
       }
@@ -142,7 +142,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
         if (!res.writableFinished) gone.abort()
         dispose()
       })
-      const tasks = tasksWanted(message)
+      const tasks = wantedTasks(message)
       const authInfo: AuthInfo = { token: '', clientId: identity.principal, scopes: [] }
       const response = await group.handler.fetch(request, {
         authInfo,

@@ -11,7 +11,7 @@ const SHORT_MS = 5_000
 /** Maximum delay of the acknowledgement by servers that do not answer, in milliseconds. */
 const BEGIN_MS = 2_000
 /** The resources that a `subscriptions/listen` names. */
-export function followedBy({ method, params }: Message): readonly string[] {
+export function subscribedUris({ method, params }: Message): readonly string[] {
   if (method !== 'subscriptions/listen') return []
   const wanted = (params?.['notifications'] as { resourceSubscriptions?: unknown } | undefined)?.resourceSubscriptions
   if (!Array.isArray(wanted)) return []
@@ -21,7 +21,7 @@ export function followedBy({ method, params }: Message): readonly string[] {
 }
 
 /** The same message with these resources only. */
-export function withFollowed(message: Message, followed: readonly string[]): Message {
+export function withSubscribedUris(message: Message, followed: readonly string[]): Message {
   const { notifications } = (message.params ?? {}) as { notifications?: Readonly<Record<string, unknown>> }
   const wanted = notifications?.['resourceSubscriptions']
   if (!Array.isArray(wanted)) return message

@@ -4,8 +4,8 @@ import type { Message } from '../../core/jsonrpc.ts'
 import { callerOf, type Identity } from '../identity.ts'
 import type { RequestClaims } from '../request-claims.ts'
 import type { ServerHost } from '../server-host.ts'
-import { followedBy, subscribeToResources, withFollowed } from './resource-subscriptions.ts'
-import { addTasksToAck, followTasks, holdOpen, tasksWanted, type WantedTasks } from './task-subscriptions.ts'
+import { subscribedUris, subscribeToResources, withSubscribedUris } from './resource-subscriptions.ts'
+import { addTasksToAck, followTasks, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
 /**
  * The `subscriptions/listen` requests of a client on stdio. The SDK answers them and sends changed lists; subscriptions
@@ -47,15 +47,15 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions): St
     listen(message) {
       const { id } = message
       const caller = claims.of(base, message.params?.['_meta'])
-      const tasks = tasksWanted(message)
+      const tasks = wantedTasks(message)
       cancel(id)
       if (tasks) unacknowledged.set(id, { tasks, caller })
-      const { begun, stop } = subscribeToResources(host, clock, caller, followedBy(message))
+      const { begun, stop } = subscribeToResources(host, clock, caller, subscribedUris(message))
       stops.set(id, stop)
       // The SDK acknowledges at once what the message names, so it names what servers accepted.
       void begun.then((uris) => {
         if (stops.get(id) !== stop) return
-        const accepted = withFollowed(message, uris)
+        const accepted = withSubscribedUris(message, uris)
         toSdk(tasks ? holdOpen(accepted) : accepted)
       })
     },

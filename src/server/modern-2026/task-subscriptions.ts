@@ -23,7 +23,7 @@ const MAX_FOLLOWED = 50
 const EVERY_MS = { least: 250, usual: 2_000, most: 30_000 } as const
 const SHORT_MS = 10_000
 
-export function tasksWanted({ id, method, params }: Message): WantedTasks | undefined {
+export function wantedTasks({ id, method, params }: Message): WantedTasks | undefined {
   if (method !== 'subscriptions/listen') return undefined
   const wanted = params?.['notifications'] as { taskIds?: unknown } | undefined
   const declared = (params?.['_meta'] as Json | undefined)?.[CAPABILITIES]
