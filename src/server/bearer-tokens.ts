@@ -2,10 +2,10 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Credential, Grant } from '../core/caller.ts'
+import type { Caller, Credential, Grant } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { readPrivateFile } from '../core/private-file.ts'
-import type { Effect } from '../core/tool.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 import type { OAuthSettings, TokenSettings } from './server-options.ts'
 import type { StoredToken } from './token-store.ts'
@@ -15,7 +15,7 @@ export interface Bearer {
   readonly principal: string
   readonly roles: readonly string[]
   /** The only profile that the token is valid for. */
-  readonly profile?: string
+  readonly profile?: string | undefined
   readonly grants?: readonly Grant[]
   readonly credential?: Credential
   /** Milliseconds since the epoch. Its connections end then. */
@@ -27,7 +27,9 @@ export interface BearerToken extends Bearer {
   readonly digest: Buffer
 }
 
-type TokenRights = Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'tools' | 'effect'>>
+interface TokenRights extends Partial<Pick<TokenSettings, 'principal' | 'roles' | 'profile' | 'effect'>> {
+  readonly tools?: readonly string[] | undefined
+}
 
 export const createBearerToken = (
   token: string,
@@ -36,7 +38,7 @@ export const createBearerToken = (
   digest: digestOf(token),
   principal,
   roles,
-  ...(profile === undefined ? {} : { profile }),
+  profile,
   ...grantsOf({ tools, effect }),
 })
 
@@ -45,22 +47,13 @@ export const toBearerToken = ({ id, digest, principal, roles, profile, grants }:
   digest: Buffer.from(digest, 'hex'),
   principal,
   roles,
-  ...(profile === undefined ? {} : { profile }),
-  ...(grants === undefined ? {} : { grants }),
+  ...omitUndefined({ profile, grants }),
   credential: { token: id },
 })
 
 /** The grant for settings of tools; none if they are not set. */
-export const grantsOf = ({
-  tools,
-  effect,
-}: {
-  readonly tools?: readonly string[] | undefined
-  readonly effect?: Effect | undefined
-}): { readonly grants?: readonly Grant[] } =>
-  tools === undefined && effect === undefined
-    ? {}
-    : { grants: [{ ...(tools === undefined ? {} : { tools }), ...(effect === undefined ? {} : { effect }) }] }
+export const grantsOf = ({ tools, effect }: Pick<TokenRights, 'tools' | 'effect'>): Pick<Caller, 'grants'> =>
+  tools === undefined && effect === undefined ? {} : { grants: [omitUndefined({ tools, effect })] }
 
 /**
  * Finds the token of an `Authorization` header; undefined for an unknown one. Takes the same time for every wrong token,
@@ -133,29 +126,21 @@ async function readToken(file: string): Promise<string> {
 const createTokenFileError = (file: string, why: string, cause?: unknown): PegboardError =>
   new PegboardError('E_CONFIG_AUTH', `The token file ${file} cannot be used: ${why}.`, {
     hint: 'Delete it, so that Pegboard creates a new one, or set server.http.token.',
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   })
 
-/** The rights that scopes of an access token give. */
-export interface ScopeRights {
-  readonly roles: readonly string[]
-  readonly profile?: string
-  readonly grants?: readonly Grant[]
-}
-
 /** Undefined if scopes are configured and the token has none of them. Of several profiles, the first of the settings counts. */
-export function rightsOfScopes({ scopes }: OAuthSettings, held: readonly string[]): ScopeRights | undefined {
+export function rightsOfScopes(
+  { scopes }: OAuthSettings,
+  held: readonly string[],
+): Omit<Bearer, 'principal'> | undefined {
   const meanings = Object.entries(scopes)
   if (meanings.length === 0) return { roles: [] }
   const own = meanings.filter(([scope]) => held.includes(scope)).map(([, meaning]) => meaning)
   if (own.length === 0) return undefined
   const profile = own.find((one) => one.profile !== undefined)?.profile
-  const grants = own.map((one) => grantsOf(one).grants?.[0])
+  const roles = [...new Set(own.flatMap((one) => one.roles))]
+  const grants = own.flatMap((one) => grantsOf(one).grants ?? [])
   // A scope without tools or effect allows all tools.
-  const some = grants.filter((grant) => grant !== undefined)
-  return {
-    roles: [...new Set(own.flatMap(({ roles }) => roles))],
-    ...(profile === undefined ? {} : { profile }),
-    ...(some.length === grants.length ? { grants: some } : {}),
-  }
+  return { roles, profile, ...(grants.length === own.length ? { grants } : {}) }
 }

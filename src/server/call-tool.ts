@@ -95,11 +95,7 @@ async function withNotices(
 ): Promise<McpResult> {
   if (result.resultType !== undefined || !Array.isArray(result.content)) return result
   const lines = [...(await host.inbox.take(caller, MAX_NOTICES)), ...((await told?.()) ?? [])]
-  if (lines.length === 0) return result
-  return {
-    ...result,
-    content: [...result.content, ...lines.map(noticeBlock)],
-  }
+  return lines.length === 0 ? result : { ...result, content: [...result.content, ...lines.map(noticeBlock)] }
 }
 
 const createCallOptions = ({ relay, signal, onProgress }: RequestContext) => ({

@@ -54,26 +54,25 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     metrics: host.metrics,
     page: options.page,
     within: host.trustMeta === 'none' ? undefined : host.observer?.within,
-    enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
-    follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),
-    followTasks: (identity, meta, tasks, send) => followTasks(host, clock, callerFor(identity, meta), tasks, send),
-    // 2026 clients have no session: all that listen with the same identity share one notifier.
-    listening(identity, notify) {
-      const caller = callerFor(identity)
-      const stop = notifier.add({
-        callers: () => [caller],
-        listChanged: (kind) => notify[`${kind}Changed`](),
-      })
-      const stopUpdates = host.onUpstream({
-        resourceUpdated(uri, isKnown, who) {
-          const isOthers = who !== undefined && (who.session !== undefined || who.principal !== caller.principal)
-          if (!isOthers && isKnown(host.view(caller))) notify.resourceUpdated(uri)
-        },
-      })
-      return () => {
-        stop()
-        stopUpdates()
-      }
+    modern: {
+      enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
+      follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),
+      followTasks: (identity, meta, tasks, send) => followTasks(host, clock, callerFor(identity, meta), tasks, send),
+      // 2026 clients have no session: all that listen with the same identity share one notifier.
+      listening(identity, notify) {
+        const caller = callerFor(identity)
+        const stop = notifier.add({ callers: () => [caller], listChanged: (kind) => notify[`${kind}Changed`]() })
+        const stopUpdates = host.onUpstream({
+          resourceUpdated(uri, isKnown, who) {
+            const isOthers = who !== undefined && (who.session !== undefined || who.principal !== caller.principal)
+            if (!isOthers && isKnown(host.view(caller))) notify.resourceUpdated(uri)
+          },
+        })
+        return () => {
+          stop()
+          stopUpdates()
+        }
+      },
     },
     factory(connection) {
       const { identity } = connection

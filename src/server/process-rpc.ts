@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
 import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Shared } from '../state/shared-state.ts'
 import type { RequestContext } from './parked-questions.ts'
@@ -138,14 +139,8 @@ export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: C
         resolve: settled(resolve),
         reject: settled(reject),
       })
-      const { principal: whose, wantsProgress, meta, inputResponses, clientCapabilities } = turn.relay
-      const relay = {
-        ...(whose === undefined ? {} : { principal: whose }),
-        ...(wantsProgress === undefined ? {} : { wantsProgress }),
-        meta,
-        inputResponses,
-        clientCapabilities,
-      }
+      const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = turn.relay
+      const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
       send({ turn: name, kind: 'ask', what, of, relay })
     })
   return { processId: randomBytes(6).toString('hex'), ask, answer: (what, answer) => void answers.set(what, answer) }

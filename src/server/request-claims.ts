@@ -1,5 +1,6 @@
 import { type Caller, noOrigin, type Turn } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Identity } from './identity.ts'
 import type { ServerHost } from './server-host.ts'
 
@@ -79,8 +80,7 @@ export function createRequestClaims(host: ClaimsHost, identity: Identity): Reque
     const provider = trustMeta === 'all' ? claimed.provider?.toLowerCase() : undefined
     const caller: Caller = {
       ...base,
-      ...(profile === undefined ? {} : { profile }),
-      ...(provider === undefined ? {} : { provider }),
+      ...omitUndefined({ profile, provider }),
       origin: originIn(claimed, base, identity, trustMeta === 'all'),
       turn: turnIn(claimed),
     }
@@ -157,23 +157,20 @@ function originIn(claimed: Claims, base: Caller, identity: Identity, trusted: bo
     channelId: claimed.channel_id ?? '',
     messageId: claimed.message_id ?? '',
     guildId: claimed.guild_id ?? '',
-    ...(claimed.category_id === undefined ? {} : { categoryId: claimed.category_id }),
-    ...(claimed.channel_members === undefined ? {} : { channelMembers: claimed.channel_members }),
-    ...(claimed.seen_members === undefined ? {} : { seenMembers: claimed.seen_members }),
-    ...(trusted && !identity.named && claimed.user_level !== undefined ? { userLevel: claimed.user_level } : {}),
+    ...omitUndefined({
+      categoryId: claimed.category_id,
+      channelMembers: claimed.channel_members,
+      seenMembers: claimed.seen_members,
+      userLevel: trusted && !identity.named ? claimed.user_level : undefined,
+    }),
     ...(identity.named
       ? { userId, userName }
       : { userId: claimed.user_id ?? userId, userName: claimed.user_name ?? userName }),
   }
 }
 
-function turnIn({ message, deliberate, generation_id: generation }: Claims): Turn {
-  return {
-    ...(message === undefined ? {} : { message }),
-    ...(isDeliberate(deliberate) ? { deliberate } : {}),
-    ...(generation === undefined ? {} : { generation }),
-  }
-}
+const turnIn = ({ message, deliberate, generation_id: generation }: Claims): Turn =>
+  omitUndefined({ message, deliberate: isDeliberate(deliberate) ? deliberate : undefined, generation })
 
 const isDeliberate = (word: string | undefined): word is NonNullable<Turn['deliberate']> =>
   word === 'follow' || word === 'on' || word === 'off'

@@ -16,7 +16,7 @@ import { createEventLog } from './legacy-2025/event-log.ts'
 import { createSessions } from './legacy-2025/http-sessions.ts'
 import type { SessionHandover } from './legacy-2025/session-handover.ts'
 import { limitWaiting } from './limit-waiting.ts'
-import { createModernHttp, type ModernOptions } from './modern-2026/modern-http.ts'
+import { createModernHttp, type ModernHooks } from './modern-2026/modern-http.ts'
 import { createOpenConnections } from './open-connections.ts'
 import { createHttpError, createOriginCheck, isLoopback, sendHttpError, urlHost } from './origin-check.ts'
 import type { ProcessRpc } from './process-rpc.ts'
@@ -36,10 +36,8 @@ export interface HttpOptions {
   /** Default: only `profile` exists. */
   readonly hasProfile?: (name: string) => boolean
   readonly factory: ServerFactory
-  readonly enter?: ModernOptions['enter']
-  readonly follow?: ModernOptions['follow']
-  readonly followTasks?: ModernOptions['followTasks']
-  readonly listening?: ModernOptions['listening']
+  /** How 2026 requests get their identity, subscriptions and notifications; absent: only the answers of `factory`. */
+  readonly modern?: ModernHooks
   /** Shares 2025 sessions with other processes; absent: sessions belong to this process. */
   readonly handover?: SessionHandover | undefined
   readonly processes?: ProcessRpc | undefined
@@ -90,16 +88,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const slots = createStreamSlots(settings.maxStreams)
   const pulse = createPulse(clock)
   const onOpen = (client: string, principal: string): void => log.debug('a client connected', { client, principal })
-  const modern = await createModernHttp({
-    factory,
-    enter: options.enter,
-    follow: options.follow,
-    followTasks: options.followTasks,
-    listening: options.listening,
-    slots,
-    log,
-    onOpen,
-  })
+  const modern = await createModernHttp({ ...options.modern, factory, slots, log, onOpen })
   const sessions = createSessions({
     factory,
     clock,

@@ -60,29 +60,27 @@ export function createToken(what: Omit<StoredToken, 'id' | 'digest'>): {
 
 /** What differs between files and a shared store. */
 interface TokenBackend extends Pick<TokenStore, 'list' | 'add' | 'remove' | 'open'> {
-  now(): readonly StoredToken[]
+  /** All tokens, as far as they are known without waiting. */
+  readNow(): readonly StoredToken[]
 }
 
-function createTokenStore(keeping: TokenBackend, clock: Clock): TokenStore {
-  let looked = Number.NEGATIVE_INFINITY
+function createTokenStore({ readNow, ...backend }: TokenBackend, clock: Clock): TokenStore {
+  let readAt = Number.NEGATIVE_INFINITY
   let known: readonly StoredToken[] = []
   // A token may be created, used and revoked between two polls.
   const seen = new Set<string>()
   function valid(fresh = false): readonly StoredToken[] {
     const now = clock.now()
-    if (fresh || Math.abs(now - looked) >= POLL_MS) {
-      looked = now
-      known = keeping.now()
+    if (fresh || Math.abs(now - readAt) >= POLL_MS) {
+      readAt = now
+      known = readNow()
       for (const { id } of known) seen.add(id)
     }
     return known.some((token) => isExpired(token, now)) ? known.filter((token) => !isExpired(token, now)) : known
   }
   return {
+    ...backend,
     valid,
-    list: keeping.list,
-    add: keeping.add,
-    remove: keeping.remove,
-    open: keeping.open,
     follow(gone) {
       let cancel: () => void
       const look = (): void => {
@@ -106,7 +104,7 @@ export const isExpired = ({ expiresAt }: Pick<StoredToken, 'expiresAt'>, now: nu
 /** One file for each token, readable only by its owner. Files are created and removed whole, so no lock is needed. */
 export function createFileTokenStore(dir: string, clock: Clock, log: Log): TokenStore {
   const read = new Map<string, StoredToken | undefined>()
-  function now(): readonly StoredToken[] {
+  function readNow(): readonly StoredToken[] {
     let entries: readonly Dirent[] = []
     try {
       entries = readdirSync(dir, { withFileTypes: true })
@@ -123,9 +121,9 @@ export function createFileTokenStore(dir: string, clock: Clock, log: Log): Token
   const fileOf = (id: string): string => join(dir, `${id}.json`)
   return createTokenStore(
     {
-      now,
+      readNow,
       open: async () => undefined,
-      list: async () => now(),
+      list: async () => readNow(),
       async add(token) {
         try {
           await mkdir(dir, { recursive: true, mode: 0o700 })
@@ -198,7 +196,7 @@ export function createSharedTokenStore(shared: Shared, clock: Clock, log: Log): 
   }
   return createTokenStore(
     {
-      now() {
+      readNow() {
         if (clock.now() - asked >= ASK_AGAIN_MS) askSoon()
         return known
       },

@@ -249,9 +249,11 @@ describe('streams', () => {
     const { url } = await serve(
       {},
       {
-        listening(_entrant, notify) {
-          tell = () => notify.toolsChanged()
-          return () => undefined
+        modern: {
+          listening(_entrant, notify) {
+            tell = () => notify.toolsChanged()
+            return () => undefined
+          },
         },
       },
     )

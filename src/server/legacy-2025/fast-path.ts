@@ -1,5 +1,6 @@
 import { isRecord } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import { revisionFor } from '../../core/protocol-revisions.ts'
 import { rawBytes } from '../../core/raw-result.ts'
 import { ShortLivedMap } from '../../core/short-lived-map.ts'
@@ -78,15 +79,9 @@ export function createFastPath(options: FastPathOptions): FastPath {
       },
       (error: { readonly code?: unknown; readonly message?: string; readonly data?: unknown }) => {
         if (!finish(id, abort)) return
-        send({
-          jsonrpc: '2.0',
-          id,
-          error: {
-            code: typeof error.code === 'number' ? error.code : -32603,
-            message: error.message ?? 'Internal error',
-            ...(error.data === undefined ? {} : { data: error.data }),
-          },
-        })
+        const code = typeof error.code === 'number' ? error.code : -32603
+        const message = error.message ?? 'Internal error'
+        send({ jsonrpc: '2.0', id, error: { code, message, ...omitUndefined({ data: error.data }) } })
       },
     )
     return true

@@ -68,13 +68,10 @@ interface Session {
 /** Writes for other processes within the idle time of a session. */
 const RENEWALS = 4
 
-const stateUnavailable: HttpError = createHttpError(
-  503,
-  'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.',
-  {
-    headers: { 'retry-after': '2' },
-  },
-)
+const stateUnavailable: HttpError = {
+  ...createHttpError(503, 'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.'),
+  headers: { 'retry-after': '2' },
+}
 
 export function createSessions(options: SessionOptions): Sessions {
   const { clock, idleMs, handover, processes } = options
@@ -108,7 +105,7 @@ export function createSessions(options: SessionOptions): Sessions {
       if (session.transport.busy) touch(session)
       else void session.transport.close()
     }
-    const idlest = first(sessions)
+    const [idlest] = sessions.values()
     if (idlest) cancelSweep ??= clock.after(Math.max(1, idlest.lastSeenMs + idleMs - now), sweep)
   }
 
@@ -258,8 +255,10 @@ export function createSessions(options: SessionOptions): Sessions {
           res,
           createHttpError(400, 'Invalid request: the session is initialized already', { code: -32600 }),
         )
-      if (body.batch && !hasBatches(session.revision))
-        return sendHttpError(res, createHttpError(400, noBatches(session.revision), { code: -32600 }))
+      if (body.batch && !hasBatches(session.revision)) {
+        const why = `Invalid request: batch not supported in ${session.revision}, send one message a request`
+        return sendHttpError(res, createHttpError(400, why, { code: -32600 }))
+      }
       session.transport.post(res, body.messages, body.batch)
     },
     async listen(req, res, identity) {
@@ -304,11 +303,6 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 }
 
-const noBatches = (revision: string): string =>
-  `Invalid request: batch not supported in ${revision}, send one message a request`
-
 const unknownEvent = createHttpError(400, 'Bad request: Last-Event-ID is not of this session')
 
 const unknownSession = createHttpError(404, 'Session not found', { code: -32001 })
-
-const first = (sessions: ReadonlyMap<string, Session>): Session | undefined => sessions.values().next().value

@@ -11,18 +11,19 @@ import type { SdkInstance, ServerFactory } from '../server-factory.ts'
 import { type ResourceSubscriptions, subscribedUris, withSubscribedUris } from './resource-subscriptions.ts'
 import { addTasksToAck, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
-export interface ModernOptions {
-  readonly factory: ServerFactory
+export interface ModernHooks {
   /** The identity of a request by its `_meta`; default: that of its token and path. */
-  readonly enter?: ((identity: Identity, meta: unknown) => Identity) | undefined
+  enter?(identity: Identity, meta: unknown): Identity
   /** Subscribes to the resources that a `subscriptions/listen` names. */
-  readonly follow?: ((identity: Identity, meta: unknown, uris: readonly string[]) => ResourceSubscriptions) | undefined
+  follow?(identity: Identity, meta: unknown, uris: readonly string[]): ResourceSubscriptions
   /** Sends changes of tasks; returns how to stop. */
-  readonly followTasks?:
-    | ((identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void) => () => void)
-    | undefined
+  followTasks?(identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void): () => void
   /** Called when the first client of an identity listens; the result is called when the last one stops. */
-  readonly listening?: ((identity: Identity, notify: ServerNotifier) => () => void) | undefined
+  listening?(identity: Identity, notify: ServerNotifier): () => void
+}
+
+export interface ModernOptions extends ModernHooks {
+  readonly factory: ServerFactory
   readonly slots: StreamSlots
   readonly log: Log
   /** Called for the first request of each client name and principal, because 2026 has no sessions. */
