@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { expect, it, onTestFinished } from 'vitest'
@@ -36,6 +36,8 @@ it('a running Pegboard applies enable, disable and remove', async () => {
   const boxes = async (): Promise<string[]> =>
     (await client.listTools()).tools.map(({ name }) => name).filter((name) => name.startsWith('box__'))
   await expect.poll(boxes).toEqual(['box__read_box', 'box__delete_box', 'box__delete_all'])
+  // The other commands know the tools of a server once the running Pegboard has stored them.
+  await expect.poll(() => existsSync(join(dir, '.state', 'manifests'))).toBe(true)
 
   const first = await pegboard('disable', 'box.delete_*')
   expect(first.code).toBe(0)

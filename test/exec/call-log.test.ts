@@ -18,3 +18,16 @@ it('a stored record of a long call uses as little memory as it shows', async () 
   // Memory of earlier test files is freed gradually.
   await expect.poll(() => heldMiB() - before).toBeLessThan(5)
 })
+
+it('a record shows values six objects deep, and names what is deeper', async () => {
+  const log = createCallLog({ size: 50, clock: createManualClock() })
+  const nested = (depth: number): object => (depth === 0 ? { end: 1 } : { in: nested(depth - 1) })
+  const recorded = async (input: Record<string, unknown>) => {
+    await log.run({ caller: localCaller, name: 'find', input }, async () => valueResult({ found: 1 }))
+    return log.of(localCaller, 1)[0]?.args
+  }
+  const filter = { filter: { tags: [{ name: 'a' }], since: '2026-01-01' }, limit: 3 }
+  expect(await recorded(filter)).toEqual(filter)
+  expect(await recorded({ in: nested(5) })).toEqual({ in: nested(5) })
+  expect(JSON.stringify(await recorded({ in: nested(6) }))).toBe('{"in":{"in":{"in":{"in":{"in":{"in":{"in":"…"}}}}}}}')
+})
