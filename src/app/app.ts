@@ -17,6 +17,7 @@ import { createRecentCalls } from '../exec/recent-calls.ts'
 import type { Loader } from '../loader/loader-types.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
 import { META_NAMES, type Surface } from '../meta/surface.ts'
+import { createAudit } from '../observe/audit-log.ts'
 import { createLoopWatch } from '../observe/loop-watch.ts'
 import type { Apis } from '../openapi/apis.ts'
 import { protectOwnFiles } from '../policy/own-files.ts'
@@ -31,13 +32,13 @@ import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import type { ServerHost } from '../server/server-host.ts'
+import { readSecret } from '../state/secret-file.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import { decideExposure, type Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { createViews, MERGE_FAILED } from '../view/views.ts'
-import { createAppAudit } from './app-audit.ts'
 import type { AppBase } from './app-base.ts'
 import { isSeenFile } from './app-modules.ts'
 import { createAppState, removeAppLeftovers } from './app-state.ts'
@@ -198,7 +199,22 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const ownFiles = createOwnFiles(current, env, own.root)
   const secrets = createSecretGuard({ env, config: current, view, onLearned: options.know })
   const { inspections } = secrets
-  const audit = createAppAudit(config, clock, log, inspections.hide)
+  const audit = config.audit.enabled
+    ? createAudit({
+        ...config.audit,
+        file: config.audit.file ?? join(dirs.state, 'audit.jsonl'),
+        anchorDir: join(dirs.state, 'audit'),
+        clock,
+        log: log.scoped('audit'),
+        key: () =>
+          readSecret(join(dirs.state, 'audit.key'), (error) =>
+            log.warn('cannot store the key of the audit log: lines written now cannot be verified later', {
+              error: messageOf(error),
+            }),
+          ),
+        hide: inspections.hide,
+      })
+    : undefined
   const telemetry = createTelemetry({ config, env, version: own.version, log: log.scoped('telemetry') })
   const observer = telemetry?.observer
   const counting = config.telemetry.tokens

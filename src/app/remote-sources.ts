@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { answersFor } from '../catalog/resource-owner.ts'
 import { createEmitter } from '../core/emitter.ts'
 import { messageOf } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import type { RequestOwner } from '../core/tool.ts'
 import { META_NAMES } from '../meta/surface.ts'
@@ -22,8 +23,6 @@ import type { AppBase } from './app-base.ts'
 import { claimStore } from './claim-stores.ts'
 import { lostRulesOf } from './lost-rules.ts'
 import type { AppRecording } from './record-and-replay.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Upstream servers and APIs, and the trust in their tools. */
 export interface RemoteSources {

@@ -4,6 +4,7 @@ import { clashesOf, isOwnScheme, ownerOfResource } from '../catalog/resource-own
 import type { Caller, ServerStatus, ServiceUser } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { ServerPrompt, ServerResource, Servers } from '../core/service-types.ts'
 import { noRelay } from '../core/tool.ts'
@@ -11,8 +12,6 @@ import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import type { UnmatchedRule } from './unmatched-rules.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface ServersOptions {
   readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
@@ -139,9 +138,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       throw new PegboardError(
         'E_DENIED_BY_POLICY',
         `${id} is shared with other users, so only admins can disconnect it.`,
-        {
-          hint: 'Ask the operator, who gives the role "admin".',
-        },
+        { hint: 'Ask the operator, who gives the role "admin".' },
       )
     if (state !== 'stopped') await options.upstreams.disconnect(id)
   }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock, ticksOf } from './clock.ts'
+import { type Clock, ticksOf } from './clock.ts'
 
 /** A time limit that can be paused, for example while a person answers. */
 export interface Countdown {
@@ -8,7 +8,7 @@ export interface Countdown {
 }
 
 /** Calls `fire` once, after `ms` milliseconds without pauses. */
-export function createCountdown(ms: number, fire: () => void, clock: Clock = systemClock): Countdown {
+export function createCountdown(ms: number, fire: () => void, clock: Clock): Countdown {
   let since = ticksOf(clock)
   let left = ms
   let paused = 0

@@ -15,7 +15,7 @@ export const mayImitateError = (bytes: Buffer): boolean =>
 
 /** A server's error text, with the server's name before a code that could be mistaken for Pegboard's. */
 export const attributeError = (server: string, text: string): string =>
-  text.replace(BEGINS_AS_OURS, `$1${escapeReplacement(server)}: `)
+  text.replace(BEGINS_AS_OURS, (_all, before: string) => `${before}${server}: `)
 
 /**
  * Puts the server's name before the codes of its errors, in place: in tool results, task results and task errors.
@@ -59,6 +59,3 @@ function attributeCode(server: string, object: object): void {
   const { code } = record
   if (typeof code === 'string' && IS_CODE.test(code)) record['code'] = `${server}: ${code}`
 }
-
-/** Escapes `$`, which has a meaning in replacement strings. */
-const escapeReplacement = (server: string): string => server.replaceAll('$', '$$$$')

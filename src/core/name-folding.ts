@@ -24,33 +24,24 @@ const UNSEEN = /[\p{C}\u115f\u1160\u3164\uffa0]/gu
 
 const lettersOf = (name: string): string => plainLetters(name.replaceAll(UNSEEN, ''))
 
-/** All spellings of a tool's names, as rules compare them. */
+/** All spellings of a tool's names, as rules compare them. Computed on first use, because most rules need only one form. */
 export interface Spellings {
   readonly names: readonly string[]
   /** Results of `foldName`. */
-  readonly folded: ReadonlySet<string>
+  folded(): ReadonlySet<string>
   /** The folded names after `alikeWhole`. */
-  readonly alike: ReadonlySet<string>
+  alike(): ReadonlySet<string>
   /** The names in the form that patterns with `*` match. */
-  readonly words: readonly string[]
+  words(): readonly string[]
 }
 
-/** Computed lazily, because most rules need only one form. */
 export function spellingsOf(names: readonly string[]): Spellings {
   const folded = once(() => new Set(names.map(foldName)))
-  const looks = once(() => new Set([...folded()].map(alikeWhole)))
-  const words = once(() => [...new Set(names.flatMap(wholeForms).flatMap(withAlike))])
   return {
     names,
-    get folded() {
-      return folded()
-    },
-    get alike() {
-      return looks()
-    },
-    get words() {
-      return words()
-    },
+    folded,
+    alike: once(() => new Set([...folded()].map(alikeWhole))),
+    words: once(() => [...new Set(names.flatMap(wholeForms).flatMap(withAlike))]),
   }
 }
 
@@ -64,9 +55,9 @@ export function createCoverMatcher(given: readonly string[]): (spelled: Spelling
   const looks = exact.map(alikeWhole)
   const globs = given.filter((pattern) => pattern.includes('*')).flatMap(globsOf)
   return (spelled) =>
-    exact.some((name) => spelled.folded.has(name)) ||
-    looks.some((name) => spelled.alike.has(name)) ||
-    (globs.length > 0 && spelled.words.some((name) => globs.some((parts) => matchesGlob(parts, name))))
+    exact.some((name) => spelled.folded().has(name)) ||
+    looks.some((name) => spelled.alike().has(name)) ||
+    (globs.length > 0 && spelled.words().some((name) => globs.some((parts) => matchesGlob(parts, name))))
 }
 
 /** The separator between owner and tool: the dot or `__` in `github.find`, `github__find`. */

@@ -1,4 +1,5 @@
 import type { Json } from './is-record.ts'
+import { omitUndefined } from './omit-undefined.ts'
 
 /** The extension with which a 2026-era server answers a call with a task. */
 export const TASKS = 'io.modelcontextprotocol/tasks'
@@ -19,27 +20,21 @@ export const isOver = (status: unknown): boolean =>
 
 /** Converts a task of the 2025-11-25 revision to the extension's format. */
 export function newerTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttl, pollInterval }: Json): Json {
-  return {
-    taskId,
-    status,
-    ...(statusMessage === undefined ? {} : { statusMessage }),
-    createdAt,
-    lastUpdatedAt,
-    ttlMs: typeof ttl === 'number' ? ttl : null,
-    ...(pollInterval === undefined ? {} : { pollIntervalMs: pollInterval }),
-  }
+  const ttlMs = typeof ttl === 'number' ? ttl : null
+  return omitUndefined({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs: pollInterval })
 }
 
 /** Converts a task of the extension to the 2025-11-25 format, without its result, which has its own request. */
 export function olderTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ...rest }: Json): Json {
-  const { ttlMs, pollIntervalMs } = rest
-  return {
+  const { ttlMs, pollIntervalMs: pollInterval } = rest
+  const ttl = typeof ttlMs === 'number' ? ttlMs : null
+  return omitUndefined({
     taskId,
     status,
-    ...(statusMessage === undefined ? {} : { statusMessage }),
+    statusMessage,
     createdAt,
     lastUpdatedAt: lastUpdatedAt ?? createdAt,
-    ttl: typeof ttlMs === 'number' ? ttlMs : null,
-    ...(pollIntervalMs === undefined ? {} : { pollInterval: pollIntervalMs }),
-  }
+    ttl,
+    pollInterval,
+  })
 }

@@ -102,9 +102,7 @@ export function createGate({ clock, hide = (text) => text }: GateOptions): Gate 
       throw new PegboardError(
         'E_CONFIRMATION_REQUIRED',
         `${tool.id} needs the approval of a person, and this client cannot ask one.`,
-        {
-          hint: `Use a client that can ask its user, or change ${setting}.`,
-        },
+        { hint: `Use a client that can ask its user, or change ${setting}.` },
       )
     }
     const joint = approval && takeJointAnswer(approval, call) ? approval : undefined

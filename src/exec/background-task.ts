@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Outcome } from './outcome.ts'
 import { isStoredCaller, type StoredCaller } from './stored-caller.ts'
 
@@ -25,8 +25,6 @@ export interface Task {
 export type Answered =
   | { readonly result: Json }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
-
-export type Json = Readonly<Record<string, unknown>>
 
 /** Where the result is sent when the task ends. */
 export interface SendTo {

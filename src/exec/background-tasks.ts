@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { createEmitter } from '../core/emitter.ts'
 import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { randomId } from '../core/random-id.ts'
 import type { Tool } from '../core/tool.ts'
@@ -13,7 +15,6 @@ import type { Stored, Table, Write } from '../state/store.ts'
 import {
   type Answered,
   isKept,
-  type Json,
   type Kept,
   markInterrupted,
   type SendTo,
@@ -22,7 +23,7 @@ import {
 } from './background-task.ts'
 import { textOf } from './channel-delivery.ts'
 import { failureOf } from './outcome.ts'
-import type { ProcessHeartbeat } from './process-heartbeat.ts'
+import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
 import { callerNow, type RightsNow, storedCaller } from './stored-caller.ts'
 import { sessionOwner, withoutConnection } from './task-owner.ts'
 import { createRuns, type Running } from './task-runs.ts'
@@ -96,10 +97,6 @@ export interface TasksOptions {
   deliver(caller: Caller, channel: string, text: string): Promise<void>
 }
 
-/** Interval for checks of tasks that other processes run. */
-const AGAIN_MS = 5_000
-/** Checks are rounded up to this, so that all processes use one alarm. */
-const STEP_MS = 5_000
 /** Messages between processes. */
 const CANCELLED = 'cancelled'
 const ANSWERED = 'answered'
@@ -111,12 +108,10 @@ const SETTLE_MS = 300
 
 export function createTasks(options: TasksOptions): Tasks {
   const { clock, log, settings, instance, alarms, shared, rightsNow } = options
-  const listeners = new Set<(owner: string, task: Task) => void>()
+  const taskEnded = createEmitter<[owner: string, task: Task]>()
   let stopped = false
   const tasks = (): Table<Kept> => shared.store().table('task', isKept)
-  const tell = (owner: string, task: Kept): void => {
-    for (const listener of listeners) listener(owner, toPublicTask(task))
-  }
+  const tell = (owner: string, task: Kept): void => taskEnded.emit(owner, toPublicTask(task))
   const runs = createRuns(options, tasks, tell)
 
   shared.hear(CANCELLED, (id) => {
@@ -167,7 +162,7 @@ export function createTasks(options: TasksOptions): Tasks {
   /** Plans a check for the case that its process dies. If this fails, the check at start-up finds the task. */
   const lookAgain = (id: string): Promise<void> =>
     alarms
-      .set(id, Math.ceil((clock.now() + AGAIN_MS) / STEP_MS) * STEP_MS)
+      .set(id, nextCheckAt(clock.now()))
       .catch((error: unknown) =>
         log.warn('cannot schedule the next check of a task', { task: id, error: messageOf(error) }),
       )
@@ -190,11 +185,11 @@ export function createTasks(options: TasksOptions): Tasks {
       return task
     }
     const over = markInterrupted(value, clock.now())
-    const ended = caller ? { ...over, outcome: failureOf(caller) } : over
+    const task = caller ? { ...over, outcome: failureOf(caller) } : over
     const expiresAt = clock.now() + settings.resultTtlMs
-    if ((await tasks().put({ id, owner, value: ended, expiresAt }, revision)) === undefined) return undefined
-    tell(owner, ended)
-    return ended
+    if ((await tasks().put({ id, owner, value: task, expiresAt }, revision)) === undefined) return undefined
+    tell(owner, task)
+    return task
   }
 
   /** The owner with current rights, or the refusal if it lost access. */
@@ -392,10 +387,7 @@ export function createTasks(options: TasksOptions): Tasks {
         )
       return task
     },
-    onEnd(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    onEnd: taskEnded.listen,
     async stop() {
       stopped = true
       await runs.stop()

@@ -6,7 +6,7 @@ import type { Log } from '../core/log.ts'
 import { createSemaphore } from '../core/semaphore.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Stored, Table } from '../state/store.ts'
-import type { ProcessHeartbeat } from './process-heartbeat.ts'
+import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
 import { isStoredCaller } from './stored-caller.ts'
 
 /** A stored entry that is run at a time, perhaps repeatedly. */
@@ -101,10 +101,6 @@ export interface DueQueueOptions<T extends Due> {
 const MAX_AT_ONCE = 36
 /** Further due entries start spread over this time, to spare the servers that they call. */
 const SPREAD_MS = 1_000
-/** Interval for checks of entries that other processes run. */
-const AGAIN_MS = 5_000
-/** Checks are rounded up to this, so that all processes use one alarm. */
-const STEP_MS = 5_000
 /** An entry whose tool no process had for this long is run anyway, and fails. */
 const GONE_MS = 60 * 60_000
 /**
@@ -172,7 +168,7 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
     if (!row || stopped) return
     const { by } = row.value
     if (by !== undefined) {
-      if (!(await isDone(id, by))) return alarms.set(id, Math.ceil((clock.now() + AGAIN_MS) / STEP_MS) * STEP_MS)
+      if (!(await isDone(id, by))) return alarms.set(id, nextCheckAt(clock.now()))
       const { owner } = row
       let taken: Done<T> | undefined
       const found = await changed(id, owner, (now) => {

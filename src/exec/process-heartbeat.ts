@@ -29,6 +29,11 @@ interface Word {
 }
 
 const BEAT_MS = 5_000
+const CHECK_MS = 5_000
+
+/** When to check again whether another process still runs its work. Rounded up, so that all processes use one alarm. */
+export const nextCheckAt = (now: number): number => Math.ceil((now + CHECK_MS) / CHECK_MS) * CHECK_MS
+
 /** Lifetime of a heartbeat: a slow process is not dead. */
 const GOOD_MS = 15_000
 /** Processes that only wait for due work send heartbeats less often. */

@@ -50,9 +50,7 @@ export function nextRun(cron: string, timezone: string, now: number): number {
     throw new PegboardError(
       'E_SCHEDULE_INVALID',
       `A cron expression has five fields; '${cron.slice(0, 80)}' has ${fields.length}.`,
-      {
-        hint: 'minute hour day month weekday, such as "0 9 * * 1" for Mondays at nine.',
-      },
+      { hint: 'minute hour day month weekday, such as "0 9 * * 1" for Mondays at nine.' },
     )
   let next: Date | null
   try {
@@ -63,9 +61,7 @@ export function nextRun(cron: string, timezone: string, now: number): number {
     throw new PegboardError(
       'E_SCHEDULE_INVALID',
       `'${cron.slice(0, 80)}' in ${timezone} is not a valid schedule: ${reasonOf(error)}`,
-      {
-        hint: 'Five fields with *, lists, ranges and steps; time zones such as Europe/Berlin.',
-      },
+      { hint: 'Five fields with *, lists, ranges and steps; time zones such as Europe/Berlin.' },
     )
   }
   if (!next) throw createNeverError(cron)

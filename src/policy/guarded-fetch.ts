@@ -185,9 +185,7 @@ function addressOf(given: string | URL): URL {
   throw new PegboardError(
     'E_VALIDATION',
     url ? `Addresses that begin with "${url.protocol}" are not supported.` : 'This is not a valid address.',
-    {
-      hint: 'Give a full address with http:// or https://.',
-    },
+    { hint: 'Give a full address with http:// or https://.' },
   )
 }
 

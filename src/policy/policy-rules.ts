@@ -91,18 +91,7 @@ export function listSpellings(tool: Tool): Spellings {
   const whole = (actions: readonly string[]): string[] =>
     owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
   const named = spellingsOf([tool.id, tool.name, ...own, ...whole(own)])
-  return {
-    names: [...named.names, ...tool.aliases, ...whole(tool.aliases)].map(lower),
-    get folded() {
-      return named.folded
-    },
-    get alike() {
-      return named.alike
-    },
-    get words() {
-      return named.words
-    },
-  }
+  return { ...named, names: [...named.names, ...tool.aliases, ...whole(tool.aliases)].map(lower) }
 }
 
 /** A tool's names for rules that permit. No aliases, because anybody may claim an alias. */

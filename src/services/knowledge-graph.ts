@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Entity, Graph, GraphPart, Kv, Relation } from '../core/service-types.ts'
+import { wordsOf } from './message-store.ts'
 
 const KEY = 'graph'
 const MAX_ENTITIES = 2_000
@@ -11,7 +12,6 @@ const MAX_DEPTH = 5
 
 const empty: GraphPart = { entities: [], relations: [] }
 const foldName = (name: string): string => name.normalize('NFKC').trim().toLowerCase()
-const wordsOf = (text: string): readonly string[] => [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])]
 
 /** A graph of entities and relations, stored as one value. */
 export function createGraph(kv: Kv): Graph {

@@ -98,7 +98,10 @@ export function textOf(text: unknown): string {
   return text.slice(0, MAX_TEXT)
 }
 
-const wordsOf = (text: string): readonly string[] => [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])]
+/** The words of a text in lower case, each once. */
+export const wordsOf = (text: string): readonly string[] => [
+  ...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []),
+]
 
 /** The share of the query's words that a text contains, 0 to 1. */
 function computeShare(words: readonly string[], text: string): number {

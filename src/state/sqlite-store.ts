@@ -132,9 +132,7 @@ export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pic
     if (!(error instanceof SqliteMissingError)) throw error
     log.warn(
       `${error.message} Tasks, schedules, watchers, notices and facts are kept in memory and lost at a restart.`,
-      {
-        hint: error.hint,
-      },
+      { hint: error.hint },
     )
     return createMemoryStore(clock)
   }
@@ -175,9 +173,7 @@ function refuseNewer(database: Database, file: string): void {
     throw new PegboardError(
       'E_STATE',
       `${file} was written by a newer version of Pegboard: it has schema version ${version}, and this one knows versions up to ${MIGRATIONS.length}.`,
-      {
-        hint: 'Update Pegboard, or set dirs.state to another folder.',
-      },
+      { hint: 'Update Pegboard, or set dirs.state to another folder.' },
     )
 }
 

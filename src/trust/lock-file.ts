@@ -281,34 +281,27 @@ export function formatLock(servers: ReadonlyMap<string, Pins>): string {
 const ascii = (text: string): string =>
   JSON.stringify(text).replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-const ignoreMissing = (error: unknown): undefined => {
-  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  return undefined
-}
-
 const sha256 = (data: string | Uint8Array): string => hash('sha256', data)
 const keyOf = (file: string): string => sha256(file).slice(0, 32)
 const digestOf = (pins: Pins): string => sha256(JSON.stringify([...pins].sort(([a], [b]) => (a < b ? -1 : 1))))
 
-function bytesOf(file: string): Buffer | undefined {
-  try {
-    return readFileSync(file)
-  } catch (error) {
-    return ignoreMissing(error)
-  }
-}
-
-/** Undefined also if the file cannot be opened; the caller that loads it reports that. */
+/** Undefined if the file cannot be read; the caller that loads it reports that. */
 function readIfPossible(file: string): Buffer | undefined {
   try {
-    return bytesOf(file)
+    return readFileSync(file)
   } catch {
     return undefined
   }
 }
 
+/** Undefined if there is no such file. */
 function textOf(file: string): string | undefined {
-  return bytesOf(file)?.toString('utf8')
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
 }
 
 function realpath(file: string): string {
