@@ -59,34 +59,21 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
       actions: [],
     }),
   )
-  const apis = app.apis.status().map(({ module, state, reason }): OwnerRow => {
-    const owner = owners.get(module)
-    const why = reason ?? owner?.notice
-    return {
-      id: module,
-      kind: 'api',
-      state: state === 'ready' ? 'started' : state,
-      ...(why === undefined ? {} : { reason: parts.shown(why) }),
-      summary: summaryOf(owner),
-      ...costs(module),
-      actions: [],
-    }
+  const toRow = (id: string, kind: 'api' | 'module', state: string, reason: string | undefined): OwnerRow => ({
+    id,
+    kind,
+    state: state === 'ready' ? 'started' : state,
+    ...(reason === undefined ? {} : { reason: parts.shown(reason) }),
+    summary: summaryOf(owners.get(id)),
+    ...costs(id),
+    actions: [],
   })
-  const modules = [...owners.values()].flatMap((owner): OwnerRow[] =>
-    owner.origin !== 'module' || view.count(owner.id) === 0
-      ? []
-      : [
-          {
-            id: owner.id,
-            kind: 'module',
-            state: owner.state === 'ready' ? 'started' : owner.state,
-            ...(owner.reason === undefined ? {} : { reason: toPrintable(owner.reason) }),
-            summary: summaryOf(owner),
-            ...costs(owner.id),
-            actions: [],
-          },
-        ],
-  )
+  const apis = app.apis
+    .status()
+    .map(({ module, state, reason }) => toRow(module, 'api', state, reason ?? owners.get(module)?.notice))
+  const modules = [...owners.values()]
+    .filter(({ id, origin }) => origin === 'module' && view.count(id) > 0)
+    .map(({ id, state, reason }) => toRow(id, 'module', state, reason))
   return [...servers, ...left, ...apis, ...modules]
 }
 

@@ -66,14 +66,15 @@ export interface Gate {
 
 export interface GateOptions {
   readonly clock: Clock
-  readonly hide?: (text: string) => string
+  /** Removes known secrets from a text. */
+  readonly hide: (text: string) => string
 }
 
 /** How long a client may take to answer the question of a server, and how many approvals are kept meanwhile. */
 const KEPT_APPROVAL_MS = 15 * 60_000
 const MAX_KEPT_APPROVALS = 1_000
 
-export function createGate({ clock, hide = (text) => text }: GateOptions): Gate {
+export function createGate({ clock, hide }: GateOptions): Gate {
   const limiter = createLimiter(clock)
   const keptApprovals = new Map<string, number>()
 

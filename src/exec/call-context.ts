@@ -23,7 +23,7 @@ import type { CallRequest } from './tool-calls.ts'
 export interface ContextHost {
   readonly servicesFor: ServicesFor
   /** Called at the end of a client's call with the tools it wants to be listed. Returns the unknown names. */
-  readonly onInjected?: ((caller: Caller, names: readonly string[]) => readonly string[]) | undefined
+  readonly onInjected: (caller: Caller, names: readonly string[]) => readonly string[]
   readonly fetch: Fetch
   readonly log: Log
   shared(): Readonly<Record<string, unknown>>
@@ -141,7 +141,7 @@ export function createContexts(host: ContextHost): Contexts {
   ): Promise<ToolResult> {
     const result = await work
     if (given === undefined && output.injected.length > 0)
-      for (const name of host.onInjected?.(caller, output.injected) ?? []) warnings.push(notInjectable(name))
+      for (const name of host.onInjected(caller, output.injected)) warnings.push(notInjectable(name))
     if (result.kind !== 'value' || (output.files.length === 0 && warnings.length === 0)) return result
     const files = given === undefined ? output.files : output.files.filter(({ callIndex }) => callIndex === index)
     return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }

@@ -28,7 +28,7 @@ export interface Inspections {
 const VALUES: TripwireLevel = { level: 'values', opaque: [] }
 
 /** Most calls share one inspection, so that none is created for a call. */
-export function createInspections(values: readonly string[] = []): Inspections {
+export function createInspections(values: readonly string[]): Inspections {
   let secrets = knownSecrets(values)
   const make = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
     off: secrets && { wire: undefined, secrets },

@@ -31,7 +31,7 @@ export interface ApprovedCall {
  * @throws PegboardError
  */
 export function passGate(
-  gate: Gate | undefined,
+  gate: Gate,
   resolved: ResolvedCall,
   { caller, approval }: CallRequest,
   relay: Relay,
@@ -41,7 +41,7 @@ export function passGate(
   paused?: PendingCall['paused'],
 ): Promise<ApprovedCall> | undefined {
   const { entry, input, policy } = resolved
-  if (!gate || !policy?.guarded) return undefined
+  if (!policy?.guarded) return undefined
   const pending: PendingCall = { tool: entry.tool, input, caller, policy, relay, signal, approval, paused }
   if (!isCounted) gate.count(pending, onGate)
   const answer = gate.askIfNeeded(pending, onGate)

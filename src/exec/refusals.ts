@@ -189,7 +189,7 @@ function authoredAt(frame: string, folders: readonly string[]): Place | undefine
 /** The location of a bug in an author's module, and the stack lines in the author's files. */
 export function authoredOf(
   error: unknown,
-  folders: readonly string[] = [],
+  folders: readonly string[],
 ): { readonly at: string; readonly error: Error } | undefined {
   try {
     if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined

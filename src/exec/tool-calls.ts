@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { checkArguments } from '../core/argument-limits.ts'
 import { createByteBudget } from '../core/byte-budget.ts'
-import { type Caller, noServices, type ServicesFor } from '../core/caller.ts'
+import type { Caller, ServicesFor } from '../core/caller.ts'
 import { type Clock, monotonicMs, systemClock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError, shuttingDown } from '../core/errors.ts'
@@ -31,7 +31,6 @@ import type { Part } from './call-output.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
 import {
-  createInspections,
   type Inspection,
   type Inspections,
   inspect,
@@ -122,30 +121,29 @@ export interface CallsOptions {
   readonly log: Log
   /** Clock of the time limits (default: the system's). */
   readonly clock?: Clock
-  readonly shared?: () => Readonly<Record<string, unknown>>
+  readonly shared: () => Readonly<Record<string, unknown>>
   /** Called with an unknown name. Waits for servers; true if a tool may have this name now. */
-  readonly awaitTool?: (name: string, request: CallRequest) => Promise<boolean>
-  /** Services for modules, by caller (default: none). */
-  readonly servicesFor?: ServicesFor
-  /** `fetch` for modules (default: none). */
-  readonly fetch?: Fetch
-  readonly onInjected?: (caller: Caller, names: readonly string[]) => readonly string[]
-  /** Approvals and rate limits; required if a policy has any. */
-  readonly gate?: Gate
+  readonly awaitTool: (name: string, request: CallRequest) => Promise<boolean>
+  readonly servicesFor: ServicesFor
+  /** `fetch` for modules. */
+  readonly fetch: Fetch
+  readonly onInjected: (caller: Caller, names: readonly string[]) => readonly string[]
+  /** Approvals and rate limits. */
+  readonly gate: Gate
   /** Audit log (default: none). */
   readonly audit?: Audit | undefined
   /** Receives events of calls (default: none). */
   readonly observer?: Observer | undefined
   /** Remembers calls for the operator (default: none). */
   readonly recent?: RecentCalls | undefined
-  /** Checks results and errors for secrets (default: knows no secrets). */
-  readonly inspections?: Inspections
+  /** Checks results and errors for secrets. */
+  readonly inspections: Inspections
   /** More secrets to remove from errors, such as those in the environment. */
-  readonly secrets?: () => KnownSecrets | undefined
+  readonly secrets: () => KnownSecrets | undefined
   /** Folders whose paths errors may contain, because tools work there. */
-  readonly roots?: () => readonly string[]
+  readonly roots: () => readonly string[]
   /** Absolute paths of drop-in folders; stack lines there are shown to their authors. */
-  readonly dropIns?: () => readonly string[]
+  readonly dropIns: () => readonly string[]
 }
 
 const MAX_DEPTH = 3
@@ -155,16 +153,11 @@ const MAX_HELD_TEXT = 64 * 1024 * 1024
 const SMALL_TEXT = 4 * 1024
 const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
-const noFetch: Fetch = async () => {
-  throw new PegboardError('E_SSRF_BLOCKED', 'Network access is not available here.')
-}
-
 /** The only way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
-  const { views, settings, log, gate, audit, observer, recent, clock = systemClock } = options
+  const { views, settings, log, gate, audit, observer, recent, inspections, clock = systemClock } = options
   const { maxConcurrent, maxQueued } = settings
   const everywhere = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
-  const inspections = options.inspections ?? createInspections()
   const texts = createByteBudget(MAX_HELD_TEXT)
   const lines = new Set<Semaphore>()
   const usage = createUsage()
@@ -181,11 +174,7 @@ export function createCalls(options: CallsOptions): Calls {
     ? (request) => traceCall(observer, request, auditedCall)
     : auditedCall
   const contexts = createContexts({
-    servicesFor: options.servicesFor ?? (() => noServices),
-    fetch: options.fetch ?? noFetch,
-    onInjected: options.onInjected,
-    log,
-    shared: () => options.shared?.() ?? {},
+    ...options,
     profileOf: (caller) => views.viewFor(caller).profile,
     call: tracedCall,
   })
@@ -267,7 +256,7 @@ export function createCalls(options: CallsOptions): Calls {
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
       if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
-      if (approved && ran.kind === 'input_required') gate?.keepApproval(approved.pending)
+      if (approved && ran.kind === 'input_required') gate.keepApproval(approved.pending)
       const inspected = inspection ? inspect(ran, inspection) : ran
       const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true
       const explained = isFailure ? explainFailure(inspected.result) : undefined
@@ -296,13 +285,13 @@ export function createCalls(options: CallsOptions): Calls {
         })
       return result
     } catch (error) {
-      if (approved && wantsPage(error)) gate?.keepApproval(approved.pending)
-      const known = knownPaths(resolved.input, options.roots?.() ?? [])
-      const failure = refusalOfRun(error, run, resolved.entry.tool, inspection, options.secrets?.(), known)
+      if (approved && wantsPage(error)) gate.keepApproval(approved.pending)
+      const known = knownPaths(resolved.input, options.roots())
+      const failure = refusalOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), known)
       run.failure = failure.class
       const ms = monotonicMs() - startedAt
       usage.add(resolved.entry.tool.id, request.caller.principal, ms, failure.code)
-      const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns?.()) : undefined
+      const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns()) : undefined
       const at = authored?.at ?? placeOf(error)
       if (authored) run.place = authored.at
       log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
@@ -343,7 +332,7 @@ export function createCalls(options: CallsOptions): Calls {
       return resolveCall(request)
     } catch (error) {
       const mayAppear = isPegboardError(error) && MISSED.has(error.code) && request.origin !== 'setup'
-      if (!options.awaitTool || !mayAppear) throw error
+      if (!mayAppear) throw error
       return options.awaitTool(request.name, request).then((again) => {
         if (!again) throw error
         return resolveCall(request)
@@ -393,7 +382,7 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined {
-    return gate?.combineApprovals(
+    return gate.combineApprovals(
       requests.flatMap((request) => {
         try {
           const { entry, input, policy } = resolveCall(request)

@@ -11,7 +11,7 @@ const person = { ...localCaller, supports: { ...localCaller.supports, elicitatio
 
 function rig(settings: PolicySettings = { ask: ['*'] }) {
   const clock = createManualClock()
-  const gate = createGate({ clock })
+  const gate = createGate({ clock, hide: (text) => text })
   let asked = 0
   const request: Relay['request'] = async () => {
     asked++

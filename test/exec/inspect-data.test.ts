@@ -52,7 +52,7 @@ function received(json: string, length = Number.MAX_SAFE_INTEGER): McpResult {
 }
 
 it.each(Object.entries(SECRETS))('finds a secret however its server writes JSON: %s', (kind, secret) => {
-  const redact = createInspections().of('redact', undefined)
+  const redact = createInspections([]).of('redact', undefined)
   if (!redact) throw new Error('nothing is redacted')
   for (const [writing, write] of Object.entries(WRITINGS))
     for (const said of [secret, `東京😀\n${secret}`, `a\t${secret}\n`, `a\r\n${secret}`, `"${secret}"`])
@@ -68,7 +68,7 @@ it.each(Object.entries(SECRETS))('finds a secret however its server writes JSON:
 it.each(Object.entries(SECRETS))(
   'redacts a secret in JSON that is the text of a result, however that is written: %s',
   (_kind, secret) => {
-    const redact = createInspections().of('redact', undefined)
+    const redact = createInspections([]).of('redact', undefined)
     if (!redact) throw new Error('nothing is redacted')
     for (const [writing, write] of Object.entries(WRITINGS))
       for (const inner of [
@@ -99,7 +99,7 @@ it.each([1, 7, 1_000, 1_024, 1_025, 3_000])('finds a secret at any boundary of c
 })
 
 it('leaves bytes without a secret unchanged', () => {
-  const redact = createInspections().of('redact', undefined)
+  const redact = createInspections([]).of('redact', undefined)
   const result = received(
     '{"content":[{"type":"text","text":"task-list of 東京: AI, SG and hf, see https://a.example/b"}]}',
   )

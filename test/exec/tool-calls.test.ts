@@ -1,14 +1,16 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
-import { localCaller } from '../../src/core/caller.ts'
-import type { Clock } from '../../src/core/clock.ts'
+import { localCaller, noServices } from '../../src/core/caller.ts'
+import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { type PegboardError, ToolError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { ProtocolFailure } from '../../src/core/protocol-failure.ts'
 import { toSchema } from '../../src/core/schema.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { valueResult } from '../../src/core/tool-result.ts'
+import { createGate } from '../../src/exec/approval-gate.ts'
 import { executionOptions } from '../../src/exec/execution-options.ts'
+import { createInspections } from '../../src/exec/inspect-data.ts'
 import { createCalls } from '../../src/exec/tool-calls.ts'
 import { createPolicy, type Policy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/views.ts'
@@ -36,6 +38,16 @@ function callsOf(
     settings: executionOptions.parse(settings),
     log: silentLog,
     ...(clock && { clock }),
+    gate: createGate({ clock: clock ?? systemClock, hide: (text) => text }),
+    inspections: createInspections([]),
+    servicesFor: () => noServices,
+    fetch: () => Promise.reject(new Error('no network')),
+    onInjected: () => [],
+    shared: () => ({}),
+    awaitTool: async () => false,
+    secrets: () => undefined,
+    roots: () => [],
+    dropIns: () => [],
   })
   const run = (name: string, input: unknown = {}, more: object = {}) =>
     calls.call({ name, input, caller: localCaller, ...more })
