@@ -59,10 +59,20 @@ export function abortAfter(source: AbortSignal | undefined, ms: number): TimedSi
   }
 }
 
-/** Waits for work, or rejects with the reason of the signal as soon as that is aborted. The work goes on. */
-export function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason)
+/**
+ * Waits for work, or rejects as soon as the signal is aborted. The work continues, for example because others wait for
+ * it too.
+ *
+ * @param reason value to reject with; default: the signal's reason
+ */
+export async function raceAbort<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  reason: (signal: AbortSignal) => unknown = ({ reason }) => reason,
+): Promise<T> {
+  if (!signal) return await work
+  return await new Promise((resolve, reject) => {
+    const abort = (): void => reject(reason(signal))
     if (signal.aborted) abort()
     signal.addEventListener('abort', abort, { once: true })
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))

@@ -1,3 +1,4 @@
+import { raceAbort } from '../core/abort.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
@@ -92,20 +93,20 @@ export function createAuth(
     const key = JSON.stringify([url, profile.clientId, scopes])
     const known = tokens.get(key)
     if (known) {
-      const { value, until } = await known
+      const { value, until } = await raceAbort(known, signal)
       if (until > clock.now()) return value
     }
-    const fresh = askForToken(new URL(url), profile, scopes, signal)
+    // Shared by concurrent calls, so cancelling one of them does not cancel the request.
+    const fresh = requestToken(new URL(url), profile, scopes)
     tokens.set(key, fresh)
     fresh.catch(() => tokens.get(key) === fresh && tokens.delete(key))
-    return (await fresh).value
+    return (await raceAbort(fresh, signal)).value
   }
 
-  async function askForToken(
+  async function requestToken(
     url: URL,
     profile: Extract<AuthProfile, { type: 'oauth2' }>,
     scopes: readonly string[],
-    signal: AbortSignal,
   ): Promise<Token> {
     const answer = await send({
       method: 'POST',
@@ -121,7 +122,6 @@ export function createAuth(
       }).toString(),
       timeoutMs: 30_000,
       maxBytes: 65_536,
-      signal,
     })
     const { access_token: value, expires_in: seconds } = jsonOf(answer.body)
     if (answer.status !== 200 || typeof value !== 'string')

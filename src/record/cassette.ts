@@ -26,7 +26,7 @@ export interface RecordedAnswer {
     | { readonly reason: string; readonly status?: number | undefined; readonly body?: string | undefined }
     | undefined
   /** Lists that changed after the answer. */
-  after?: readonly RecordedEvent[] | undefined
+  after?: RecordedEvent[] | undefined
 }
 
 /** A request and its answers, in the order of the calls. */

@@ -24,7 +24,7 @@ interface Open {
   readonly version: number
 }
 
-/** A server may send progress without end. */
+/** Limit for the events of one call, because a server may send notifications without end. */
 const MAX_EVENTS = 1_000
 /** Answered by Pegboard itself, or about the connection. */
 const NOT_RECORDED = new Set(['ping', 'subscriptions/listen'])
@@ -73,12 +73,11 @@ export function createRecordingTransport(
   /** A server may report a change after the answer to the call that caused it. */
   const noteChange = (list: string, method: string, on: string | undefined): void => {
     const call = callFor(on)
-    const event = { notification: { method } }
-    if (call) call.before.push(event)
-    else if (lastCall) {
-      lastCall.after = [...(lastCall.after ?? []), event].slice(0, MAX_EVENTS)
-      tape().changed()
-    } else return
+    if (!call && lastCall) lastCall.after ??= []
+    const events = call?.before ?? lastCall?.after
+    if (!events || events.length >= MAX_EVENTS) return
+    events.push({ notification: { method } })
+    if (!call) tape().changed()
     versions.set(list, (versions.get(list) ?? 0) + 1)
   }
 

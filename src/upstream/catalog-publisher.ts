@@ -61,6 +61,9 @@ export interface Publisher {
   problems(): readonly string[]
 }
 
+/** A server can send other entries each time. */
+const MAX_WARNINGS = 200
+
 const nobody: ReadonlyMap<string, Held> = new Map()
 
 /** For a server whose content is hidden: its resources cannot be read by name either. */
@@ -92,8 +95,9 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const told = new Set<string>()
   const isAsNamed = Object.keys(settings.tools).length === 0
   const tellOnce = (problem: string): void => {
-    if (!told.has(problem)) log.warn(problem)
+    if (told.has(problem) || told.size > MAX_WARNINGS) return
     told.add(problem)
+    log.warn(told.size > MAX_WARNINGS ? 'further warnings about its lists are not logged' : problem)
   }
 
   /** By the server's own names. Tools that get no unique id are missing. */

@@ -84,6 +84,8 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   const tell = createReasonFilter(options.settings(), options.isSilent)
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
+  /** A connection whose lists are being read. */
+  let opening: Connection | undefined
   let leaving: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
   /** The server died with and without the probe; from then on attempts alternate, one process each. */
@@ -130,6 +132,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     connecting ??= attempt().finally(() => {
       patient = false
       connecting = undefined
+      opening = undefined
     })
     return connecting
   }
@@ -185,6 +188,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
       stopWarning?.()
       turn = undefined
       seen = true
+      opening = connection
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
       if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
@@ -382,7 +386,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     async stop(graceMs) {
       unplan()
       ending.abort()
-      const connection = live
+      const connection = live ?? opening
       live = undefined
       await Promise.allSettled([connection?.close(graceMs), connecting, leaving])
     },

@@ -66,14 +66,14 @@ export interface Claims {
   take(names: readonly string[], named: (name: string) => number | undefined): void
   /** Removes all other resources. @returns whether there were any */
   keepOnly(names: readonly string[]): boolean
-  /** Logs, once each, resources for which another owner answers. */
+  /** Logs resources of a list for which another owner answers, unless they were in the previous list. */
   tellDisputed(uris: readonly string[]): void
 }
 
 export function createClaims(options: ClaimsOptions): Claims {
   const { id, module, catalog, clock, moments, store, log } = options
   let held = new Map<string, number>()
-  const looked = new Set<string>()
+  let looked: ReadonlySet<string> = new Set()
   let disputed = 0
   let began: number | undefined
 
@@ -121,8 +121,8 @@ export function createClaims(options: ClaimsOptions): Claims {
     },
     tellDisputed(uris) {
       const fresh = uris.filter((uri) => !looked.has(uri))
+      looked = new Set(uris)
       if (fresh.length === 0) return
-      for (const uri of fresh) looked.add(uri)
       // By then all other known servers are restored.
       clock.after(0, () => {
         for (const uri of fresh) {

@@ -196,6 +196,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (connection.transport === 'stdio') instances.restarted()
       refresh.begin()
       const read = await readLists(connection, ALL, emptyListing)
+      // Its owner may no longer be in the catalog.
+      if (state === 'stopped') return
       startMs = clock.now() - beganAt
       show(read, connection)
       idle.begin()

@@ -452,6 +452,31 @@ describe('the credentials of an API', () => {
     }
   })
 
+  it('are obtained for a call even if the call that first requested them is cancelled', async () => {
+    let answer = (): void => undefined
+    const api = await serve((request, response) => {
+      if (request.url !== '/token') return ok(request, response)
+      answer = () => ok(request, response)
+    })
+    try {
+      await inFolder({ 'api.json': document({ '/x': operation('x') }, scheme(`${api.url}/token`)) }, (dir) =>
+        withApis({ a: { document: `${dir}/api.json`, baseUrl: api.url, auth: login } }, async ({ call }) => {
+          const abort = new AbortController()
+          const first = call('api_a.x', {}, abort.signal)
+          const second = call('api_a.x')
+          await expect.poll(() => api.seen.map(({ url }) => url)).toEqual(['/token'])
+          abort.abort(new Error('no longer wanted'))
+          await expect(first).rejects.toThrow('no longer wanted')
+          answer()
+          expect(await second).not.toHaveProperty('isError')
+          expect(api.seen.map(({ url }) => url)).toEqual(['/token', '/x'])
+        }),
+      )
+    } finally {
+      await api.close()
+    }
+  })
+
   it('are not sent to a base URL that only a remote document names', async () => {
     const elsewhere = await serve(ok)
     const there = await serve(

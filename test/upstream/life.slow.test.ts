@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -459,6 +459,38 @@ describe('a configuration change', () => {
       expect(catalog.snapshot().owners.has('mcp_s')).toBe(false)
       await until(() => !alive(pid) && !alive(grandchild))
     })
+  })
+
+  it('that removes a server while its tools are being read leaves nothing in the catalog', async () => {
+    const [listed, file] = [temporaryFolder(), temporaryFolder()].map((folder) => join(folder, 'done')) as [
+      string,
+      string,
+    ]
+    const server = `
+      const { existsSync, writeFileSync } = require('node:fs')
+      const answers = {
+        initialize: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'm', version: '1' } },
+        'tools/list': { tools: [{ name: 'go', description: 'Goes.', inputSchema: { type: 'object' } }] },
+      }
+      require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+        const { id, method } = JSON.parse(line)
+        const say = () => console.log(JSON.stringify({ jsonrpc: '2.0', id, ...(answers[method] ? { result: answers[method] } : { error: { code: -32601, message: 'no' } }) }))
+        if (method !== 'tools/list') return say()
+        writeFileSync(${JSON.stringify(file)}, '')
+        setInterval(() => { if (existsSync(${JSON.stringify(listed)})) say() }, 10)
+      })`
+    await withServers(
+      { s: { command: process.execPath, args: ['-e', server] } },
+      async ({ upstreams, catalog }) => {
+        await until(() => existsSync(file))
+        upstreams.configure({})
+        expect(catalog.snapshot().owners.has('mcp_s')).toBe(false)
+        writeFileSync(listed, '')
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        expect(catalog.snapshot().owners.has('mcp_s')).toBe(false)
+      },
+      { wait: false },
+    )
   })
 
   it('to background starts an idle server', async () => {

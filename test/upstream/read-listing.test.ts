@@ -1,7 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import type { Connection } from '../../src/upstream/connection.ts'
 import { emptyListing, readListing } from '../../src/upstream/read-listing.ts'
+import { temporaryFolder } from '../app.ts'
+import { LISTED } from '../offered.ts'
 import { textOf, withServers } from './host.ts'
 
 const deep = {
@@ -39,6 +43,20 @@ describe("a server's list", () => {
         'a resource is left out: hidden-bidi: name',
       ])
     }))
+
+  it('causes at most 200 warnings about entries, because a server can send other entries each time', async () => {
+    const file = join(temporaryFolder(), 'tools.json')
+    const prompts = Array.from({ length: 300 }, (_, n) => ({ name: `p${n}`, arguments: [{}] }))
+    writeFileSync(file, JSON.stringify({ tools: [], prompts }))
+    await withServers({ s: { command: process.execPath, args: [LISTED, file] } }, async ({ catalog, logged }) => {
+      expect(catalog.snapshot().owners.get('mcp_s')?.prompts).toEqual([])
+      const told = logged
+        .map(({ message }) => String(message))
+        .filter((line) => line.startsWith('a prompt is left out'))
+      expect(told).toHaveLength(200)
+      expect(logged.map(({ message }) => message)).toContain('further warnings about its lists are not logged')
+    })
+  })
 
   it('is cut at 4 MiB', async () => {
     const prompts = Array.from({ length: 100 }, (_, n) => ({ name: `p${n}`, description: 'x'.repeat(60_000) }))

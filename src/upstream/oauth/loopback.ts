@@ -3,6 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { PegboardError } from '../../core/errors.ts'
 
+const ORIGIN = 'http://127.0.0.1'
+
 /** Receives the redirect of a login on this machine. */
 export interface Loopback {
   readonly redirectUrl: string
@@ -22,7 +24,9 @@ export async function listenForRedirect(port: number, issuer: string): Promise<L
   const path = redirectPath(issuer)
   const waiting: Array<{ readonly state: string; readonly done: (params: URLSearchParams) => void }> = []
   const server = createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://127.0.0.1')
+    const target = request.url ?? '/'
+    // Throws for targets such as `//`.
+    const url = URL.canParse(target, ORIGIN) ? new URL(target, ORIGIN) : undefined
     const answer = (status: number, title: string, text: string): void => {
       response.writeHead(status, {
         'content-type': 'text/html; charset=utf-8',
@@ -33,7 +37,7 @@ export async function listenForRedirect(port: number, issuer: string): Promise<L
       })
       response.end(renderPage(title, text))
     }
-    if (url.pathname !== path || request.method !== 'GET')
+    if (url?.pathname !== path || request.method !== 'GET')
       return answer(404, 'Nothing here', 'This page does not exist.')
     const at = waiting.findIndex(({ state }) => equalsInConstantTime(state, url.searchParams.get('state') ?? ''))
     const [found] = at < 0 ? [] : waiting.splice(at, 1)
@@ -53,7 +57,7 @@ export async function listenForRedirect(port: number, issuer: string): Promise<L
     server.listen(port, '127.0.0.1', resolve)
   })
   return {
-    redirectUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`,
+    redirectUrl: `${ORIGIN}:${(server.address() as AddressInfo).port}${path}`,
     redirected: (state) => new Promise((done) => waiting.push({ state, done })),
     close() {
       waiting.length = 0
