@@ -1,4 +1,4 @@
-import type { Json } from './api-document.ts'
+import type { Json } from '../core/is-record.ts'
 import type { ApiSettings } from './openapi-options.ts'
 import { sourceOf } from './operation-source.ts'
 import type { ListedOperation } from './operations.ts'

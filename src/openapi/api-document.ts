@@ -1,12 +1,10 @@
 import { hash } from 'node:crypto'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { createPause } from '../core/pause.ts'
 import { parseDocument } from './parse-document.ts'
-
-export type Json = Readonly<Record<string, unknown>>
 
 /** A document with all its references resolved into one object; copies of other files are under `x-files`. */
 export interface Loaded {

@@ -1,6 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
-import type { Json } from './api-document.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { type Body, FORM, isJson, MULTIPART, type Plan } from './plan-operation.ts'
 import { encodePairs, encodeValue, headerValue, pathValue } from './serialize-parameters.ts'
 

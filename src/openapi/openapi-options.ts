@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
-import { lockName } from './lock-name.ts'
+import { toolOverrideOptions } from '../catalog/tool-override-options.ts'
 
 const names = z.array(z.string())
 
@@ -83,45 +82,28 @@ export const apiOptions = z.lazy(() =>
 
 export type AuthProfile = z.output<typeof profile>
 
+type Entry = z.output<typeof apiOptions>
+
 /** Settings of one API. */
-export interface ApiSettings {
-  /** Absolute path or URL. */
-  readonly document: string
-  readonly enabled: boolean
-  readonly summary?: string
-  readonly baseUrl?: string
-  readonly headers: Readonly<Record<string, string>>
-  /** `*` applies to every scheme. */
+export interface ApiSettings extends Omit<Entry, 'auth' | 'prefix'> {
+  /** By security scheme; `*` applies to every scheme. */
   readonly auth: Readonly<Record<string, AuthProfile>>
   readonly prefix: string
-  readonly allow: readonly string[]
-  readonly deny: readonly string[]
-  readonly tools: Readonly<Record<string, ToolOverride>>
-  /**
-   * `review`: new and changed operations wait for a person; `first-use`: operations of the first look are approved;
-   * `always`: all are approved.
-   */
-  readonly trust: 'review' | 'first-use' | 'always'
-  readonly timeoutMs: number
-  readonly maxResponseBytes: number
-  /** Undefined: private addresses are allowed only where the operator named them. */
-  readonly allowPrivate?: boolean
 }
 
 /** @param locate makes a path absolute and returns URLs unchanged */
-export function readApi(id: string, entry: z.output<typeof apiOptions>, locate: (path: string) => string): ApiSettings {
-  const { document, summary, baseUrl, auth, prefix, tools, allowPrivate, ...rest } = entry
+export function readApi(id: string, entry: Entry, locate: (path: string) => string): ApiSettings {
+  const { document, auth, prefix } = entry
   return {
-    ...rest,
+    ...entry,
     document: isUrl(document) ? document : locate(document),
     auth: auth === undefined ? {} : isProfile(auth) ? { '*': auth } : auth,
     prefix: prefix ?? id,
-    tools,
-    ...(allowPrivate === undefined ? {} : { allowPrivate }),
-    ...(summary === undefined ? {} : { summary }),
-    ...(baseUrl === undefined ? {} : { baseUrl }),
   }
 }
+
+/** Key of an API in the lock file; no server can have this name. */
+export const lockName = (id: string): string => `openapi.${id}`
 
 /** True for keys of APIs in the lock file. */
 export const isLockedApi = (name: string): boolean => name.startsWith(lockName(''))

@@ -1,10 +1,9 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
-import type { Json } from './api-document.ts'
 
 /** Requests omit read-only properties, responses omit write-only ones. */
 export type Direction = 'request' | 'response'

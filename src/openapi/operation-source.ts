@@ -1,6 +1,6 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
-import { type Json, lookUp } from './api-document.ts'
+import { lookUp } from './api-document.ts'
 import { type OperationRecord, removeTags } from './operations.ts'
 
 /** An operation with more referenced parts, or deeper ones, is not used. */

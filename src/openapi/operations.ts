@@ -1,9 +1,9 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { createPause } from '../core/pause.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Effect } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
-import { type Json, lookUp } from './api-document.ts'
+import { lookUp } from './api-document.ts'
 
 /** What is known about an operation before its schema is needed. Plain JSON, stored between runs. */
 export interface OperationRecord {

@@ -1,8 +1,8 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
-import { type Json, lookUp } from './api-document.ts'
+import { lookUp } from './api-document.ts'
 import { createConverter } from './operation-schema.ts'
 import { descriptionOf, type OperationRecord } from './operations.ts'
 

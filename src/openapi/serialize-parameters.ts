@@ -1,6 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
-import type { Json } from './api-document.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Parameter } from './plan-operation.ts'
 
 const text = (value: unknown): string =>

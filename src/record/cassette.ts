@@ -3,75 +3,50 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { toCanonicalJson } from '../core/canonical.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 
-export type Json = Readonly<Record<string, unknown>>
-
-/** What happened between a request and its answer. */
-export type RecordedEvent =
-  | { readonly notification: { readonly method: string; readonly params?: Json | undefined } }
-  | {
-      readonly request: { readonly method: string; readonly params?: Json | undefined }
-      /** The client's answer to the server. */
-      response?: Json | undefined
-    }
-
-/** One answer: a result, a JSON-RPC error, or why the request failed on its way. */
-export interface RecordedAnswer {
-  readonly before?: readonly RecordedEvent[] | undefined
-  readonly result?: Json | undefined
-  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown } | undefined
-  readonly failed?:
-    | { readonly reason: string; readonly status?: number | undefined; readonly body?: string | undefined }
-    | undefined
-  /** Lists that changed after the answer. */
-  after?: RecordedEvent[] | undefined
-}
-
-/** A request and its answers, in the order of the calls. */
-export interface Exchange {
-  readonly method: string
-  readonly params: Json
-  readonly answers: readonly RecordedAnswer[]
-}
-
-/** What one server answered. The layout is documented in docs/guides/record-and-replay.md. */
-export interface Cassette {
-  readonly cassette: 1
-  readonly server: string
-  readonly transport: 'stdio' | 'http' | 'sse'
-  /** The answer to `initialize` (2025) or `server/discover` (2026). */
-  readonly handshake?: { readonly method: string; readonly result: Json } | undefined
-  /** Answers of a list follow each other where a call changed the list. */
-  readonly lists: readonly Exchange[]
-  readonly calls: readonly Exchange[]
-}
-
 // Built when a recording is read, because every start evaluates this file.
-const schema = once(() => {
+const schemas = once(() => {
   const json = z.record(z.string(), z.unknown())
   const message = z.object({ method: z.string(), params: json.optional() })
-  const events = z
-    .array(z.union([z.object({ notification: message }), z.object({ request: message, response: json.optional() })]))
-    .optional()
+  /** What happened between a request and its answer. `response` is the client's answer to the server. */
+  const event = z.union([
+    z.object({ notification: message }),
+    z.object({ request: message, response: json.optional() }),
+  ])
+  /** One answer: a result, a JSON-RPC error, or why the request failed on its way. */
   const answer = z.object({
-    before: events,
+    before: z.array(event).optional(),
     result: json.optional(),
     error: z.object({ code: z.number(), message: z.string(), data: z.unknown().optional() }).optional(),
     failed: z.object({ reason: z.string(), status: z.number().optional(), body: z.string().optional() }).optional(),
-    after: events,
+    /** Lists that changed after the answer. */
+    after: z.array(event).optional(),
   })
+  /** A request and its answers, in the order of the calls. */
   const exchange = z.object({ method: z.string(), params: json, answers: z.array(answer).min(1) })
-  return z.object({
+  const cassette = z.object({
     cassette: z.literal(1),
     server: z.string(),
     transport: z.enum(['stdio', 'http', 'sse']),
+    /** The answer to `initialize` (2025) or `server/discover` (2026). */
     handshake: z.object({ method: z.string(), result: json }).optional(),
+    /** Answers of a list follow each other where a call changed the list. */
     lists: z.array(exchange),
     calls: z.array(exchange),
   })
+  return { event, answer, exchange, cassette }
 })
+
+type Schemas = ReturnType<typeof schemas>
+export type RecordedEvent = z.output<Schemas['event']>
+export type RecordedAnswer = z.output<Schemas['answer']>
+export type Exchange = z.output<Schemas['exchange']>
+
+/** What one server answered. The layout is documented in docs/guides/record-and-replay.md. */
+export type Cassette = z.output<Schemas['cassette']>
 
 const MAX_BYTES = 64 * 1024 * 1024
 
@@ -107,7 +82,7 @@ function readCassetteFile(file: string): Cassette | undefined {
   } catch (error) {
     throw fault('is not JSON', error)
   }
-  const parsed = schema().safeParse(value)
+  const parsed = schemas().cassette.safeParse(value)
   if (parsed.success) return parsed.data
   const [problem] = parsed.error.issues
   throw fault(`is not valid: ${problem?.path.join('.') || 'the file'}: ${problem?.message}`, parsed.error)
@@ -116,7 +91,7 @@ function readCassetteFile(file: string): Cassette | undefined {
 export const cassetteText = (cassette: Cassette): string => `${JSON.stringify(cassette, null, 2)}\n`
 
 /** Requests without `_meta` are the same request: it holds tokens of the connection. */
-export function withoutMeta(params: Json = {}): Json {
+export function withoutMeta(params: Json = {}): Record<string, unknown> {
   const { _meta, ...rest } = params
   return rest
 }

@@ -1,9 +1,9 @@
 import { toCanonicalJson } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { truncate } from '../core/truncate.ts'
-import type { Exchange, Json } from './cassette.ts'
+import type { Exchange } from './cassette.ts'
 
 const SHOWN = 300
 

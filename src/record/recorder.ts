@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs'
 import type { Clock } from '../core/clock.ts'
 import { createDebouncer } from '../core/debouncer.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import type { UpstreamTransport } from '../upstream/transport.ts'
@@ -10,7 +11,6 @@ import {
   cassetteFile,
   cassetteText,
   type Exchange,
-  type Json,
   keyOf,
   type RecordedAnswer,
   readCassette,
@@ -121,7 +121,7 @@ function createTape(
 }
 
 function createExchanges(before: readonly Exchange[]) {
-  const exchanges = new Map<string, Exchange & { answers: RecordedAnswer[] }>()
+  const exchanges = new Map<string, Exchange>()
   const fresh = new Set<string>()
   for (const { method, params, answers } of before)
     exchanges.set(keyOf(method, params), { method, params, answers: [...answers] })
@@ -135,7 +135,7 @@ function createExchanges(before: readonly Exchange[]) {
       exchanges.set(key, one)
       return one.answers
     },
-    all: (): readonly Exchange[] => [...exchanges.values()],
+    all: (): Exchange[] => [...exchanges.values()],
   }
 }
 

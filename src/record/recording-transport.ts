@@ -1,5 +1,5 @@
 import { isPegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { networkReason, sessionLost, statusOf } from '../upstream/error-reasons.ts'
 import type { SendOptions, UpstreamTransport } from '../upstream/transport.ts'
@@ -8,7 +8,6 @@ import {
   isDefinitions,
   isHandshake,
   isList,
-  type Json,
   type RecordedAnswer,
   type RecordedEvent,
   withoutMeta,

@@ -1,17 +1,9 @@
 import { toCanonicalJson } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import type { UpstreamTransport, UpstreamTransportEvents } from '../upstream/transport.ts'
-import {
-  changedList,
-  isHandshake,
-  isList,
-  type Json,
-  type RecordedAnswer,
-  type RecordedEvent,
-  withoutMeta,
-} from './cassette.ts'
+import { changedList, isHandshake, isList, type RecordedAnswer, type RecordedEvent, withoutMeta } from './cassette.ts'
 import { notRecorded } from './not-recorded.ts'
 import type { Player } from './replay.ts'
 import type { Scrub } from './scrubber.ts'

@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs'
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { UpstreamTransport } from '../upstream/transport.ts'
-import { type Exchange, type Json, keyOf, type RecordedAnswer, readCassette } from './cassette.ts'
+import { type Exchange, keyOf, type RecordedAnswer, readCassette } from './cassette.ts'
 import { createReplayTransport } from './replay-transport.ts'
 import type { Scrub } from './scrubber.ts'
 

@@ -1,9 +1,11 @@
+import { linkAbort } from '../core/abort.ts'
 import type { Clock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
-import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { PegboardError } from '../core/errors.ts'
 import { createHeldSlots } from '../core/held-slots.ts'
 import type { Semaphore } from '../core/semaphore.ts'
 import type { Relay } from '../core/tool.ts'
+import { abortReason } from './error-reasons.ts'
 
 export interface CallSlotRequest {
   readonly slots: Semaphore
@@ -49,21 +51,18 @@ async function acquireSlot({ slots, what, relay, signal, timeoutMs, clock }: Cal
   const stop = new AbortController()
   const wait = slots.acquire(stop.signal, relay.principal)
   if (!wait) return
-  const gone = (): void =>
-    stop.abort(
-      isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.'),
-    )
+  const unlink = linkAbort(signal, stop)
   const limit = createCountdown(
     timeoutMs,
     () => stop.abort(new PegboardError('E_TIMEOUT', `${what} waited longer than ${timeoutMs} ms for a free slot.`)),
     clock,
   )
-  signal.addEventListener('abort', gone, { once: true })
-  if (signal.aborted) gone()
   try {
     await wait
+  } catch (error) {
+    throw signal.aborted ? abortReason(signal) : error
   } finally {
     limit.stop()
-    signal.removeEventListener('abort', gone)
+    unlink()
   }
 }

@@ -1,5 +1,5 @@
 import { listErrorCodes } from '../core/error-codes.ts'
-import { isPegboardError, type PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
 import { tlsTrouble } from '../policy/tls-errors.ts'
 
@@ -21,6 +21,10 @@ export function pegboardCause(error: unknown): PegboardError | undefined {
   }
   return undefined
 }
+
+/** The error of a call whose signal is aborted. */
+export const abortReason = ({ reason }: AbortSignal): PegboardError =>
+  isPegboardError(reason) ? reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
 
 /** A cause that waiting does not fix, such as a missing program; undefined if there is none. */
 export function lastingCause(error: unknown): PegboardError | undefined {

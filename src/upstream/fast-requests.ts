@@ -11,7 +11,7 @@ import { ShortLivedMap } from '../core/short-lived-map.ts'
 import type { Relay } from '../core/tool.ts'
 import { truncate } from '../core/truncate.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
+import { abortReason, networkReason, pegboardCause, sessionLost, statusOf } from './error-reasons.ts'
 import type { SendOptions, UpstreamTransport } from './transport.ts'
 
 export interface FastRequest {
@@ -322,9 +322,6 @@ function createRate(clock: Clock, told: (dropped: number) => void): Rate {
     },
   }
 }
-
-const abortReason = (signal: AbortSignal): unknown =>
-  isPegboardError(signal.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
 
 /** Clients show a model the whole message of an error; unlike a result, it cannot be kept. */
 const MAX_MESSAGE = 16_000

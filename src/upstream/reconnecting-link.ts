@@ -1,11 +1,13 @@
+import { raceAbort } from '../core/abort.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { classifyDisconnect } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
-import { lastingCause, withoutTheirWords } from './error-reasons.ts'
+import { abortReason, lastingCause, withoutTheirWords } from './error-reasons.ts'
 import type { Credentials } from './http-credentials.ts'
 import { type EraVerdict, isStale } from './manifest.ts'
 import { mayInstall } from './package-download.ts'
@@ -318,21 +320,10 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     const refused = refusal()
     if (refused) throw refused
     const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
-    const { promise, resolve, reject } = createDeferred<Connection>()
-    const onAbort = (): void =>
-      reject(
-        isPegboardError(signal?.reason) ? signal.reason : new PegboardError('E_CANCELLED', 'The call was cancelled.'),
-      )
-    if (signal?.aborted) onAbort()
-    else signal?.addEventListener('abort', onAbort, { once: true })
-    const stopTimer = clock.after(waitMs, () => reject(unavailable('is still connecting', 1_000)))
-    connectNow().then(resolve, reject)
-    try {
-      return await promise
-    } finally {
-      stopTimer()
-      signal?.removeEventListener('abort', onAbort)
+    const late = (): never => {
+      throw unavailable('is still connecting', 1_000)
     }
+    return await raceAbort(waitAtMost(waitMs, connectNow(), late, clock), signal, abortReason)
   }
 
   return {
@@ -435,14 +426,4 @@ function createReasonFilter(
     return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
   }
   return Object.assign((why: string) => scrub(withoutSecrets(isSilent() ? withoutTheirWords(why) : why)), { withPaths })
-}
-
-function createDeferred<T>() {
-  let resolve!: (value: T) => void
-  let reject!: (error: unknown) => void
-  const promise = new Promise<T>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
 }

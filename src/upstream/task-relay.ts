@@ -1,3 +1,4 @@
+import { raceAbort } from '../core/abort.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
@@ -258,20 +259,8 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     }
   }
 
-  function pause(ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const gone = (): void => {
-        stop()
-        reject(signal.reason)
-      }
-      const stop = clock.after(Math.min(Math.max(ms, POLL.least), POLL.most), () => {
-        signal.removeEventListener('abort', gone)
-        resolve()
-      })
-      if (signal.aborted) gone()
-      else signal.addEventListener('abort', gone, { once: true })
-    })
-  }
+  const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+    raceAbort(new Promise((resolve) => clock.after(Math.min(Math.max(ms, POLL.least), POLL.most), resolve)), signal)
 
   return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel, 'tasks/result': result }
 }

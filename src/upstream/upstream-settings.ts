@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { ServerRequestKind } from '../core/server-requests.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import type { Effect, Tripwire } from '../core/tool.ts'
@@ -31,45 +32,6 @@ export interface HttpTarget {
   readonly kind: 'http' | 'sse'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-}
-
-/** How to get tokens for a remote server. Absent: only `headers`, and OAuth if the server requires it. */
-export interface AuthSettings {
-  /** `none` never starts a login. */
-  readonly type: 'oauth' | 'client-credentials' | 'enterprise' | 'none'
-  readonly clientId?: string
-  readonly clientSecret?: string
-  /** PKCS 8 PEM key with which the client signs assertions, instead of a secret. */
-  readonly privateKey?: string
-  /** Algorithm of that key (default RS256). */
-  readonly algorithm?: string
-  /** How the client secret is sent. */
-  readonly tokenEndpointAuth?: 'client_secret_basic' | 'client_secret_post'
-  /** The authorization server that the client secret belongs to; the secret is sent nowhere else. */
-  readonly issuer?: string
-  /** Allow an authorization server at a private address or plain http. */
-  readonly allowPrivate: boolean
-  /** URL of a client metadata document, used as the client id where the authorization server supports it. */
-  readonly clientMetadataUrl?: string
-  readonly scopes: readonly string[]
-  /** Port of the loopback redirect; default any free port. */
-  readonly redirectPort?: number
-  /** Each principal logs in, and calls use its own tokens. */
-  readonly perPrincipal: boolean
-  /** Set for `enterprise`. */
-  readonly idp?: IdpSettings
-}
-
-/** A company's identity provider. */
-export interface IdpSettings {
-  readonly tokenEndpoint: string
-  /** Pegboard's client id there. */
-  readonly clientId: string
-  readonly clientSecret?: string
-  /** The person's identity token. */
-  readonly idToken?: string
-  /** File that contains it, read at each use; relative to the configuration. */
-  readonly idTokenFile?: string
 }
 
 /** Settings of one MCP server. */
@@ -120,6 +82,7 @@ export interface ServerSettings {
   readonly allowPrivate: boolean
   /** Path of the entry, such as `mcpServers.<id>`, for messages. */
   readonly where: string
+  /** Absent: only `headers`, and OAuth if the server requires it. */
   readonly auth?: AuthSettings
   /** Bundled services that its tools replace. */
   readonly provides?: Provided
@@ -137,11 +100,11 @@ const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
 const names = z.array(z.string())
 
 const authSchema = z.lazy(() =>
-  z.looseObject({
+  z.object({
     type: z
       .enum(['oauth', 'client-credentials', 'enterprise', 'none'])
-      .optional()
-      .describe('How to get tokens (default oauth).'),
+      .default('oauth')
+      .describe('How to get tokens (default oauth). none never starts a login.'),
     clientId: z.string().optional().describe('Id of a registered client (default: register when needed).'),
     clientSecret: z.string().optional().describe('Client secret. Use ${env:NAME} to read it from a variable.'),
     privateKey: z
@@ -157,12 +120,12 @@ const authSchema = z.lazy(() =>
       .optional()
       .describe('How to send the secret (default: as the authorization server supports).'),
     issuer: z.url().optional().describe('Authorization server of the client. The secret is sent to no other server.'),
-    allowPrivate: z.boolean().optional().describe('Allow a private or http authorization server (default false).'),
+    allowPrivate: z.boolean().default(false).describe('Allow a private or http authorization server (default false).'),
     clientMetadataUrl: z.url().optional().describe('URL of a client-id metadata document, instead of registration.'),
     scopes: z
       .union([z.string(), names])
       .transform((given) => (typeof given === 'string' ? given.split(/\s+/).filter(Boolean) : given))
-      .optional()
+      .default([])
       .describe('Scopes to request (default: as the server names them).'),
     redirectPort: z
       .int()
@@ -170,9 +133,9 @@ const authSchema = z.lazy(() =>
       .max(65_535)
       .optional()
       .describe('Port for the redirect of the browser (default: any free port).'),
-    perPrincipal: z.boolean().optional().describe('Use a separate login for each principal.'),
+    perPrincipal: z.boolean().default(false).describe('Use a separate login for each principal.'),
     idp: z
-      .looseObject({
+      .object({
         tokenEndpoint: z.url().describe('Token endpoint of the identity provider.'),
         clientId: z.string().describe('Client id at the identity provider.'),
         clientSecret: z.string().optional().describe('Client secret. Use ${env:NAME} to read it from a variable.'),
@@ -183,6 +146,12 @@ const authSchema = z.lazy(() =>
       .describe('Identity provider of the company, for type enterprise.'),
   }),
 )
+
+/** How to get tokens for a remote server. */
+export type AuthSettings = z.output<typeof authSchema>
+
+/** A company's identity provider. */
+export type IdpSettings = NonNullable<AuthSettings['idp']>
 
 const KINDS_OF_SANDBOX = ['none', 'auto', 'bubblewrap', 'docker'] as const
 
@@ -372,13 +341,14 @@ export function parseServer(
     const [known] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
     warnings.push(`${where}.${key} means nothing to Pegboard${known ? `; did you mean "${known}"?` : '.'}`)
   }
+  const { effect, tripwire, instance, auth, timeoutMs, maxResultTokens, connectTimeoutMs } = entry
   const summary = entry.summary ?? entry.description
   const provides = entry.provides ?? PROVIDED.find((one) => one === entry.type)
   const target = targetOf(where, entry, warnings)
   const allowPrivate = entry.allowPrivate ?? entry.allow_private ?? mayBePrivate
   if (target.kind !== 'stdio' && !allowPrivate) assertPublic(where, target.url)
-  if (entry.auth !== undefined) assertClient(`${where}.auth`, entry.auth)
-  if (entry.instance === 'shared' && entry.auth?.perPrincipal)
+  if (auth !== undefined) assertClient(`${where}.auth`, auth)
+  if (instance === 'shared' && auth?.perPrincipal)
     throw new PegboardError(
       'E_CONFIG_INVALID',
       `${where}.instance: "shared" does not go with auth.perPrincipal, where every principal has its own connection.`,
@@ -401,14 +371,11 @@ export function parseServer(
       ...(entry.disabledTools ?? []),
     ],
     trustHints: entry.trustHints ?? false,
-    ...(entry.effect === undefined ? {} : { effect: entry.effect }),
-    ...(entry.tripwire === undefined ? {} : { tripwire: entry.tripwire }),
     relay: entry.relay ?? ['elicitation'],
     start: entry.start ?? 'lazy',
     idleStopMs: entry.idleStopMs ?? 300_000,
     maxConcurrent: entry.maxConcurrent ?? 128,
     maxQueued: entry.maxQueued ?? 1_000,
-    ...(entry.instance === undefined ? {} : { instance: entry.instance }),
     maxInstances: entry.maxInstances ?? 32,
     maxInstancesPerPrincipal: entry.maxInstancesPerPrincipal ?? 8,
     // Another client's `trust: true` concerns that client's own prompts.
@@ -416,18 +383,23 @@ export function parseServer(
     allowPrivate,
     where,
     tools: entry.tools === undefined || Array.isArray(entry.tools) ? {} : entry.tools,
-    ...(entry.auth === undefined ? {} : { auth: authOf(entry.auth) }),
-    ...(entry.timeoutMs === undefined ? {} : { timeoutMs: entry.timeoutMs }),
-    ...(entry.maxResultTokens === undefined ? {} : { maxResultTokens: entry.maxResultTokens }),
-    ...(entry.connectTimeoutMs === undefined ? {} : { connectTimeoutMs: entry.connectTimeoutMs }),
-    ...(provides === undefined ? {} : { provides }),
     ...(entry.internal ? { internal: true } : {}),
-    ...(summary === undefined ? {} : { summary }),
+    ...omitUndefined({
+      effect,
+      tripwire,
+      instance,
+      auth,
+      timeoutMs,
+      maxResultTokens,
+      connectTimeoutMs,
+      provides,
+      summary,
+    }),
   }
   return { settings, warnings }
 }
 
-/** Validates key by key: few of forty are present, and they are independent. */
+/** Validates only the keys that are present. Validating all forty costs a start 2 ms, and 0.1 ms more for each server. */
 function entryOf(where: string, raw: unknown): Entry {
   if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) {
     const shape: Readonly<Record<string, z.ZodType>> = serverSchema.shape
@@ -464,7 +436,8 @@ function assertPublic(where: string, url: string): void {
   }
 }
 
-function assertClient(where: string, auth: NonNullable<Entry['auth']>): void {
+/** @throws PegboardError E_CONFIG_INVALID for credentials that are incomplete or contradict the type */
+function assertClient(where: string, auth: AuthSettings): void {
   const { type, clientId, clientSecret, privateKey, idp } = auth
   const headless = type === 'client-credentials' || type === 'enterprise'
   if (headless && (clientId === undefined || (clientSecret ?? privateKey) === undefined))
@@ -481,26 +454,6 @@ function assertClient(where: string, auth: NonNullable<Entry['auth']>): void {
     throw new PegboardError('E_CONFIG_INVALID', `${where}: enterprise needs "idp" with "idToken" or "idTokenFile".`)
   if (clientId === undefined && (clientSecret ?? privateKey) !== undefined)
     throw new PegboardError('E_CONFIG_INVALID', `${where}: a secret or key needs its "clientId".`)
-}
-
-function authOf(auth: NonNullable<Entry['auth']>): AuthSettings {
-  const { type, clientId, clientSecret, clientMetadataUrl, scopes, redirectPort, perPrincipal } = auth
-  const { privateKey, algorithm, tokenEndpointAuth, issuer, allowPrivate, idp } = auth
-  return {
-    type: type ?? 'oauth',
-    scopes: scopes ?? [],
-    perPrincipal: perPrincipal ?? false,
-    allowPrivate: allowPrivate ?? false,
-    ...(privateKey === undefined ? {} : { privateKey }),
-    ...(algorithm === undefined ? {} : { algorithm }),
-    ...(tokenEndpointAuth === undefined ? {} : { tokenEndpointAuth }),
-    ...(issuer === undefined ? {} : { issuer }),
-    ...(clientId === undefined ? {} : { clientId }),
-    ...(clientSecret === undefined ? {} : { clientSecret }),
-    ...(clientMetadataUrl === undefined ? {} : { clientMetadataUrl }),
-    ...(redirectPort === undefined ? {} : { redirectPort }),
-    ...(idp === undefined ? {} : { idp: idp as IdpSettings }),
-  }
 }
 
 const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
@@ -537,8 +490,7 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
       command: entry.command,
       args: entry.args ?? [],
       env: entry.env ?? {},
-      ...(entry.cwd === undefined ? {} : { cwd: entry.cwd }),
-      ...(entry.envFile === undefined ? {} : { envFile: entry.envFile }),
+      ...omitUndefined({ cwd: entry.cwd, envFile: entry.envFile }),
       ...sandboxOf(entry),
     }
   }
@@ -559,7 +511,7 @@ function sandboxOf({ sandbox }: Entry): Pick<StdioTarget, 'sandbox'> {
   const given = typeof sandbox === 'string' ? { kind: sandbox, network: true, read: [], write: [] } : sandbox
   if (given === undefined || given.kind === 'none') return {}
   const { kind, network, read, write, image } = given
-  return { sandbox: { kind, network, read, write, hidden: [], home: '', ...(image === undefined ? {} : { image }) } }
+  return { sandbox: { kind, network, read, write, hidden: [], home: '', ...omitUndefined({ image }) } }
 }
 
 /** What a server may touch, for people. */

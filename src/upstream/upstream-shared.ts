@@ -29,35 +29,46 @@ export interface UpstreamHooks {
   onTask?(owner: string, task: Json): void
 }
 
-/** What all servers share. */
-export interface UpstreamShared extends RecordAndReplay {
+/** What the program provides for all servers. */
+export interface UpstreamServices extends RecordAndReplay {
   readonly catalog: Catalog
   readonly log: Log
   readonly clock: Clock
+  /** Pegboard's own environment, of which child processes get a small part. */
   readonly environment: Environment
+  /** Default: that of this process. */
   readonly platform: string
   readonly clientInfo: { readonly name: string; readonly version: string }
-  /** Pegboard's own id, for detecting loops. */
-  readonly gateway?: (() => string) | undefined
-  readonly manifests: ManifestStore | undefined
-  readonly claims: ClaimStore | undefined
-  readonly moments: Moments
-  /** Opens the stored logins when the first remote server is connected. Absent: no logins. */
-  readonly tokens?: (() => Promise<TokenStore>) | undefined
+  /** Pegboard's own id. Servers that lead back to it are rejected. */
+  readonly gateway?: () => string
+  readonly manifests?: ManifestStore
+  readonly claims?: ClaimStore
+  /** Opens the stored logins; absent: no logins. */
+  readonly tokens?: () => Promise<TokenStore>
   readonly hooks: UpstreamHooks
   /** Records requests; absent: telemetry is off. */
-  readonly observer: Observer | undefined
+  readonly observer?: Observer | undefined
   /** Decides which tools are approved; absent: all are. */
-  readonly trust: Trust | undefined
-  readonly lostRules: LostRules | undefined
+  readonly trust?: Trust
+  readonly lostRules?: LostRules
+  /** Call timeout for servers that set none; default 600,000. Callers' signals usually end calls earlier. */
   readonly callTimeoutMs: number
+  /** Default 30,000. */
   readonly connectTimeoutMs: number
-  /** For a program that may be downloading, while it has printed nothing. */
+  /**
+   * For a program that may be downloading, while it has printed nothing; default 180,000, or `connectTimeoutMs` if
+   * given.
+   */
   readonly installTimeoutMs: number
   /** Maximum line of a stdio server; default 16 MiB. A longer line fails only the call it answers. */
-  readonly maxFrameBytes: number | undefined
+  readonly maxFrameBytes?: number
   /** The same while only call results are expected; default `maxFrameBytes`. */
-  readonly maxAnswerBytes: number | undefined
+  readonly maxAnswerBytes?: number
+}
+
+/** What all servers share. */
+export interface UpstreamShared extends UpstreamServices {
+  readonly moments: Moments
   /** Functions that kill each running child; called when this process exits. */
   readonly reapers: Set<() => void>
   /** Limits how fast processes are started. */

@@ -21,46 +21,19 @@ import { createStartQueue } from './start-queue.ts'
 import type { RecordAndReplay } from './transport.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamHooks, UpstreamShared } from './upstream-shared.ts'
+import type { UpstreamServices, UpstreamShared } from './upstream-shared.ts'
+
+type Needed = 'catalog' | 'log' | 'environment' | 'clientInfo'
 
 /** @internal */
-export interface UpstreamsOptions extends RecordAndReplay {
-  readonly catalog: Catalog
-  readonly log: Log
+export interface UpstreamsOptions extends Pick<UpstreamServices, Needed>, Partial<Omit<UpstreamServices, Needed>> {
   /** By the keys of `mcpServers`. */
   readonly servers: Readonly<Record<string, ServerSettings>>
-  /** Pegboard's own environment; children get a small part of it. */
-  readonly environment: Environment
-  readonly clientInfo: { readonly name: string; readonly version: string }
-  /** Pegboard's own id; servers that lead back to it are refused. */
-  readonly gateway?: () => string
-  readonly clock?: Clock
-  readonly manifests?: ManifestStore
-  /** Storage for the times since when servers have had their resources. */
-  readonly claims?: ClaimStore
-  /** Opens the stored logins; absent: no logins. */
-  readonly tokens?: () => Promise<TokenStore>
-  readonly hooks?: UpstreamHooks
-  readonly observer?: Observer | undefined
-  /** Decides which tools are approved; absent: all are. */
-  readonly trust?: Trust
-  readonly lostRules?: LostRules
-  /** Call timeout for servers that set none; default 600,000. Callers' signals usually end calls earlier. */
-  readonly callTimeoutMs?: number
-  /** Default 30,000. */
-  readonly connectTimeoutMs?: number
-  /** For programs that may be downloading; default 180,000, or `connectTimeoutMs` if given. */
-  readonly installTimeoutMs?: number
   /**
    * Delay before `start` connects unknown servers (default 0) and known ones (default 1,000), so that the first list
    * is sent before child processes need the processor. Calls do not wait for it.
    */
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
-  /** Maximum message of a stdio server; default 16 MiB. */
-  readonly maxFrameBytes?: number
-  /** The same while only call results are expected; default `maxFrameBytes`. */
-  readonly maxAnswerBytes?: number
-  readonly platform?: string
 }
 
 type Sees = (module: string) => boolean
@@ -147,48 +120,33 @@ const GRACE_MS = 700
 
 /** @internal */
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
-  const clock = options.clock ?? systemClock
-  const platform = options.platform ?? process.platform
-  const { environment } = options
-  const watchdog = createWatchdog({ platform, environment, warn: (message) => options.log.warn(message) })
-  const startQueue = createStartQueue(clock, {
-    maxConcurrent: looksAtOnce(),
-    longestMs: LOOK_TURN_MS,
-    impatientMs: LOOK_PATIENCE_MS,
-  })
+  const { servers, delayMs, clock = systemClock, platform = process.platform, ...given } = options
+  const { environment, log } = options
+  const watchdog = createWatchdog({ platform, environment, warn: (message) => log.warn(message) })
   const shared: UpstreamShared = {
-    catalog: options.catalog,
-    log: options.log,
+    hooks: {},
+    callTimeoutMs: 600_000,
+    connectTimeoutMs: 30_000,
+    installTimeoutMs: options.connectTimeoutMs ?? 180_000,
+    ...given,
+    ...(options.tokens && { tokens: shareOpen(options.tokens) }),
     clock,
-    environment,
     platform,
-    clientInfo: options.clientInfo,
-    gateway: options.gateway,
-    manifests: options.manifests,
-    claims: options.claims,
     moments: createMoments(clock),
-    tokens: shareOpen(options.tokens),
-    hooks: options.hooks ?? {},
-    observer: options.observer,
-    trust: options.trust,
-    lostRules: options.lostRules,
-    ...(options.record && { record: options.record }),
-    ...(options.replay && { replay: options.replay }),
-    callTimeoutMs: options.callTimeoutMs ?? 600_000,
-    connectTimeoutMs: options.connectTimeoutMs ?? 30_000,
-    installTimeoutMs: options.installTimeoutMs ?? options.connectTimeoutMs ?? 180_000,
-    maxFrameBytes: options.maxFrameBytes,
-    maxAnswerBytes: options.maxAnswerBytes,
     reapers: new Set(),
     starts: createStarts(),
     orphans: createOrphanProcesses(platform),
     flood: { waiting: 0 },
     watchdog,
     saveLater: createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
-    startQueue,
+    startQueue: createStartQueue(clock, {
+      maxConcurrent: looksAtOnce(),
+      longestMs: LOOK_TURN_MS,
+      impatientMs: LOOK_PATIENCE_MS,
+    }),
   }
-  const delays = { cold: 0, known: 1_000, ...options.delayMs }
-  let configured = options.servers
+  const delays = { cold: 0, known: 1_000, ...delayMs }
+  let configured = servers
   let running = new Map<string, Running>()
   const leaving = new Set<Promise<void>>()
   let cancelBeat = (): void => undefined
@@ -426,16 +384,13 @@ export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyM
 }
 
 /** Shares one promise among all callers; a failed one is replaced. */
-function shareOpen<T>(open: (() => Promise<T>) | undefined): (() => Promise<T>) | undefined {
+function shareOpen<T>(open: () => Promise<T>): () => Promise<T> {
   let opened: Promise<T> | undefined
-  return (
-    open &&
-    (() => {
-      opened ??= open().catch((error: unknown) => {
-        opened = undefined
-        throw error
-      })
-      return opened
+  return () => {
+    opened ??= open().catch((error: unknown) => {
+      opened = undefined
+      throw error
     })
-  )
+    return opened
+  }
 }

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation } from '@modelcontextprotocol/client'
+import { raceAbort } from '../../core/abort.ts'
 import type { Clock } from '../../core/clock.ts'
 import { isPegboardError, PegboardError } from '../../core/errors.ts'
+import { waitAtMost } from '../../core/wait-at-most.ts'
 import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
 import { mergeScopes } from './auth-challenge.ts'
 import { createFlow, type Flow, runFlow } from './auth-provider.ts'
@@ -182,26 +184,12 @@ function redirectOf(text: string, state: string, redirectUrl: string): URLSearch
   })
 }
 
-async function withTimeLimit<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
-  let end = (): void => undefined
-  const ended = new Promise<never>((_, reject) => {
-    const timer = setTimeout(
-      () => reject(new PegboardError('E_AUTH_FAILED', `Nobody logged in within ${Math.round(ms / 1_000)} s.`)),
-      ms,
-    )
-    const onAbort = (): void => reject(new PegboardError('E_AUTH_FAILED', 'The login was cancelled.'))
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
-    end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-    }
-  })
-  try {
-    return await Promise.race([work, ended])
-  } finally {
-    end()
+function withTimeLimit<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
+  const late = (): never => {
+    throw new PegboardError('E_AUTH_FAILED', `Nobody logged in within ${Math.round(ms / 1_000)} s.`)
   }
+  const cancelled = () => new PegboardError('E_AUTH_FAILED', 'The login was cancelled.')
+  return raceAbort(waitAtMost(ms, work, late), signal, cancelled)
 }
 
 /** Exchanges the code for tokens after checking that it comes from the right authorization server. */
