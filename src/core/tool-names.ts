@@ -70,3 +70,14 @@ export function findNearest(name: string, candidates: Iterable<string>, most = 3
     .slice(0, limit)
     .map(([, candidate]) => candidate)
 }
+
+/** Returns a function that makes names unique: a repeated name gets `_2`, then `_3`. */
+export function createUniqueNames(): (name: string) => string {
+  const used = new Set<string>()
+  return (name) => {
+    let free = name
+    for (let n = 2; used.has(free); n++) free = `${name}_${n}`
+    used.add(free)
+    return free
+  }
+}

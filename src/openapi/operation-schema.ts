@@ -4,6 +4,7 @@ import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
+import { createUniqueNames } from '../core/tool-names.ts'
 
 /** Requests omit read-only properties, responses omit write-only ones. */
 export type Direction = 'request' | 'response'
@@ -24,6 +25,7 @@ const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'ex
 export function createConverter(document: Json, direction: Direction): Converter {
   const old = String(document['openapi']).startsWith('3.0')
   const names = new Map<string, string>()
+  const uniqueName = createUniqueNames()
   const definitions: Record<string, unknown> = {}
   const hidden = direction === 'request' ? 'readOnly' : 'writeOnly'
 
@@ -33,8 +35,7 @@ export function createConverter(document: Json, direction: Direction): Converter
       const target = resolvePointer(document, ref)
       if (target === undefined) return {}
       const wanted = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
-      name = wanted === '__proto__' ? 'proto' : wanted
-      for (let n = 2; Object.hasOwn(definitions, name); n++) name = `${wanted}_${n}`
+      name = uniqueName(wanted === '__proto__' ? 'proto' : wanted)
       names.set(ref, name)
       // Reserved before conversion, because the schema may contain itself.
       definitions[name] = {}

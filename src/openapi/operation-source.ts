@@ -1,5 +1,7 @@
 import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
+import { createUniqueNames } from '../core/tool-names.ts'
 import { lookUp } from './api-document.ts'
 import { type OperationRecord, removeTags } from './operations.ts'
 
@@ -26,15 +28,15 @@ export function sourceOf(
     const security = operation['security'] ?? document['security']
     return {
       ...said,
-      annotations: { method, path, ...present({ tags: copy.of(tags), deprecated: copy.of(deprecated) }) },
+      annotations: { method, path, ...omitUndefined({ tags: copy.of(tags), deprecated: copy.of(deprecated) }) },
       inputSchema: {
         parameters: parametersOf(document, item, operation, copy.of),
-        ...present({ body: copy.of(lookUp(document, operation['requestBody'])) }),
+        ...omitUndefined({ body: copy.of(lookUp(document, operation['requestBody'])) }),
         ...copy.definitions(),
       },
       outputSchema: answersOf(document, operation, copy),
-      ...(server ? { server: copy.of(present({ url: server['url'], variables: server['variables'] })) } : {}),
-      ...present({ security: copy.of(security), schemes: schemesOf(document, security) }),
+      ...(server ? { server: copy.of(omitUndefined({ url: server['url'], variables: server['variables'] })) } : {}),
+      ...omitUndefined({ security: copy.of(security), schemes: schemesOf(document, security) }),
     }
   } catch (error) {
     if (error !== tooMuch) throw error
@@ -55,7 +57,7 @@ interface Copy {
 
 function createCopy(document: Json): Copy {
   const names = new Map<string, string>()
-  const taken = new Set<string>()
+  const uniqueName = createUniqueNames()
   const open: string[] = []
   let parts = 0
 
@@ -63,10 +65,7 @@ function createCopy(document: Json): Copy {
   function nameOf(ref: string): string {
     const known = names.get(ref)
     if (known !== undefined) return known
-    const wanted = ref.split('/').pop() || 'it'
-    let name = wanted
-    for (let n = 2; taken.has(name); n++) name = `${wanted}_${n}`
-    taken.add(name)
+    const name = uniqueName(ref.split('/').pop() || 'it')
     names.set(ref, name)
     open.push(ref)
     return name
@@ -131,7 +130,7 @@ function outline(document: Json, schema: unknown, copy: Copy, depth: number): un
   const { properties, allOf, items } = { ...whole, ...beside }
   const fields = Object.entries(isRecord(properties) ? properties : {}).map(([name, one]) => [
     name,
-    isRecord(one) ? copy.of(present({ type: one['type'], description: one['description'] })) : null,
+    isRecord(one) ? copy.of(omitUndefined({ type: one['type'], description: one['description'] })) : null,
   ])
   return {
     ...(fields.length > 0 ? { properties: Object.fromEntries(fields) } : {}),
@@ -157,9 +156,7 @@ function schemesOf(document: Json, security: unknown): Json | undefined {
     schemes.map(([name, scheme]) => {
       const { type, in: place, name: key, scheme: kind, flows } = lookUp(document, scheme) ?? {}
       const flow = isRecord(flows) && isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
-      return [name, present({ type, in: place, name: key, scheme: kind, tokenUrl: flow['tokenUrl'] })]
+      return [name, omitUndefined({ type, in: place, name: key, scheme: kind, tokenUrl: flow['tokenUrl'] })]
     }),
   )
 }
-
-const present = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined))

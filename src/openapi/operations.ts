@@ -2,6 +2,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import { createPause } from '../core/pause.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Effect } from '../core/tool.ts'
+import { createUniqueNames } from '../core/tool-names.ts'
 import { truncate } from '../core/truncate.ts'
 import { lookUp } from './api-document.ts'
 
@@ -64,13 +65,10 @@ export async function operationsOf(document: Json, pause = createPause()): Promi
 function named(found: readonly Found[]): OperationRecord[] {
   const counts = new Map<string, number>()
   for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
-  const taken = new Set<string>()
+  const uniqueName = createUniqueNames()
   return found.map(({ made, ...record }) => {
     // A duplicate operationId is used for neither operation.
-    const wanted = (counts.get(record.name) ?? 0) > 1 ? made : record.name
-    let name = wanted
-    for (let n = 2; taken.has(name); n++) name = `${wanted}_${n}`
-    taken.add(name)
+    const name = uniqueName((counts.get(record.name) ?? 0) > 1 ? made : record.name)
     return name === record.name ? record : { ...record, name }
   })
 }

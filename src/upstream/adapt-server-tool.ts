@@ -22,17 +22,6 @@ export interface ToolHost {
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
-/** Returns a function that makes names unique: a repeated name gets `_2`, then `_3`. */
-export function createNames(): (name: string) => string {
-  const used = new Set<string>()
-  return (name) => {
-    let free = name
-    for (let n = 2; used.has(free); n++) free = `${name}_${n}`
-    used.add(free)
-    return free
-  }
-}
-
 /** A server's tool in the catalog, with its definition. */
 interface Adapted extends Tool {
   readonly record: ToolRecord

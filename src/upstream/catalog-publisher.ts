@@ -3,14 +3,15 @@ import { actionName, actionNames, createFilter, exposedName, mayStillCome, namin
 import type { Endpoints, LazyTools, OwnerInfo, Prompt, Withheld } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Tool } from '../core/tool.ts'
-import { isToolName } from '../core/tool-names.ts'
+import { createUniqueNames, isToolName } from '../core/tool-names.ts'
 import type { Held } from '../trust/assess-tools.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
 import { formatFinding, reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
-import { adaptPrompt, createAdapter, createNames, type ToolHost } from './adapt-server-tool.ts'
+import { adaptPrompt, createAdapter, type ToolHost } from './adapt-server-tool.ts'
 import { sanitizeEntry } from './list-entry-limits.ts'
 import { listableEntry } from './listable.ts'
 import type { Brief } from './manifest.ts'
@@ -223,7 +224,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const resources = harmless('resource', 'uri', listing.resources, names)
     const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
     const offered = harmless('prompt', 'name', listing.prompts, names)
-    const uniqueName = createNames()
+    const uniqueName = createUniqueNames()
     const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
       adaptPrompt(entry, settings, uniqueName),
       String(entry['name']),
@@ -282,14 +283,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return serverLine(options.about(), { own: new Set(), isOther: (name) => others().spelled(name) }) ?? ''
   }
 
+  const { provides, maxResultTokens, internal } = settings
   const base = (): OwnerInfo => ({
     id: module,
     summary: summary(),
     ...(settings.summary === undefined ? {} : { about: toPrintable(settings.summary) }),
     origin: 'upstream',
-    ...(settings.provides === undefined ? {} : { provides: settings.provides }),
-    ...(settings.maxResultTokens === undefined ? {} : { maxResultTokens: settings.maxResultTokens }),
-    ...(settings.internal ? { internal: true } : {}),
+    ...omitUndefined({ provides, maxResultTokens, internal }),
     state: 'ready',
   })
 
@@ -315,14 +315,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return true
     },
     brief({ tools }) {
-      const tokens = tokensOf(tools)
       const seal = options.trust?.seal(id, tools)
-      return {
-        count: tools.length,
-        prefix: settings.prefix,
-        ...(tokens === undefined ? {} : { tokens }),
-        ...(seal === undefined ? {} : { seal }),
-      }
+      return { count: tools.length, prefix: settings.prefix, ...omitUndefined({ tokens: tokensOf(tools), seal }) }
     },
     admit({ name }) {
       const why = held.get(name)

@@ -10,7 +10,6 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-const MAX_BODY = 64 * 1024 * 1024
 const NO_BODY = new Set([101, 204, 205, 304])
 const REDIRECTS = new Set([300, 301, 302, 303, 307, 308])
 
@@ -18,14 +17,10 @@ const REDIRECTS = new Set([300, 301, 302, 303, 307, 308])
  * A `fetch` for one server, with its own keep-alive connections. Node's global one leaks a listener per call on
  * shared abort signals and takes twice as long. Redirects fail with E_REDIRECT_BLOCKED, disallowed addresses with
  * E_SSRF_BLOCKED. Responses other than event streams are read completely.
- * @param maxBytes maximum response, and maximum event of an event stream; default 64 MiB
- * @param maxStreamBytes maximum length of an event stream that is read as a whole; default unlimited
+ * @param maxBytes maximum size of a response
+ * @param maxStreamBytes maximum size of an event stream; its reader limits each event
  */
-export async function createHttpClient(
-  rules: NetRules,
-  maxBytes = MAX_BODY,
-  maxStreamBytes = Number.POSITIVE_INFINITY,
-): Promise<HttpClient> {
+export async function createHttpClient(rules: NetRules, maxBytes: number, maxStreamBytes: number): Promise<HttpClient> {
   // The default export, because bundlers leave the named exports of a CommonJS package undefined.
   const { request } = (await import('undici')).default
   const agent = await createGuardedAgent(rules, {
@@ -61,7 +56,7 @@ export async function createHttpClient(
         for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
       const stream = mediaTypeOf(headers) === 'text/event-stream' && answer.statusCode < 300
       const body = stream
-        ? slicesOf(answer.body).pipeThrough(limitEvents(maxBytes, maxStreamBytes))
+        ? slicesOf(answer.body, maxStreamBytes)
         : await readAll(answer.body, String(headers.get('content-length') ?? ''), maxBytes)
       return new Response(NO_BODY.has(answer.statusCode) ? null : body, { status: answer.statusCode, headers })
     },
@@ -73,11 +68,12 @@ async function readAll(body: Readable, length: string, maxBytes: number): Promis
   const read = createGrowingBuffer()
   for await (const chunk of body) {
     read.add(chunk as Buffer)
-    if (read.length > maxBytes || Number(length) > maxBytes)
-      throw new Error(`the response is longer than ${maxBytes} bytes`)
+    if (read.length > maxBytes || Number(length) > maxBytes) throw tooLong(maxBytes)
   }
   return read.take()
 }
+
+const tooLong = (maxBytes: number): Error => new Error(`the response is longer than ${maxBytes} bytes`)
 
 /**
  * Bytes passed on in one turn of the event loop, because tiny events take a thousand times as long to parse as to
@@ -85,11 +81,12 @@ async function readAll(body: Readable, length: string, maxBytes: number): Promis
  */
 const SLICE = 16 * 1024
 
-/** Joins tiny chunks of a stream, splits large ones, and yields to other work between them. */
-function slicesOf(body: Readable): ReadableStream<Uint8Array> {
+/** Joins tiny chunks of a stream, splits large ones, and yields to other work between them. Fails above `maxBytes`. */
+function slicesOf(body: Readable, maxBytes: number): ReadableStream<Uint8Array> {
   // Joins the chunks of one turn.
   const chunks = body[Symbol.asyncIterator]()
   let rest: Buffer = Buffer.alloc(0)
+  let total = 0
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -98,6 +95,8 @@ function slicesOf(body: Readable): ReadableStream<Uint8Array> {
           const { done, value } = await chunks.next()
           if (done) return controller.close()
           rest = value as Buffer
+          total += rest.length
+          if (total > maxBytes) throw tooLong(maxBytes)
         }
         controller.enqueue(rest.subarray(0, SLICE))
         rest = rest.subarray(SLICE)
@@ -106,27 +105,4 @@ function slicesOf(body: Readable): ReadableStream<Uint8Array> {
     },
     { highWaterMark: 0 },
   )
-}
-
-// The ways in which a blank line can end an event.
-const BLANK_LINES = ['\n\n', '\n\r', '\r\r']
-
-/** Fails an event stream when an event is too long, because its reader buffers each event. */
-function limitEvents(maxBytes: number, maxStreamBytes: number): TransformStream<Uint8Array, Uint8Array> {
-  let size = 0
-  let total = 0
-  let last = ''
-  return new TransformStream({
-    transform(chunk, controller) {
-      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-      const end = Math.max(...BLANK_LINES.map((blank) => bytes.lastIndexOf(blank, undefined, 'latin1')))
-      if (end !== -1) size = bytes.length - end
-      else size = BLANK_LINES.includes(last + bytes.toString('latin1', 0, 1)) ? bytes.length : size + bytes.length
-      total += bytes.length
-      if (total > maxStreamBytes) throw new Error(`the response is longer than ${maxStreamBytes} bytes`)
-      if (size > maxBytes) throw new Error(`an event is longer than ${maxBytes} bytes`)
-      last = bytes.toString('latin1', bytes.length - 1)
-      controller.enqueue(chunk)
-    },
-  })
 }

@@ -41,7 +41,7 @@ export async function createHttpTransport(
     import('./http-client.ts'),
   ])
   const bearer = await credentials?.open()
-  const client = await createHttpClient(serverRules(settings), MAX_ANSWER)
+  const client = await createHttpClient(serverRules(settings), MAX_ANSWER, Number.POSITIVE_INFINITY)
   let retryAfterMs: number | undefined
   let failed: unknown
   let heard: UpstreamTransportEvents | undefined

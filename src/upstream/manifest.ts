@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto'
+import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
+import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { ServerSelf } from './connection.ts'
@@ -91,6 +93,30 @@ interface Columns {
   readonly hashes: string
   /** Indexes of tools that mirror arguments into headers. */
   readonly mirrors: readonly number[]
+}
+
+/**
+ * Loads the stored manifest.
+ * @param stale called later if the manifest turns out to be outdated
+ * @returns undefined if there is none that can be used
+ */
+export function loadManifest(store: ManifestStore, key: string, log: Log, stale: () => void): Manifest | undefined {
+  const line = store.line(key)
+  try {
+    return line && decodeManifest(line, () => store.get(key), stale)
+  } catch (error) {
+    log.warn(`its cached tool list cannot be used, so Pegboard reads it again: ${messageOf(error)}`)
+    return undefined
+  }
+}
+
+/** Stores a manifest. A failure is logged, because it only affects the next start, which reads the lists again. */
+export function saveManifest(store: ManifestStore, key: string, make: () => Manifest, log: Log): void {
+  try {
+    store.set(key, encodeManifest(make()))
+  } catch (error) {
+    log.warn(`cannot cache its tool list: ${messageOf(error)}`)
+  }
 }
 
 /** Encodes a manifest: one line of JSON that every start needs, one for the tools, then one per definition. */

@@ -3,6 +3,7 @@ import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { rawBytes } from '../core/raw-result.ts'
 import { newerTask, takesTasks } from '../core/task-protocol.ts'
@@ -273,10 +274,8 @@ const refuse = (): Promise<never> =>
   Promise.reject(new ProtocolFailure(-32601, 'Not available for servers with one login per principal'))
 
 /** The parts of a repeated request that answer a server's questions. */
-export const retryOf = ({ inputResponses, requestState }: Relay): Json => ({
-  ...(inputResponses === undefined ? {} : { inputResponses }),
-  ...(requestState === undefined ? {} : { requestState }),
-})
+export const retryOf = ({ inputResponses, requestState }: Relay): Json =>
+  omitUndefined({ inputResponses, requestState })
 
 function report({ progress, total, message }: Json, ctx: CallContext): void {
   if (typeof progress !== 'number') return

@@ -34,8 +34,21 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string>>
 }
 
+/** Settings that are used as they are written. `serverSchema` describes them. */
+type Optional =
+  | 'auth'
+  | 'connectTimeoutMs'
+  | 'effect'
+  | 'instance'
+  | 'internal'
+  | 'maxResultTokens'
+  | 'provides'
+  | 'summary'
+  | 'timeoutMs'
+  | 'tripwire'
+
 /** Settings of one MCP server. */
-export interface ServerSettings {
+export interface ServerSettings extends Pick<Entry, Optional> {
   readonly target: StdioTarget | HttpTarget
   readonly enabled: boolean
   /** Prefix of every tool and prompt name; empty keeps the server's names. */
@@ -43,19 +56,8 @@ export interface ServerSettings {
   /** Globs for the server's own tool names; empty allows all. */
   readonly allow: readonly string[]
   readonly deny: readonly string[]
-  /** Timeout of a call; default: the global one. */
-  readonly timeoutMs?: number
-  /** Maximum tokens of a result; 0: no limit; default: that of the client. */
-  readonly maxResultTokens?: number
-  /** Timeout of a connection attempt; default 30 s, longer for a program that may be downloading. */
-  readonly connectTimeoutMs?: number
   /** Trust annotations that make a tool look safer than its name, also in rules that permit. */
   readonly trustHints: boolean
-  /** Effect of its tools, unless set for the tool. */
-  readonly effect?: Effect
-  /** What to do about result fields that look like credentials; default nothing. */
-  readonly tripwire?: Tripwire
-  readonly summary?: string
   /** Server requests that are passed on to the client; others are refused. */
   readonly relay: readonly ServerRequestKind[]
   /**
@@ -68,8 +70,6 @@ export interface ServerSettings {
   /** Maximum number of running and of queued calls. */
   readonly maxConcurrent: number
   readonly maxQueued: number
-  /** Who shares one running instance; default: depends on the server. */
-  readonly instance?: InstanceKind
   /** Maximum number of instances in total, and per principal. */
   readonly maxInstances: number
   readonly maxInstancesPerPrincipal: number
@@ -82,18 +82,11 @@ export interface ServerSettings {
   readonly allowPrivate: boolean
   /** Path of the entry, such as `mcpServers.<id>`, for messages. */
   readonly where: string
-  /** Absent: only `headers`, and OAuth if the server requires it. */
-  readonly auth?: AuthSettings
-  /** Bundled services that its tools replace. */
-  readonly provides?: Provided
-  /** Its tools are for modules only. */
-  readonly internal?: boolean
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
 /** The services that a server may provide. */
 const PROVIDED = ['url_fetcher', 'web_search'] as const
-export type Provided = (typeof PROVIDED)[number]
 
 const ASKS = ['elicitation', 'sampling', 'roots'] as const
 const scalar = z.union([z.string(), z.number(), z.boolean()]).transform(String)
@@ -147,7 +140,7 @@ const authSchema = z.lazy(() =>
   }),
 )
 
-/** How to get tokens for a remote server. */
+/** How to get tokens for a remote server. Without them: only `headers`, and OAuth if the server requires it. */
 export type AuthSettings = z.output<typeof authSchema>
 
 /** A company's identity provider. */

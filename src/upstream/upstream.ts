@@ -2,6 +2,7 @@ import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
 import type { Caller, ServerStatus } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import { semaphoresByKey } from '../core/semaphore.ts'
 import { newerTask } from '../core/task-protocol.ts'
@@ -14,8 +15,7 @@ import { createFirstLook } from './first-look.ts'
 import { type Credentials, createCredentials } from './http-credentials.ts'
 import { createIdle } from './idle-stop.ts'
 import { ALL, createRefresh } from './list-refresh.ts'
-import { manifestKey } from './manifest.ts'
-import { createManifestKeeper } from './manifest-keeper.ts'
+import { loadManifest, manifestKey, saveManifest } from './manifest.ts'
 import { loginCommand } from './oauth/token-refresh.ts'
 import { createOpenTasks } from './open-tasks.ts'
 import { mayInstall } from './package-download.ts'
@@ -115,12 +115,12 @@ const REST_MS = 2_000
 
 /** @internal */
 export function createUpstream(id: string, module: string, given: ServerSettings, shared: UpstreamShared): Upstream {
-  const { catalog, clock, hooks } = shared
+  const { catalog, clock, hooks, manifests } = shared
   const log = shared.log.scoped(module)
   let settings = given
   const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
   const limitOf = (method: string): number => (method === 'tasks/result' ? TASK_MS : timeoutMs())
-  const keeper = createManifestKeeper(manifestKey(settings), shared.manifests, shared.saveLater, log)
+  const key = manifestKey(settings)
   const warn = (message: string): void => log.warn(message)
 
   let state: OwnerState = 'configured'
@@ -462,17 +462,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   /** For the next start. */
   function keep({ capabilities, server }: Connection): void {
     const { verdict } = link
-    if (listIsPrivate || !verdict) return
-    keeper.keep(() => ({
-      verdict,
-      capabilities,
-      ...(server ? { server } : {}),
-      ...(startMs === undefined ? {} : { startMs }),
-      ...(asks ? { asks } : {}),
-      ...(gateways.length > 0 ? { gateways } : {}),
-      ...listing,
-      brief: publisher.brief(listing),
-    }))
+    if (listIsPrivate || !verdict || !manifests) return
+    // When the process is idle, because encoding costs as much as reading the lists did.
+    shared.saveLater.schedule(key, () => {
+      const make = () => ({
+        verdict,
+        capabilities,
+        ...omitUndefined({ server, startMs }),
+        ...(asks ? { asks } : {}),
+        ...(gateways.length > 0 ? { gateways } : {}),
+        ...listing,
+        brief: publisher.brief(listing),
+      })
+      saveManifest(manifests, key, make, log)
+    })
   }
 
   /** The stored manifest is outdated; the server lists its tools again. */
@@ -514,7 +517,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   return {
     restore: claims.restore,
     start(delayMs, startedTogetherAt) {
-      const known = keeper.recall(relearn)
+      const known = manifests && loadManifest(manifests, key, log, relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
       gateways = known?.gateways ?? []
@@ -585,11 +588,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       id,
       module,
       ...standing(),
-      ...(detail === undefined ? {} : { detail }),
       tools: publisher.tools,
       ...(listing.notes?.length && !publisher.isQuarantined ? { notes: listing.notes } : {}),
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...eraOf(link),
       ...(version === undefined || version === '' || publisher.isQuarantined ? {} : { version }),
       start: settings.start,
       pending:
@@ -597,7 +598,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         state === 'configured' ||
         state === 'connecting' ||
         (state === 'known' && link.nextAttemptAt !== undefined),
-      ...(startMs === undefined ? {} : { startMs }),
+      ...omitUndefined({ detail, startMs, era: link.live?.era ?? link.verdict?.era }),
       ...(mayInstall(settings) ? { installs: true as const } : {}),
       instance: kind(),
       ...(kind() === 'shared' ? {} : { instances: instances.running }),
@@ -653,11 +654,6 @@ const withoutClose = (credentials: Credentials): Credentials => ({
   open: () => credentials.open(),
   close: () => undefined,
 })
-
-function eraOf({ live, verdict }: ReconnectingLink): Pick<UpstreamStatus, 'era'> {
-  const era = live?.era ?? verdict?.era
-  return era === undefined ? {} : { era }
-}
 
 /** Waiting for a task's result may take as long as the task. */
 const TASK_MS = 24 * 60 * 60_000

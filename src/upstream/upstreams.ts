@@ -6,12 +6,12 @@ import { createDebouncer } from '../core/debouncer.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
+import { createUniqueNames } from '../core/tool-names.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createOrphanProcesses } from '../programs/orphan-processes.ts'
 import type { Environment } from '../programs/spawn.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
-import { createNames } from './adapt-server-tool.ts'
 import type { LostRules } from './catalog-publisher.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/grant-store.ts'
@@ -370,14 +370,14 @@ const knownIds = new WeakMap<object, ReadonlyMap<string, string>>()
 export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
   const known = knownIds.get(servers)
   if (known) return known
-  const distinct = createNames()
+  const uniqueName = createUniqueNames()
   const ids = new Map<string, string>()
   for (const id of Object.keys(servers)) {
     const slug = id
       .toLowerCase()
       .replaceAll(/[^a-z0-9_-]+/g, '_')
       .replaceAll(/^_+|_+$/g, '')
-    ids.set(id, distinct(`mcp_${slug || 'server'}`.slice(0, 60)))
+    ids.set(id, uniqueName(`mcp_${slug || 'server'}`.slice(0, 60)))
   }
   knownIds.set(servers, ids)
   return ids

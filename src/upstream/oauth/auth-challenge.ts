@@ -1,14 +1,11 @@
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { Wanted } from './grant-store.ts'
 
 /** Reads what a 401 or 403 response says about the required authorization. */
 export async function wantedBy(response: Response): Promise<Wanted> {
   const { extractWWWAuthenticateParams } = await import('@modelcontextprotocol/client')
   const { resourceMetadataUrl, scope: named } = extractWWWAuthenticateParams(response)
-  const scope = scopesIn(named)
-  return {
-    ...(scope === undefined ? {} : { scope }),
-    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl: resourceMetadataUrl.href }),
-  }
+  return omitUndefined({ scope: scopesIn(named), resourceMetadataUrl: resourceMetadataUrl?.href })
 }
 
 /** All scopes, each once; undefined if there are none. */

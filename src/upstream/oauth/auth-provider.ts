@@ -6,6 +6,7 @@ import type {
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { AuthSettings } from '../upstream-settings.ts'
 import type { Site } from './auth-site.ts'
 import { createLoginError } from './discover-issuer.ts'
@@ -34,19 +35,21 @@ export interface FlowOptions {
 }
 
 export async function createFlow(options: FlowOptions): Promise<Flow> {
-  const { auth, redirectUrl, discovery } = options
+  const { auth, redirectUrl, discovery, state } = options
   let { client } = options
   let tokens: StoredOAuthTokens | undefined
   let page: URL | undefined
   let verifier = ''
   let found = discovery
-  const authenticate = await clientAuthentication(auth)
   const provider: OAuthClientProvider = {
     redirectUrl,
     clientMetadata: metadataOf(auth, redirectUrl, discovery),
-    ...(auth.clientMetadataUrl === undefined ? {} : { clientMetadataUrl: auth.clientMetadataUrl }),
-    ...(options.state === undefined ? {} : { state: () => options.state as string }),
-    ...(authenticate === undefined ? {} : { addClientAuthentication: authenticate }),
+    ...(state === undefined ? {} : { state: () => state }),
+    ...omitUndefined({
+      clientMetadataUrl: auth.clientMetadataUrl,
+      addClientAuthentication: await clientAuthentication(auth),
+      prepareTokenRequest: options.grant,
+    }),
     clientInformation: (ctx) => configuredClient(auth, ctx?.issuer) ?? client,
     saveClientInformation(saved) {
       client = saved
@@ -66,7 +69,6 @@ export async function createFlow(options: FlowOptions): Promise<Flow> {
     saveDiscoveryState(saved) {
       found = saved
     },
-    ...(options.grant === undefined ? {} : { prepareTokenRequest: options.grant }),
   }
   return {
     provider,
@@ -97,15 +99,8 @@ export async function runFlow(
   },
 ): Promise<void> {
   const { auth } = await import('@modelcontextprotocol/client')
-  const { scope, iss, ...rest } = step
   try {
-    await auth(flow.provider, {
-      serverUrl: site.url,
-      fetchFn: site.fetch,
-      ...rest,
-      ...(iss === undefined ? {} : { iss }),
-      ...(scope === undefined ? {} : { scope }),
-    })
+    await auth(flow.provider, { serverUrl: site.url, fetchFn: site.fetch, ...omitUndefined(step) })
   } catch (error) {
     throw createLoginError(site, error)
   }
@@ -119,9 +114,7 @@ export function configuredClient(
   if (auth.clientId === undefined) return undefined
   return {
     client_id: auth.clientId,
-    ...(auth.clientSecret === undefined ? {} : { client_secret: auth.clientSecret }),
-    ...(auth.tokenEndpointAuth === undefined ? {} : { token_endpoint_auth_method: auth.tokenEndpointAuth }),
-    ...(issuer === undefined ? {} : { issuer }),
+    ...omitUndefined({ client_secret: auth.clientSecret, token_endpoint_auth_method: auth.tokenEndpointAuth, issuer }),
   }
 }
 

@@ -2,6 +2,7 @@ import type { AuthProvider } from '@modelcontextprotocol/client'
 import type { Clock } from '../../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
 import { mergeScopes, namedScopes, scopesIn, wantedBy } from './auth-challenge.ts'
 import { noAuth, withSite } from './auth-site.ts'
@@ -181,7 +182,7 @@ export function createBearer(options: BearerOptions): Bearer {
       const scope = all !== undefined && all.length > MAX_SCOPE ? asked.scope : all
       await store.write(key, {
         ...before,
-        wanted: { ...before?.wanted, ...asked, ...(scope === undefined ? {} : { scope }) },
+        wanted: { ...before?.wanted, ...asked, ...omitUndefined({ scope }) },
       })
     })
     grant = undefined
@@ -221,10 +222,7 @@ export function createBearer(options: BearerOptions): Bearer {
       const requiredScope = scopesIn(named)
       if (requiredScope !== undefined || (error as Error).name === 'InsufficientScopeError') {
         noted = ''
-        await remember({
-          ...(requiredScope === undefined ? {} : { scope: requiredScope }),
-          ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
-        })
+        await remember(omitUndefined({ scope: requiredScope, resourceMetadataUrl }))
         const scope = namedScopes(requiredScope) ?? 'more rights'
         return new PegboardError('E_AUTH_REQUIRED', `it requires ${scope}: ${loginCommand(id, options.principal)}`, {
           cause: error,

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { OAuthDiscoveryState } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import { replacedByOthers } from '../../core/written-by-others.ts'
 import { OWN_NETWORK } from '../../policy/own-network.ts'
 import { createHttpClient } from '../http-client.ts'
@@ -39,14 +40,13 @@ export async function enterpriseGrant(
       resource: discovery.resourceMetadata?.resource ?? url.href,
       idToken,
       clientId: idp.clientId,
-      ...(idp.clientSecret === undefined ? {} : { clientSecret: idp.clientSecret }),
-      ...(scope === undefined ? {} : { scope }),
+      ...omitUndefined({ clientSecret: idp.clientSecret, scope }),
       fetchFn: (to, init) => http.fetch(to, { ...init, signal: AbortSignal.timeout(REQUEST_MS) }),
     })
     return new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
       assertion: jwtAuthGrant,
-      ...(scope === undefined ? {} : { scope }),
+      ...omitUndefined({ scope }),
     })
   } catch (error) {
     // These messages quote the provider's whole response.

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import { pegboardCause } from '../error-reasons.ts'
 import { mergeScopes, wantedBy } from './auth-challenge.ts'
 import type { Site } from './auth-site.ts'
@@ -35,7 +36,7 @@ export async function probeServer(site: Site, kind: 'http' | 'sse', before: Want
     await client.close()
   }
   const scope = mergeScopes(challenge?.scope, before?.scope)
-  return { ...before, ...challenge, ...(scope === undefined ? {} : { scope }) }
+  return { ...before, ...challenge, ...omitUndefined({ scope }) }
 }
 
 const PROBE_MS = 10_000
