@@ -4,13 +4,11 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { ServerRequestKind } from '../core/server-requests.ts'
 import { describeSettingError } from '../core/setting-error.ts'
-import type { Effect, Tripwire } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { assertReachable, publicOnly } from '../policy/network-rules.ts'
 import { tripwireOptions } from '../policy/policy-options.ts'
 import type { SandboxSettings } from '../programs/server-sandbox.ts'
 import { maxResultTokens } from '../results/results-options.ts'
-import type { InstanceKind } from './stateful-servers.ts'
 
 export type { ServerRequestKind }
 
