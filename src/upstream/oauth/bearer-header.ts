@@ -218,19 +218,20 @@ export function createBearer(options: BearerOptions): Bearer {
       return response
     },
     async explain(error) {
-      const { code, status, requiredScope: named, resourceMetadataUrl } = readRefusal(error)
-      const requiredScope = scopesIn(named)
-      if (requiredScope !== undefined || (error as Error).name === 'InsufficientScopeError') {
+      const { InsufficientScopeError } = await import('@modelcontextprotocol/client')
+      if (InsufficientScopeError.isInstance(error)) {
+        const requiredScope = scopesIn(error.requiredScope)
         noted = ''
-        await remember(omitUndefined({ scope: requiredScope, resourceMetadataUrl }))
+        await remember(omitUndefined({ scope: requiredScope, resourceMetadataUrl: error.resourceMetadataUrl?.href }))
         const scope = namedScopes(requiredScope) ?? 'more rights'
         return new PegboardError('E_AUTH_REQUIRED', `it requires ${scope}: ${loginCommand(id, options.principal)}`, {
           cause: error,
           data: { scope: namedScopes(requiredScope) === undefined ? null : (requiredScope ?? null) },
         })
       }
+      const { code, data } = error as { code?: unknown; data?: { status?: unknown } }
       // A token that was just refreshed was rejected too.
-      if (status !== 401 && code !== 'CLIENT_HTTP_AUTHENTICATION') return undefined
+      if (data?.status !== 401 && code !== 'CLIENT_HTTP_AUTHENTICATION') return undefined
       wait((await current())?.tokens?.access_token)
       return wanted()
     },
@@ -242,20 +243,3 @@ export function createBearer(options: BearerOptions): Bearer {
 }
 
 const needsLogin = (error: unknown): boolean => isPegboardError(error) && error.code === 'E_AUTH_REQUIRED'
-
-interface Refusal {
-  readonly code?: unknown
-  readonly status?: unknown
-  readonly requiredScope?: string
-  readonly resourceMetadataUrl?: string
-}
-
-function readRefusal(error: unknown): Refusal {
-  const { code, data, requiredScope, resourceMetadataUrl } = error as Readonly<Record<string, unknown>>
-  return {
-    code,
-    status: (data as { status?: unknown } | undefined)?.status,
-    ...(typeof requiredScope === 'string' ? { requiredScope } : {}),
-    ...(resourceMetadataUrl instanceof URL ? { resourceMetadataUrl: resourceMetadataUrl.href } : {}),
-  }
-}

@@ -1,3 +1,4 @@
+import { InsufficientScopeError } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { silentLog } from '../../../src/core/log.ts'
@@ -39,7 +40,7 @@ describe('the required scopes', () => {
     withRig(async (rig) => {
       await rig.login()
       const bearer = bearerOf(rig, shifted())
-      const wants = (requiredScope: string) => bearer.explain(Object.assign(new Error('no'), { requiredScope }))
+      const wants = (requiredScope: string) => bearer.explain(new InsufficientScopeError({ requiredScope }))
       await wants('read')
       await wants('write')
       const wanted = async () => (await rig.store.read({ server: 'web', url: rig.server.url }))?.wanted?.scope
