@@ -1,12 +1,10 @@
 import type { AccessTokens, Rejection } from './access-tokens.ts'
 import { type Bearer, type BearerToken, checkBearer, parseBearer, toBearerToken } from './bearer-tokens.ts'
-import { createHttpError, type HttpError } from './origin-check.ts'
+import { HttpError } from './http-error.ts'
 import type { StoredToken, TokenStore } from './token-store.ts'
 
-/** Finds the bearer of a token. */
-export interface Authenticator {
-  check(authorization: string | undefined): Bearer | HttpError | Promise<Bearer | HttpError>
-}
+/** Finds the bearer of the token in an `Authorization` header. @throws HttpError 401, 403 or 503 */
+export type Authenticator = (authorization: string | undefined) => Bearer | Promise<Bearer>
 
 export interface AuthenticatorOptions {
   /** Tokens of the configuration. */
@@ -27,23 +25,22 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
     const where = access ? [`resource_metadata="${origin()}${METADATA_PATH}"`] : []
     return { headers: { 'www-authenticate': `Bearer ${['realm="pegboard"', ...words, ...where].join(', ')}` } }
   }
-  const unauthorized = (...words: readonly string[]): HttpError =>
-    createHttpError(
-      401,
-      'Unauthorized: send "Authorization: Bearer …" with a token that pegboard serve or pegboard token create printed',
-      challenge(...words),
-    )
-  const refusalOf = (rejection: Rejection): HttpError => {
-    if (rejection === 'invalid_token') return unauthorized('error="invalid_token"')
+  const createError = (rejection: Rejection | 'no_token'): HttpError => {
+    if (rejection === 'unavailable')
+      return new HttpError(503, 'E_STATE_UNAVAILABLE: Access tokens cannot be checked now. Try again shortly.', {
+        headers: { 'retry-after': '5' },
+      })
     if (rejection === 'insufficient_scope')
-      return createHttpError(
+      return new HttpError(
         403,
         'Forbidden: no scope of the access token is configured in server.http.oauth.scopes',
         challenge('error="insufficient_scope"', `scope="${access?.scopes.join(' ')}"`),
       )
-    return createHttpError(503, 'E_STATE_UNAVAILABLE: Access tokens cannot be checked now. Try again shortly.', {
-      headers: { 'retry-after': '5' },
-    })
+    return new HttpError(
+      401,
+      'Unauthorized: send "Authorization: Bearer …" with a token that pegboard serve or pegboard token create printed',
+      challenge(...(rejection === 'no_token' ? [] : ['error="invalid_token"'])),
+    )
   }
   let read: readonly StoredToken[] | undefined
   let made: readonly BearerToken[] = []
@@ -56,23 +53,22 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
     return made
   }
 
-  async function byIssuer(tokens: AccessTokens, given: string): Promise<Bearer | HttpError> {
-    const found = await tokens.check(given)
-    return typeof found === 'string' ? refusalOf(found) : found
+  async function checkAccessToken({ check }: AccessTokens, token: string): Promise<Bearer> {
+    const found = await check(token)
+    if (typeof found === 'string') throw createError(found)
+    return found
   }
 
-  return {
-    check(authorization) {
-      const given = parseBearer(authorization)
-      if (given === undefined) return authorization === undefined ? unauthorized() : refusalOf('invalid_token')
-      // A token may have been created since the last look.
-      const known =
-        checkBearer(authorization, fixed) ??
-        checkBearer(authorization, bearers(false)) ??
-        (tokens && given.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
-      if (known) return known
-      if (access && given.split('.').length === 3) return byIssuer(access, given)
-      return refusalOf('invalid_token')
-    },
+  return (authorization) => {
+    const given = parseBearer(authorization)
+    if (given === undefined) throw createError(authorization === undefined ? 'no_token' : 'invalid_token')
+    // A token may have been created since the last look.
+    const known =
+      checkBearer(authorization, fixed) ??
+      checkBearer(authorization, bearers(false)) ??
+      (tokens && given.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
+    if (known) return known
+    if (access && given.split('.').length === 3) return checkAccessToken(access, given)
+    throw createError('invalid_token')
   }
 }

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
 import { isDroppable } from './backpressure.ts'
+import { HttpError } from './http-error.ts'
 import { type Pieces, piecesOf } from './json-pieces.ts'
-import { createHttpError, type HttpError } from './origin-check.ts'
 
 /** Interval of comments, in milliseconds, so that no proxy closes a quiet stream. */
 export const KEEP_ALIVE_MS = 15_000
@@ -87,27 +87,26 @@ export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
   }
 }
 
-export const tooManyStreams: HttpError = createHttpError(429, 'Too many open streams', {
-  headers: { 'retry-after': '30' },
-})
-
 /** Limits the open streams of each principal. */
 export interface StreamSlots {
-  /** Takes a slot, and returns how to free it; undefined at the limit. */
-  take(principal: string): (() => void) | undefined
+  hasRoom(principal: string): boolean
+  /** Takes a slot, and returns how to free it. @param id of the request; default null @throws HttpError 429 at the limit */
+  take(principal: string, id?: string | number): () => void
   readonly size: number
 }
 
 export function createStreamSlots(max: number): StreamSlots {
   const taken = new Map<string, number>()
+  const hasRoom = (principal: string): boolean => (taken.get(principal) ?? 0) < max
   return {
+    hasRoom,
     get size() {
       return [...taken.values()].reduce((sum, one) => sum + one, 0)
     },
-    take(principal) {
-      const count = taken.get(principal) ?? 0
-      if (count >= max) return undefined
-      taken.set(principal, count + 1)
+    take(principal, id) {
+      if (!hasRoom(principal))
+        throw new HttpError(429, 'Too many open streams', { id: id ?? null, headers: { 'retry-after': '30' } })
+      taken.set(principal, (taken.get(principal) ?? 0) + 1)
       let free = false
       return () => {
         if (free) return

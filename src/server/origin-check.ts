@@ -1,39 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
+import { HttpError } from './http-error.ts'
 import type { HttpSettings } from './server-options.ts'
-
-/** An HTTP error. `code` is the JSON-RPC error code in its body. */
-export interface HttpError {
-  readonly status: number
-  readonly code: number
-  readonly message: string
-  readonly id?: string | number | null
-  readonly data?: unknown
-  readonly headers?: Readonly<Record<string, string>>
-}
-
-export const createHttpError = (status: number, message: string, more: Partial<HttpError> = {}): HttpError => ({
-  status,
-  code: -32000,
-  message,
-  ...more,
-})
-
-export function sendHttpError(
-  res: ServerResponse,
-  { status, code, message, id = null, data, headers }: HttpError,
-): void {
-  if (res.headersSent || res.destroyed) return
-  res.statusCode = status
-  for (const [name, value] of Object.entries(headers ?? {})) res.setHeader(name, value)
-  res.setHeader('content-type', 'application/json')
-  res.end(JSON.stringify({ jsonrpc: '2.0', error: { code, message, ...(data === undefined ? {} : { data }) }, id }))
-}
 
 /** Checks Host and Origin, before the token. */
 export interface OriginCheck {
-  /** Undefined if the request is allowed. */
-  check(req: IncomingMessage): HttpError | undefined
+  /** @throws HttpError for a request that is not allowed */
+  check(req: IncomingMessage): void
   /** Adds CORS headers, so that an allowed browser origin can read the answer. */
   share(req: IncomingMessage, res: ServerResponse): void
   /** Answers a preflight of an allowed origin. */
@@ -65,17 +38,16 @@ export function createOriginCheck(settings: HttpSettings): OriginCheck {
   return {
     check(req) {
       const doubled = doubledHeader(req.rawHeaders)
-      if (doubled) return createHttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
+      if (doubled) throw new HttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
       if (!hosts.has(hostnameOf(req.headers.host)))
-        return createHttpError(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: SHUT })
+        throw new HttpError(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: SHUT })
       const { origin } = req.headers
       if (origin !== undefined && !allows(origins, origin))
-        return createHttpError(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: SHUT })
+        throw new HttpError(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: SHUT })
       // Browsers send no Origin for images, scripts and frames.
       const site = req.headers['sec-fetch-site']
       if (origin === undefined && (site === 'cross-site' || site === 'same-site'))
-        return createHttpError(403, 'Requests from other web pages are not allowed.', { headers: SHUT })
-      return undefined
+        throw new HttpError(403, 'Requests from other web pages are not allowed.', { headers: SHUT })
     },
     share(req, res) {
       const { origin } = req.headers

@@ -1,61 +1,61 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Message } from '../core/jsonrpc.ts'
+import { HttpError } from './http-error.ts'
 import { isBatch, parseBatch, parseMessage } from './jsonrpc-message.ts'
-import { createHttpError, type HttpError } from './origin-check.ts'
-
-export type BodyResult<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly refusal: HttpError }
 
 const tooLarge = (maxBytes: number): HttpError =>
-  createHttpError(413, `Payload too large: the limit is ${maxBytes} bytes`, { headers: { connection: 'close' } })
-const tooManyBytes = createHttpError(429, 'Too many bytes of requests at once: send fewer large requests at a time', {
-  headers: { connection: 'close', 'retry-after': '1' },
-})
-const PARSE_ERROR = { code: -32700 }
+  new HttpError(413, `Payload too large: the limit is ${maxBytes} bytes`, { headers: { connection: 'close' } })
 
-/** Checks that need no body. */
-export function checkBody(req: IncomingMessage, maxBytes: number): HttpError | undefined {
-  if (!/^application\/json[ \t]*(?:;|$)/i.test(req.headers['content-type'] ?? ''))
-    return createHttpError(415, 'Unsupported media type: Content-Type must be application/json')
-  if (!isUtf8Type(req.headers['content-type'] ?? ''))
-    return createHttpError(415, 'Unsupported media type: the charset must be utf-8')
-  if (req.headers['content-encoding'] !== undefined)
-    return createHttpError(415, 'Unsupported media type: send the body uncompressed')
-  return Number(req.headers['content-length'] ?? 0) > maxBytes ? tooLarge(maxBytes) : undefined
+/** Checks the headers that describe the body. @throws HttpError */
+function checkHeaders({ headers }: IncomingMessage, maxBytes: number): void {
+  const type = headers['content-type'] ?? ''
+  if (!/^application\/json[ \t]*(?:;|$)/i.test(type))
+    throw new HttpError(415, 'Unsupported media type: Content-Type must be application/json')
+  if (!isUtf8Type(type)) throw new HttpError(415, 'Unsupported media type: the charset must be utf-8')
+  if (headers['content-encoding'] !== undefined)
+    throw new HttpError(415, 'Unsupported media type: send the body uncompressed')
+  if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
 }
 
 /**
- * Reads the body as text. Rejects when the client goes away meanwhile.
+ * Reads a JSON body as text. Rejects when the client goes away meanwhile.
  * @param hold says whether its principal may hold so many more bytes
+ * @throws HttpError
  */
-export function readBody(
+export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   maxBytes: number,
   hold: (bytes: number) => boolean,
-): Promise<BodyResult<string>> {
+): Promise<string> {
+  checkHeaders(req, maxBytes)
   // An HTTP/1.0 client would take it for the answer.
   if (req.headers.expect !== undefined && req.httpVersion === '1.1') res.writeContinue()
-  return new Promise((resolve, reject) => {
+  const body = await new Promise<Buffer>((resolve, reject) => {
     const parts: Buffer[] = []
     let bytes = 0
+    const refuse = (error: HttpError): void => {
+      req.pause()
+      reject(error)
+    }
     req.on('data', (part: Buffer) => {
       bytes += part.length
-      const over = bytes > maxBytes ? tooLarge(maxBytes) : hold(part.length) ? undefined : tooManyBytes
-      if (!over) return void parts.push(part)
-      req.pause()
-      resolve({ ok: false, refusal: over })
+      if (bytes > maxBytes) refuse(tooLarge(maxBytes))
+      else if (hold(part.length)) parts.push(part)
+      else
+        refuse(
+          new HttpError(429, 'Too many bytes of requests at once: send fewer large requests at a time', {
+            headers: { connection: 'close', 'retry-after': '1' },
+          }),
+        )
     })
-    req.once('end', () => {
-      const body = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
-      if (isUtf8(body)) resolve({ ok: true, value: body.toString('utf8') })
-      else resolve({ ok: false, refusal: createHttpError(400, 'Parse error: the body is not UTF-8', PARSE_ERROR) })
-    })
+    req.once('end', () => resolve(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)))
     req.once('error', reject)
     req.once('close', () => reject(new Error('the client left before its request was complete')))
   })
+  if (isUtf8(body)) return body.toString('utf8')
+  throw new HttpError(400, 'Parse error: the body is not UTF-8', { code: -32700 })
 }
 
 /** With another charset, a proxy may have read other text. */
@@ -67,14 +67,14 @@ export interface Messages {
   readonly batch: boolean
 }
 
-/** Parses a body and checks the envelope of every message. A batch holds 1 to 100 messages. */
-export function parseMessages(text: string): BodyResult<Messages> {
-  if (!isBatch(text)) {
-    const read = parseMessage(text)
-    if (read.ok) return { ok: true, value: { messages: [read.message], batch: false } }
-    return { ok: false, refusal: createHttpError(400, read.message, { code: read.code, id: read.id }) }
+/** Parses a body and checks the envelope of every message. A batch holds 1 to 100 messages. @throws HttpError */
+export function parseMessages(text: string): Messages {
+  if (isBatch(text)) {
+    const read = parseBatch(text)
+    if ('ok' in read) throw new HttpError(400, read.message, { code: read.code })
+    return { messages: read, batch: true }
   }
-  const read = parseBatch(text)
-  if ('ok' in read) return { ok: false, refusal: createHttpError(400, read.message, { code: read.code }) }
-  return { ok: true, value: { messages: read, batch: true } }
+  const read = parseMessage(text)
+  if (!read.ok) throw new HttpError(400, read.message, { code: read.code, id: read.id })
+  return { messages: [read.message], batch: false }
 }

@@ -4,6 +4,7 @@ import type { Observer } from '../core/observer-types.ts'
 import { CONTENT_TYPE } from '../observe/prometheus.ts'
 import type { Authenticator } from './authenticate.ts'
 import type { Bearer } from './bearer-tokens.ts'
+import { HttpError, sendJson } from './http-error.ts'
 import type { Sse } from './http-sse-2024/legacy-sse.ts'
 import { type Identity, localIdentity } from './identity.ts'
 import { claimsRevision } from './jsonrpc-message.ts'
@@ -11,8 +12,8 @@ import { isOfRequest } from './legacy-2025/event-log.ts'
 import type { Sessions } from './legacy-2025/http-sessions.ts'
 import type { ModernHttp } from './modern-2026/modern-http.ts'
 import type { OpenConnections } from './open-connections.ts'
-import { createHttpError, type HttpError, type OriginCheck, sendHttpError } from './origin-check.ts'
-import { checkBody, type Messages, parseMessages, readBody } from './request-body.ts'
+import type { OriginCheck } from './origin-check.ts'
+import { type Messages, parseMessages, readBody } from './request-body.ts'
 
 /**
  * All routes. Those marked `open` need no token. The others can end in the name of a profile, such as `/mcp/team`, except
@@ -48,11 +49,11 @@ export interface Page {
   handle(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void>
 }
 
-/** Checks that every request passes before its handler. */
+/** What the routes need. */
 export interface RouterContext {
   readonly originCheck: OriginCheck
   /** Absent: no token is needed. */
-  readonly authenticator: Authenticator | undefined
+  readonly authenticate: Authenticator | undefined
   readonly connections: OpenConnections
   readonly maxBodyBytes: number
   /** Absent: `/ui` and `/` do not exist. */
@@ -69,21 +70,19 @@ export interface RouterContext {
   readonly metrics?: (() => Promise<string>) | undefined
   /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
   readonly within?: Observer['within'] | undefined
-  onUnauthorized(from: string): void
   /** Responses that are not finished, without event streams. */
   readonly running: Set<ServerResponse>
   closing: boolean
 }
 
-/** Checks origin, path, token, profile and method, in this order. The body is read last. */
+/** Checks origin, path, token, profile and method, in this order. The body is read last. @throws HttpError */
 export async function handle(
   context: RouterContext,
   handlers: Handlers,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const refused = context.originCheck.check(req)
-  if (refused) return sendHttpError(res, refused)
+  context.originCheck.check(req)
   const path = (req.url ?? '').split('?', 1)[0] ?? ''
   if (context.page?.owns(path)) return await context.page.handle(req, res, () => holdsOperatorToken(context, req))
   context.originCheck.share(req, res)
@@ -91,29 +90,20 @@ export async function handle(
 
   const { here, profile } = routesAt(path)
   const metrics = here[0]?.name === 'metrics'
-  if (here.length === 0 || (metrics && profile !== undefined)) return sendHttpError(res, nothingHere)
-  if (metrics && !context.metrics) return sendHttpError(res, await withoutMetrics(context, req))
+  if (here.length === 0 || (metrics && profile !== undefined)) throw createNotFound()
+  if (metrics && !context.metrics) throw await withoutMetrics(context, req)
   const methods = here.map(({ method }) => method)
   if (req.method === 'OPTIONS') return context.originCheck.preflight(req, res, methods)
 
   const route = here.find(({ method }) => method === req.method)
-  const checked = route?.open ? undefined : context.authenticator?.check(req.headers.authorization)
-  const bearer = checked instanceof Promise ? await checked : checked
-  if (bearer && 'status' in bearer) {
-    if (bearer.status === 401) context.onUnauthorized(req.socket.remoteAddress ?? '')
-    return sendHttpError(res, bearer)
-  }
+  const found = route?.open ? undefined : context.authenticate?.(req.headers.authorization)
+  const bearer = found instanceof Promise ? await found : found
   const identity = route?.open ? localIdentity() : identityFor(context, bearer, profile)
-  if ('status' in identity) return sendHttpError(res, identity)
-  if (!route)
-    return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: methods.join(', ') } }))
+  if (!route) throw createNotAllowed(methods.join(', '))
   if (context.closing && !route.open)
-    return sendHttpError(
-      res,
-      createHttpError(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
-        headers: { connection: 'close', 'retry-after': '5' },
-      }),
-    )
+    throw new HttpError(503, 'E_SHUTTING_DOWN: the server is stopping. Try again when it is back.', {
+      headers: { connection: 'close', 'retry-after': '5' },
+    })
   if (bearer) context.connections.hold(bearer, res)
   const request = { req, res, identity, rest: profile === undefined ? '' : `/${profile}` }
   const answer = () => handlers[route.name](request)
@@ -121,7 +111,8 @@ export async function handle(
   await (context.within && traceparent !== undefined ? context.within({ traceparent, tracestate }, answer) : answer())
 }
 
-const nothingHere = createHttpError(404, 'Not found')
+const createNotFound = (): HttpError => new HttpError(404, 'Not found')
+const createNotAllowed = (allow: string): HttpError => new HttpError(405, 'Method not allowed', { headers: { allow } })
 
 /** For a person who opens the address in a browser. */
 function greet(res: ServerResponse): void {
@@ -132,20 +123,26 @@ function greet(res: ServerResponse): void {
 
 /** Without a required token nobody is known to be the operator. */
 async function holdsOperatorToken(context: RouterContext, req: IncomingMessage): Promise<boolean> {
-  if (!context.authenticator || req.headers.authorization === undefined) return false
-  const bearer = await context.authenticator.check(req.headers.authorization)
-  if ('status' in bearer) return false
-  const identity = identityFor(context, bearer, undefined)
-  return !('status' in identity) && isOperator(identity)
+  if (!context.authenticate || req.headers.authorization === undefined) return false
+  const identity = await identify(context, req)
+  return identity !== undefined && isOperator(identity)
 }
 
 /** Only an operator learns that the route could exist. */
 async function withoutMetrics(context: RouterContext, req: IncomingMessage): Promise<HttpError> {
-  const bearer = await context.authenticator?.check(req.headers.authorization)
-  if (bearer && 'status' in bearer) return nothingHere
-  const identity = identityFor(context, bearer, undefined)
-  if ('status' in identity || !mayReadMetrics(identity)) return nothingHere
-  return createHttpError(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
+  const identity = await identify(context, req)
+  if (!identity || !mayReadMetrics(identity)) return createNotFound()
+  return new HttpError(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
+}
+
+/** The identity of a request whose path names no profile; undefined if its token is refused. */
+async function identify(context: RouterContext, req: IncomingMessage): Promise<Identity | undefined> {
+  try {
+    return identityFor(context, await context.authenticate?.(req.headers.authorization), undefined)
+  } catch (error) {
+    if (error instanceof HttpError) return undefined
+    throw error
+  }
 }
 
 /** The routes of a path, and the profile that the path names. */
@@ -157,15 +154,11 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
   return here.length === 0 || profile === undefined ? { here: [] } : { here, profile }
 }
 
-/** The identity of a request with a valid token, or without one. */
-function identityFor(
-  context: RouterContext,
-  token: Bearer | undefined,
-  asked: string | undefined,
-): Identity | HttpError {
+/** The identity of a request with a valid token, or without one. @throws HttpError if the token does not fit the profile */
+function identityFor(context: RouterContext, token: Bearer | undefined, asked: string | undefined): Identity {
   if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
-    return createHttpError(403, 'Forbidden: this token is for another profile')
-  if (asked !== undefined && !context.hasProfile(asked)) return nothingHere
+    throw new HttpError(403, 'Forbidden: this token is for another profile')
+  if (asked !== undefined && !context.hasProfile(asked)) throw createNotFound()
   const profile = token?.profile ?? asked ?? context.profile
   if (!token) return localIdentity(profile)
   const { principal, roles, grants, credential } = token
@@ -193,14 +186,8 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
 
   const receiving = createByteBudget(BODIES_AT_ONCE * context.maxBodyBytes)
 
-  /** The messages of a POST; undefined if it was refused. */
-  async function receive(
-    req: IncomingMessage,
-    res: ServerResponse,
-    { principal }: Identity,
-  ): Promise<Messages | undefined> {
-    const unfit = checkBody(req, context.maxBodyBytes)
-    if (unfit) return void sendHttpError(res, unfit)
+  /** The messages of a POST. @throws HttpError */
+  async function receive(req: IncomingMessage, res: ServerResponse, { principal }: Identity): Promise<Messages> {
     let held = 0
     const hold = (bytes: number): boolean => {
       if (!receiving.hold(principal, bytes)) return false
@@ -208,11 +195,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       return true
     }
     try {
-      const body = await readBody(req, res, context.maxBodyBytes, hold).catch(() => undefined)
-      if (!body) return void res.destroy()
-      const read = body.ok ? parseMessages(body.value) : body
-      if (!read.ok) return void sendHttpError(res, read.refusal)
-      return read.value
+      return parseMessages(await readBody(req, res, context.maxBodyBytes, hold))
     } finally {
       receiving.free(principal, held)
     }
@@ -247,49 +230,37 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
   const isModern = (req: IncomingMessage): boolean => req.headers['mcp-protocol-version'] === MODERN
 
   return {
-    health: ({ res }) => {
-      res.setHeader('content-type', 'application/json')
-      res.end(JSON.stringify(context.health()))
-    },
+    health: ({ res }) => sendJson(res, 200, context.health()),
     async ready({ res }) {
-      const why = context.closing ? 'the server is stopping' : await context.ready()
-      res.statusCode = why === undefined ? 200 : 503
-      res.setHeader('content-type', 'application/json')
-      if (why !== undefined) res.setHeader('retry-after', '2')
-      res.end(JSON.stringify(why === undefined ? { status: 'ready' } : { status: 'not ready', reason: why }))
+      const reason = context.closing ? 'the server is stopping' : await context.ready()
+      if (reason === undefined) return sendJson(res, 200, { status: 'ready' })
+      res.setHeader('retry-after', '2')
+      sendJson(res, 503, { status: 'not ready', reason })
     },
     resource({ res }) {
       const resource = context.resource()
-      if (!resource) return sendHttpError(res, nothingHere)
-      res.setHeader('content-type', 'application/json')
-      res.end(JSON.stringify(resource))
+      if (!resource) throw createNotFound()
+      sendJson(res, 200, resource)
     },
     async metrics({ res, identity }) {
       // Metrics name the tools and servers of all profiles.
       if (!mayReadMetrics(identity))
-        return sendHttpError(
-          res,
-          createHttpError(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`),
-        )
+        throw new HttpError(403, `Forbidden: this is for the operator, and tokens with the role "${METRICS_ROLE}"`)
       const text = await context.metrics?.()
       res.setHeader('content-type', CONTENT_TYPE)
       res.end(text)
     },
     async mcpPost({ req, res, identity }) {
       const body = await receive(req, res, identity)
-      if (!body) return
       const [message] = body.messages
       if (!message) return
       const version = header(req, 'mcp-protocol-version')
       if (version !== undefined && !known.includes(version) && !claimsRevision(message.params))
-        return sendHttpError(
-          res,
-          createHttpError(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
-            code: -32022,
-            id: message.id ?? null,
-            data: { supported: known, requested: version.slice(0, 40) },
-          }),
-        )
+        throw new HttpError(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
+          code: -32022,
+          id: message.id ?? null,
+          data: { supported: known, requested: version.slice(0, 40) },
+        })
       if (inSession(req, body)) {
         run(res)
         return await sessions.post(req, res, identity, body)
@@ -303,32 +274,25 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       })
       if (message.method !== 'subscriptions/listen') run(res)
       if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, identity, message)
-      if (era.kind === 'reject')
-        return sendHttpError(res, createHttpError(era.httpStatus, era.message, { code: era.code, data: era.data }))
+      if (era.kind === 'reject') throw new HttpError(era.httpStatus, era.message, { code: era.code, data: era.data })
       if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
-        return sendHttpError(
-          res,
-          createHttpError(406, 'Not acceptable: Accept must name application/json and text/event-stream'),
-        )
+        throw new HttpError(406, 'Not acceptable: Accept must name application/json and text/event-stream')
       await sessions.post(req, res, identity, body)
     },
     mcpListen({ req, res, identity }) {
-      if (isModern(req))
-        return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      if (isModern(req)) throw createNotAllowed('POST')
       if (!accepts(req, 'text/event-stream'))
-        return sendHttpError(res, createHttpError(406, 'Not acceptable: Accept must name text/event-stream'))
+        throw new HttpError(406, 'Not acceptable: Accept must name text/event-stream')
       if (isOfRequest(req.headers['last-event-id'])) run(res)
       return sessions.listen(req, res, identity)
     },
     async mcpEnd({ req, res, identity }) {
-      if (isModern(req))
-        return sendHttpError(res, createHttpError(405, 'Method not allowed', { headers: { allow: 'POST' } }))
+      if (isModern(req)) throw createNotAllowed('POST')
       await sessions.end(req, res, identity)
     },
     sseOpen: ({ res, identity, rest }) => sse.open(res, identity, rest),
     async ssePost({ req, res, identity }) {
-      const body = await receive(req, res, identity)
-      if (body) sse.post(req, res, identity, body)
+      sse.post(req, res, identity, await receive(req, res, identity))
     },
   }
 }

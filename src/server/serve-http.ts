@@ -11,6 +11,7 @@ import { createAccessTokens } from './access-tokens.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { type BearerToken, createBearerToken } from './bearer-tokens.ts'
 import { createPulse, createStreamSlots } from './event-stream.ts'
+import { HttpError, sendHttpError } from './http-error.ts'
 import { createSse } from './http-sse-2024/legacy-sse.ts'
 import { createEventLog } from './legacy-2025/event-log.ts'
 import { createSessions } from './legacy-2025/http-sessions.ts'
@@ -18,7 +19,7 @@ import type { SessionHandover } from './legacy-2025/session-handover.ts'
 import { limitWaiting } from './limit-waiting.ts'
 import { createModernHttp, type ModernHooks } from './modern-2026/modern-http.ts'
 import { createOpenConnections } from './open-connections.ts'
-import { createHttpError, createOriginCheck, isLoopback, sendHttpError, urlHost } from './origin-check.ts'
+import { createOriginCheck, isLoopback, urlHost } from './origin-check.ts'
 import type { ProcessRpc } from './process-rpc.ts'
 import { createHandlers, handle, type Page, type RouterContext } from './router.ts'
 import type { ServerFactory } from './server-factory.ts'
@@ -104,7 +105,11 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   })
   const sse = createSse({ factory, pulse, slots, messagesPath: '/messages', onOpen })
   const { metrics } = options
-  const refused = metrics?.counter('pegboard.http.unauthorized', 'Requests without a valid token.', [])
+  const unauthorized = metrics?.counter('pegboard.http.unauthorized', 'Requests without a valid token.', [])
+  const countUnauthorized = ({ socket }: IncomingMessage): void => {
+    unauthorized?.add([])
+    log.debug('a request without a valid token was refused', { from: socket.remoteAddress ?? '' })
+  }
   const running = new Set<ServerResponse>()
   const connections = createOpenConnections(clock, (res) => running.has(res))
   // The port may be 0 until the server listens.
@@ -116,7 +121,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
       : undefined
   const context: RouterContext = {
     originCheck: createOriginCheck(settings),
-    authenticator: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
+    authenticate: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
     connections,
     maxBodyBytes: settings.maxBodyBytes,
     page: options.page?.(local),
@@ -129,10 +134,6 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     ready: async () => options.ready?.(),
     metrics: metrics && (async () => toPrometheusText(await metrics.collect())),
     within: options.within,
-    onUnauthorized(from) {
-      refused?.add([])
-      log.debug('a request without a valid token was refused', { from })
-    },
   }
   metrics?.observe({ name: 'pegboard.sessions', help: 'Open sessions.', type: 'gauge', unit: '' }, () => [
     { labels: { transport: 'streamable' }, value: sessions.size },
@@ -161,9 +162,13 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
     handle(context, handlers, req, res).catch((error: unknown) => {
       if (res.destroyed) return
+      if (error instanceof HttpError) {
+        if (error.status === 401) countUnauthorized(req)
+        return sendHttpError(res, error)
+      }
       log.error('a request failed', { error })
       if (res.headersSent) res.destroy()
-      else sendHttpError(res, createHttpError(500, 'Internal server error', { code: -32603 }))
+      else sendHttpError(res, new HttpError(500, 'Internal server error', { code: -32603 }))
     })
   }
   server.on('request', serve)

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { extname, join } from 'node:path'
+import { once } from '../core/once.ts'
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -37,38 +38,33 @@ export function setSecurityHeaders(res: ServerResponse): void {
   for (const [name, value] of Object.entries(HEADERS)) res.setHeader(name, value)
 }
 
-/** The built page. Without a session it shows a login, so that it needs none itself. */
-export interface UiFiles {
-  /** Answers with a file of the page. @returns false if there is no such file */
-  send(path: string, res: ServerResponse, head: boolean): boolean
-}
+/** Answers with a file of the built page. @returns false if there is no such file */
+export type FileSender = (path: string, res: ServerResponse, head: boolean) => boolean
 
-/** @param dir `dist/ui`. Its files are listed once, so that no request can name another file. */
-export function createUiFiles(dir: string): UiFiles {
-  let files: ReadonlyMap<string, string> | undefined
-  const list = (): ReadonlyMap<string, string> => {
-    files ??= new Map(
-      readdirSync(dir, { recursive: true, withFileTypes: true }).flatMap((entry) => {
-        const file = join(entry.parentPath, entry.name)
-        return entry.isFile() && TYPES[extname(file)] !== undefined
-          ? [[file.slice(dir.length).replaceAll('\\', '/'), file] as const]
-          : []
-      }),
-    )
-    return files
-  }
-  return {
-    send(path, res, head) {
-      const name = path === '' || path === '/' ? '/index.html' : path
-      const file = list().get(name)
-      if (file === undefined) return false
-      res.setHeader('content-type', TYPES[extname(file)] as string)
-      // Other names hold a hash of their content.
-      res.setHeader('cache-control', name.startsWith('/assets/') ? 'public, max-age=31536000, immutable' : 'no-cache')
-      const bytes = readFileSync(file)
-      res.setHeader('content-length', bytes.length)
-      res.end(head ? undefined : bytes)
-      return true
-    },
+/**
+ * Without a session the page shows a login, so its files need none.
+ * @param dir `dist/ui`. Its files are listed once, so that no request can name another file.
+ */
+export function createFileSender(dir: string): FileSender {
+  const list = once(
+    () =>
+      new Map(
+        readdirSync(dir, { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isFile() && TYPES[extname(entry.name)] !== undefined)
+          .map(({ parentPath, name }) => join(parentPath, name))
+          .map((file) => [file.slice(dir.length).replaceAll('\\', '/'), file]),
+      ),
+  )
+  return (path, res, head) => {
+    const name = path === '' || path === '/' ? '/index.html' : path
+    const file = list().get(name)
+    if (file === undefined) return false
+    res.setHeader('content-type', TYPES[extname(file)] as string)
+    // Other names hold a hash of their content.
+    res.setHeader('cache-control', name.startsWith('/assets/') ? 'public, max-age=31536000, immutable' : 'no-cache')
+    const bytes = readFileSync(file)
+    res.setHeader('content-length', bytes.length)
+    res.end(head ? undefined : bytes)
+    return true
   }
 }

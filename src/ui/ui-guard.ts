@@ -1,10 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-
-/** A request that is refused before its body is read. */
-export interface Denied {
-  readonly status: number
-  readonly message: string
-}
+import { HttpError } from '../server/http-error.ts'
 
 const FORWARDED = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'via']
 const LOOPBACK_HOST = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i
@@ -19,27 +14,22 @@ export const isDirect = ({ headers, socket }: IncomingMessage): boolean =>
 /**
  * Refuses requests that another web page made. Pages on other ports of this machine count as the same site for cookies,
  * so that SameSite alone does not keep them out.
+ * @throws HttpError 403
  */
-export function checkPageOrigin({ headers }: IncomingMessage): Denied | undefined {
-  const { origin, host } = headers
-  const site = headers['sec-fetch-site']
-  if (origin !== undefined && origin !== `http://${host}`)
-    return { status: 403, message: 'Only the page itself may send this request.' }
-  if (site !== undefined && site !== 'same-origin' && site !== 'none')
-    return { status: 403, message: 'Only the page itself may send this request.' }
-  return undefined
+export function checkPageOrigin({ headers }: IncomingMessage): void {
+  const { origin, host, 'sec-fetch-site': site } = headers
+  const isOwnOrigin = origin === undefined || origin === `http://${host}`
+  const isOwnSite = site === undefined || site === 'same-origin' || site === 'none'
+  if (!isOwnOrigin || !isOwnSite) throw new HttpError(403, 'Only the page itself may send this request.')
 }
 
 /** Scripts of other origins cannot set it without a preflight, which is never answered. */
 export const PAGE_HEADER = 'x-pegboard-page'
 
-/** For requests of the API, once the origin was checked. */
-export function checkApiRequest(req: IncomingMessage): Denied | undefined {
-  const { headers, method } = req
-  if (headers['sec-fetch-site'] === 'none') return { status: 403, message: 'Open the page, not its API.' }
-  if (method !== 'GET' && headers[PAGE_HEADER] !== '1')
-    return { status: 403, message: `Send the header ${PAGE_HEADER}: 1.` }
-  return undefined
+/** For requests of the API, once the origin was checked. @throws HttpError 403 */
+export function checkApiRequest({ headers, method }: IncomingMessage): void {
+  if (headers['sec-fetch-site'] === 'none') throw new HttpError(403, 'Open the page, not its API.')
+  if (method !== 'GET' && headers[PAGE_HEADER] !== '1') throw new HttpError(403, `Send the header ${PAGE_HEADER}: 1.`)
 }
 
 /** The cookie of a port: cookies of one host are shared by all its ports. */

@@ -2,14 +2,15 @@ import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
 import { type ErrorCode, isPegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { digestOf, parseBearer } from '../server/bearer-tokens.ts'
 import { createPulse, openEventStream } from '../server/event-stream.ts'
-import { checkBody, readBody } from '../server/request-body.ts'
+import { HttpError, sendJson } from '../server/http-error.ts'
+import { readBody } from '../server/request-body.ts'
 import type { Problem } from './api-types.ts'
-import { createUiFiles, setSecurityHeaders } from './ui-files.ts'
+import { createFileSender, setSecurityHeaders } from './ui-files.ts'
 import { checkApiRequest, checkPageOrigin, cookieName, isDirect, readCookie } from './ui-guard.ts'
 import type { UiHost } from './ui-host.ts'
 import { createUiLive } from './ui-live.ts'
@@ -46,7 +47,7 @@ const API = '/ui/api/'
 
 export function createUi(options: UiOptions): Ui {
   const { host, clock, log } = options
-  const files = createUiFiles(options.dir)
+  const sendFile = createFileSender(options.dir)
   const sessions = createUiSessions(clock)
   const live = createUiLive(host, clock, options.url)
   const pulse = createPulse(clock)
@@ -64,17 +65,11 @@ export function createUi(options: UiOptions): Ui {
     return secret !== undefined && sessions.has(secret)
   }
 
-  async function readJson(
-    req: IncomingMessage,
-    res: ServerResponse,
-  ): Promise<Readonly<Record<string, unknown>> | undefined> {
-    const unfit = checkBody(req, MAX_BODY)
-    const read = unfit ? undefined : await readBody(req, res, MAX_BODY, () => true)
-    const refused = unfit ?? (read?.ok === false ? read.refusal : undefined)
-    if (refused) return void answer(res, refused.status, problem('E_VALIDATION', refused.message))
-    const value = tryParseJson(read?.ok ? read.value : '')
+  /** @throws HttpError */
+  async function readJson(req: IncomingMessage, res: ServerResponse): Promise<Json> {
+    const value = tryParseJson(await readBody(req, res, MAX_BODY, () => true))
     if (isRecord(value)) return value
-    return void answer(res, 400, problem('E_VALIDATION', 'The body must be a JSON object.'))
+    throw new HttpError(400, 'The body must be a JSON object.')
   }
 
   function setCookie(req: IncomingMessage, res: ServerResponse, secret: string, seconds: number): void {
@@ -88,9 +83,7 @@ export function createUi(options: UiOptions): Ui {
   async function logIn(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void> {
     if (sessions.isLocked)
       return answer(res, 429, problem('E_RATE_LIMITED', 'Too many logins failed. Try again in a minute.'))
-    const body = await readJson(req, res)
-    if (!body) return
-    const { code } = body
+    const { code } = await readJson(req, res)
     const secret =
       typeof code === 'string'
         ? sessions.redeem(code)
@@ -127,8 +120,7 @@ export function createUi(options: UiOptions): Ui {
     isOperator: () => Promise<boolean>,
   ): Promise<void> {
     res.setHeader('cache-control', 'no-store')
-    const denied = checkApiRequest(req)
-    if (denied) return answer(res, denied.status, problem('E_DENIED_BY_POLICY', denied.message))
+    checkApiRequest(req)
     const name = `${req.method} ${pathname.slice(API.length)}`
     if (name === 'POST login') return await logIn(req, res, isOperator)
     const bySecret = isKey(req.headers.authorization)
@@ -149,7 +141,6 @@ export function createUi(options: UiOptions): Ui {
     const route = Object.hasOwn(uiRoutes, name) ? uiRoutes[name] : undefined
     if (!route) return answer(res, 404, problem('E_NOT_FOUND', 'The page has no such request.'))
     const body = req.method === 'GET' ? {} : await readJson(req, res)
-    if (!body) return
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     try {
@@ -162,22 +153,31 @@ export function createUi(options: UiOptions): Ui {
     }
   }
 
+  async function serve(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void> {
+    const url = new URL(req.url ?? '/', 'http://localhost')
+    checkPageOrigin(req)
+    if (url.pathname.startsWith(API)) return await api(req, res, url, isOperator)
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      res.setHeader('allow', 'GET, HEAD')
+      throw new HttpError(405, 'Method not allowed')
+    }
+    if (!sendFile(url.pathname.slice(PAGE.length), res, req.method === 'HEAD')) notFound(res)
+  }
+
   return {
     owns: (path) => path === PAGE || path.startsWith(`${PAGE}/`),
     createLink,
     async handle(req, res, isOperator) {
-      const url = new URL(req.url ?? '/', 'http://localhost')
       // Other machines do not learn that there is a page.
       if (!isDirect(req)) return notFound(res)
       setSecurityHeaders(res)
-      const denied = checkPageOrigin(req)
-      if (denied) return answer(res, denied.status, problem('E_DENIED_BY_POLICY', denied.message))
-      if (url.pathname.startsWith(API)) return await api(req, res, url, isOperator)
-      if (req.method !== 'GET' && req.method !== 'HEAD') {
-        res.setHeader('allow', 'GET, HEAD')
-        return answer(res, 405, problem('E_VALIDATION', 'Method not allowed'))
+      try {
+        await serve(req, res, isOperator)
+      } catch (error) {
+        if (!(error instanceof HttpError)) throw error
+        const code = error.status === 403 ? 'E_DENIED_BY_POLICY' : 'E_VALIDATION'
+        answer(res, error.status, problem(code, error.message))
       }
-      if (!files.send(url.pathname.slice(PAGE.length), res, req.method === 'HEAD')) notFound(res)
     },
   }
 }
@@ -196,10 +196,7 @@ const unauthorized = (byCode: boolean): Problem =>
   )
 
 function answer(res: ServerResponse, status: number, value: object): void {
-  if (res.headersSent || res.destroyed) return
-  res.statusCode = status
-  res.setHeader('content-type', 'application/json')
-  res.end(JSON.stringify(value))
+  if (!res.headersSent && !res.destroyed) sendJson(res, status, value)
 }
 
 function notFound(res: ServerResponse): void {

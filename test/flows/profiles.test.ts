@@ -131,8 +131,7 @@ describe('the profile of a client', () => {
           await ask(url, {
             path,
             headers: bearer(ANN),
-            body: initialize,
-            ...(path.startsWith('/sse') && { method: 'GET' }),
+            ...(path.startsWith('/sse') ? { method: 'GET' } : { body: initialize }),
           })
         ).status,
       ).toBe(403)

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server'
 import type { Message } from '../../core/jsonrpc.ts'
-import { type EventStream, openEventStream, type Pulse, type StreamSlots, tooManyStreams } from '../event-stream.ts'
+import { type EventStream, openEventStream, type Pulse, type StreamSlots } from '../event-stream.ts'
+import { HttpError } from '../http-error.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
-import { createHttpError, sendHttpError } from '../origin-check.ts'
 import type { Messages } from '../request-body.ts'
 import { createRequestIds, IN_FLIGHT } from '../request-ids.ts'
 import { connectServer, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
@@ -40,18 +40,11 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
   const sessions = new Map<string, Session>()
 
   async function open(res: ServerResponse, identity: Identity, rest: string): Promise<void> {
-    let free = slots.take(identity.principal)
+    const { principal, named } = identity
     // Without tokens, all clients share one principal: unused streams must not block new clients.
-    const unused =
-      free || identity.named
-        ? undefined
-        : [...sessions.values()].find((one) => one.principal === identity.principal && !one.used)
-    if (unused) {
-      await unused.transport.close()
-      free = slots.take(identity.principal)
-    }
-    if (!free) return sendHttpError(res, tooManyStreams)
-    res.once('close', free)
+    if (!named && !slots.hasRoom(principal))
+      await [...sessions.values()].find((one) => one.principal === principal && !one.used)?.transport.close()
+    res.once('close', slots.take(principal))
     const id = newSessionId()
     const transport = createSseTransport(
       id,
@@ -73,15 +66,11 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
     open,
     post(req, res, identity, { messages, batch }) {
       const id = new URLSearchParams((req.url ?? '').split('?')[1] ?? '').get('sessionId')
-      if (!id) return sendHttpError(res, createHttpError(400, 'Bad request: the sessionId parameter is required'))
+      if (!id) throw new HttpError(400, 'Bad request: the sessionId parameter is required')
       const session = sessions.get(id)
       if (!session || session.key !== identityKey(identity))
-        return sendHttpError(res, createHttpError(404, 'Session not found', { code: -32001 }))
-      if (batch)
-        return sendHttpError(
-          res,
-          createHttpError(400, 'Invalid request: batch not supported on this transport', { code: -32600 }),
-        )
+        throw new HttpError(404, 'Session not found', { code: -32001 })
+      if (batch) throw new HttpError(400, 'Invalid request: batch not supported on this transport', { code: -32600 })
       session.used = true
       res.statusCode = 202
       res.end('Accepted')

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../../core/clock.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { hasBatches, revisionFor, SESSION_REVISIONS } from '../../core/protocol-revisions.ts'
-import { type EventStream, type Pulse, type StreamSlots, tooManyStreams } from '../event-stream.ts'
+import type { EventStream, Pulse, StreamSlots } from '../event-stream.ts'
+import { HttpError } from '../http-error.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
-import { createHttpError, type HttpError, sendHttpError } from '../origin-check.ts'
 import type { ProcessRpc } from '../process-rpc.ts'
 import type { Messages } from '../request-body.ts'
 import { connectServer, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
@@ -67,11 +67,6 @@ interface Session {
 
 /** Writes for other processes within the idle time of a session. */
 const RENEWALS = 4
-
-const stateUnavailable: HttpError = {
-  ...createHttpError(503, 'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.'),
-  headers: { 'retry-after': '2' },
-}
 
 export function createSessions(options: SessionOptions): Sessions {
   const { clock, idleMs, handover, processes } = options
@@ -143,32 +138,37 @@ export function createSessions(options: SessionOptions): Sessions {
     return session
   }
 
-  /** The session that a request names, or a refusal. The session of another identity is reported as unknown. */
-  function find(req: IncomingMessage, identity: Identity): Session | HttpError | Promise<Session | HttpError> {
+  /** The session that a request names. That of another identity is reported as unknown. @throws HttpError 400, 404 or 503 */
+  function find(req: IncomingMessage, identity: Identity): Session | Promise<Session> {
     const id = req.headers['mcp-session-id']
     if (id === undefined)
-      return createHttpError(400, 'Bad request: the Mcp-Session-Id header is required; initialize first')
+      throw new HttpError(400, 'Bad request: the Mcp-Session-Id header is required; initialize first')
     const session = sessions.get(String(id))
     if (!session && handover) return adopted(handover, String(id), identity)
-    if (!session || session.ownerKey !== identityKey(identity)) return unknownSession
+    if (!session || session.ownerKey !== identityKey(identity)) throw createUnknownSession()
     touch(session)
     return session
   }
 
   // Requests that arrive together must not adopt a session twice.
-  const adopting = new Map<string, Promise<Session | HttpError>>()
+  const adopting = new Map<string, Promise<Session>>()
 
-  function adopted(shared: SessionHandover, id: string, identity: Identity): Promise<Session | HttpError> {
+  function adopted(shared: SessionHandover, id: string, identity: Identity): Promise<Session> {
     const ownerKey = identityKey(identity)
     const key = JSON.stringify([ownerKey, id])
     const found =
       adopting.get(key) ??
       shared
         .find(id, ownerKey)
-        .then(
-          async (kept) => (kept ? await adopt(id, identity, kept) : unknownSession),
-          () => stateUnavailable,
-        )
+        .catch(() => {
+          throw new HttpError(503, 'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.', {
+            headers: { 'retry-after': '2' },
+          })
+        })
+        .then((kept) => {
+          if (!kept) throw createUnknownSession()
+          return adopt(id, identity, kept)
+        })
         .finally(() => adopting.delete(key))
     adopting.set(key, found)
     return found
@@ -239,7 +239,7 @@ export function createSessions(options: SessionOptions): Sessions {
     const there =
       processes && (await resumeRemoteStream(processes, { session: id, key: ownerKey, lastEventId }, res, begin))
     if (there === 'over') endForGood(res)
-    else if (!there) sendHttpError(res, unknownEvent)
+    else if (!there) throw new HttpError(400, 'Bad request: Last-Event-ID is not of this session')
   }
 
   return {
@@ -249,29 +249,19 @@ export function createSessions(options: SessionOptions): Sessions {
       const found = find(req, identity)
       // Avoids a wait for each call in a local session.
       const session = found instanceof Promise ? await found : found
-      if (!('transport' in session)) return sendHttpError(res, session)
-      if (initializes)
-        return sendHttpError(
-          res,
-          createHttpError(400, 'Invalid request: the session is initialized already', { code: -32600 }),
-        )
+      if (initializes) throw new HttpError(400, 'Invalid request: the session is initialized already', { code: -32600 })
       if (body.batch && !hasBatches(session.revision)) {
         const why = `Invalid request: batch not supported in ${session.revision}, send one message a request`
-        return sendHttpError(res, createHttpError(400, why, { code: -32600 }))
+        throw new HttpError(400, why, { code: -32600 })
       }
       session.transport.post(res, body.messages, body.batch)
     },
     async listen(req, res, identity) {
       const session = await find(req, identity)
-      if (!('transport' in session)) return sendHttpError(res, session)
       const lastEventId = req.headers['last-event-id']
-      if (isOfRequest(lastEventId)) {
-        // Streams of calls do not count against `maxStreams`.
-        await resume(session, res, lastEventId)
-        return
-      }
+      // Streams of calls do not count against `maxStreams`.
+      if (isOfRequest(lastEventId)) return await resume(session, res, lastEventId)
       const free = options.slots.take(identity.principal)
-      if (!free) return sendHttpError(res, tooManyStreams)
       res.once('close', () => {
         free()
         if (sessions.has(session.id)) touch(session)
@@ -280,7 +270,6 @@ export function createSessions(options: SessionOptions): Sessions {
     },
     async end(req, res, identity) {
       const session = await find(req, identity)
-      if (!('transport' in session)) return sendHttpError(res, session)
       await handover?.drop(session.id).catch(() => undefined)
       await session.transport.close()
       res.end()
@@ -303,6 +292,4 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 }
 
-const unknownEvent = createHttpError(400, 'Bad request: Last-Event-ID is not of this session')
-
-const unknownSession = createHttpError(404, 'Session not found', { code: -32001 })
+const createUnknownSession = (): HttpError => new HttpError(404, 'Session not found', { code: -32001 })

@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http'
 import type { JSONRPCMessage, Transport, TransportSendOptions } from '@modelcontextprotocol/server'
 import type { Message } from '../../core/jsonrpc.ts'
 import { type EventStream, openEventStream, type Pulse } from '../event-stream.ts'
+import { HttpError } from '../http-error.ts'
 import { writeMessage } from '../json-pieces.ts'
-import { createHttpError, sendHttpError } from '../origin-check.ts'
 import { IN_FLIGHT } from '../request-ids.ts'
 import type { ResumePoint, SessionStreams, Stream } from './event-log.ts'
 
@@ -184,7 +184,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     post(res, messages, batch) {
       const ids = messages.filter(isRequest).map(({ id }) => id)
       const twice = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
-      if (twice !== undefined) return sendHttpError(res, createHttpError(400, IN_FLIGHT, { code: -32600, id: twice }))
+      if (twice !== undefined) throw new HttpError(400, IN_FLIGHT, { code: -32600, id: twice })
       if (ids.length > 0) open(res, ids, batch)
       for (const message of messages) {
         if (!transport.take?.(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)

@@ -3,10 +3,9 @@ import type { AuthInfo, McpHttpHandler, ServerNotifier } from '@modelcontextprot
 import { isRecord } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import type { Log } from '../../core/log.ts'
-import { type StreamSlots, tooManyStreams } from '../event-stream.ts'
+import type { StreamSlots } from '../event-stream.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { writeMessage } from '../json-pieces.ts'
-import { sendHttpError } from '../origin-check.ts'
 import type { SdkInstance, ServerFactory } from '../server-factory.ts'
 import { type ResourceSubscriptions, subscribedUris, withSubscribedUris } from './resource-subscriptions.ts'
 import { addTasksToAck, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
@@ -118,9 +117,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       const identity = options.enter?.(came, meta) ?? came
       const group = groupFor(identity)
       if (message.method === 'subscriptions/listen') {
-        const free = slots.take(identity.principal)
-        if (!free) return sendHttpError(res, { ...tooManyStreams, id: message.id ?? null })
-        res.once('close', free)
+        res.once('close', slots.take(identity.principal, message.id))
         listens(group, res)
         const following = follow?.(identity, meta, subscribedUris(message))
         if (following) {

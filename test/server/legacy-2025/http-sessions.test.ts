@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { createPulse, createStreamSlots, KEEP_ALIVE_MS } from '../../../src/server/event-stream.ts'
+import { sendHttpError } from '../../../src/server/http-error.ts'
 import { createEventLog } from '../../../src/server/legacy-2025/event-log.ts'
 import { createSessions, type Sessions } from '../../../src/server/legacy-2025/http-sessions.ts'
 import { parseMessages } from '../../../src/server/request-body.ts'
@@ -308,13 +309,12 @@ describe('sessions of several principals', () => {
     })
     http = createServer((req, res) => {
       const identity = { principal: String(req.headers['x-principal']), profile: 'default', roles: [] }
-      if (req.method === 'GET') return sessions.listen(req, res, identity)
-      if (req.method === 'DELETE') return void sessions.end(req, res, identity)
+      const answer = { GET: sessions.listen, DELETE: sessions.end }[req.method ?? '']
+      if (answer) return void answer(req, res, identity).catch((error) => sendHttpError(res, error))
       let text = ''
       req.setEncoding('utf8').on('data', (part) => (text += part))
       req.once('end', () => {
-        const read = parseMessages(text)
-        if (read.ok) void sessions.post(req, res, identity, read.value)
+        sessions.post(req, res, identity, parseMessages(text)).catch((error) => sendHttpError(res, error))
       })
     })
     await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
