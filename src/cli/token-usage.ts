@@ -21,7 +21,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const days = readInteger(args, 'days', 1, KEPT_DAYS, 30)
   const { config } = await openConfig(args, io)
   const rows = await readRows(config, openLog(args, io, 'warn', config.log.format), readOption(args, 'principal'))
-  const report = reportUsage(rows, systemClock.now(), { by, days })
+  const report = reportUsage(rows, systemClock.now(), by, days)
   writeAnswer(args, io, { by, ...report }, describeUsage(by, report))
   return 0
 }

@@ -120,6 +120,15 @@ export function measureText(
 
 export const tokensOfText = (text: string): number => Math.ceil(measureText(text).tokens)
 
+/** Of a longer text, the beginning is measured for all. */
+const MEASURED = 200_000
+
+/** Estimated tokens of a text of any length, which may be a fraction. */
+export function estimateLongText(text: string): number {
+  const known = Math.min(text.length, MEASURED)
+  return known === 0 ? 0 : (measureText(text.slice(0, known)).tokens * text.length) / known
+}
+
 /** Real texts have at most this many times the estimate: see `measureText`. Limits hold because of it. */
 const MARGIN = 1.25
 

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Context, HrTime } from '@opentelemetry/api'
 import type { MetricData, MetricProducer } from '@opentelemetry/sdk-metrics'
+import { createDeferred } from '../core/deferred.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Operation, TraceContext } from '../core/observer-types.ts'
@@ -208,18 +209,15 @@ const FAILED_REQUEST = 'http.client.request.error'
  */
 async function sendOnce(send: () => Promise<void>): Promise<void> {
   const here = new AsyncLocalStorage<true>()
-  let fail = (_: Error): void => undefined
-  const failed = new Promise<never>((_, reject) => {
-    fail = reject
-  })
+  const failed = createDeferred<never>()
   const onError = (event: unknown): void => {
     const { error } = event as { readonly error: NodeJS.ErrnoException }
     // A host with several addresses has one error per address and no message of its own.
-    if (here.getStore()) fail(new Error(error.message || error.code))
+    if (here.getStore()) failed.reject(new Error(error.message || error.code))
   }
   subscribe(FAILED_REQUEST, onError)
   try {
-    await waitAtMost(LAST_MS, Promise.race([here.run(true, send), failed]), () => {
+    await waitAtMost(LAST_MS, Promise.race([here.run(true, send), failed.promise]), () => {
       throw new Error(`the collector did not answer within ${LAST_MS / 1_000} s`)
     })
   } finally {

@@ -43,8 +43,7 @@ type MutableCounts = { -readonly [key in keyof Counts]: number }
 
 /** Adds to a sum in place, and returns it. */
 export function addCounts<S extends MutableCounts>(sum: S, more: Partial<Counts>): S {
-  const into: MutableCounts = sum
-  for (const key of KEYS) into[key] += more[key] ?? 0
+  for (const key of KEYS) (sum as MutableCounts)[key] += more[key] ?? 0
   return sum
 }
 
@@ -77,8 +76,7 @@ export interface DailyStore {
 }
 
 export function createDailyStore(clock: Clock, log: Log): DailyStore {
-  /** Rows that are not stored yet. */
-  let news = new Map<string, RowKey & MutableCounts>()
+  let unstored = new Map<string, RowKey & MutableCounts>()
   /** Names of rows by principal and day, to bound them. */
   const known = new Map<string, Set<string>>()
   let table: (() => CountsTable) | undefined
@@ -113,8 +111,8 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
 
   async function store(): Promise<void> {
     if (!table) return
-    const left = news
-    news = new Map()
+    const left = unstored
+    unstored = new Map()
     try {
       const rows = table()
       for (const [id, row] of left) {
@@ -129,9 +127,8 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
   function add(key: RowKey, more: Partial<Counts>): void {
     const { day, principal, client, tool } = key
     const id = JSON.stringify([day, principal, client, tool])
-    const row = news.get(id) ?? { day, principal, client, tool, ...zeroCounts() }
-    addCounts(row, more)
-    news.set(id, row)
+    const row = unstored.get(id) ?? { day, principal, client, tool, ...zeroCounts() }
+    unstored.set(id, addCounts(row, more))
   }
 
   const storeNow = (): Promise<void> => {
@@ -142,7 +139,7 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
   }
 
   function storeSoon(): void {
-    if (!table || cancel || news.size === 0) return
+    if (!table || cancel || unstored.size === 0) return
     cancel = clock.after(STORE_MS, () => {
       cancel = undefined
       void storeNow().then(storeSoon)
@@ -162,7 +159,8 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
       } catch (error) {
         log.warn('cannot read token counts', { error: messageOf(error) })
       }
-      return [...stored, ...[...news.values()].filter((row) => principal === undefined || row.principal === principal)]
+      const own = [...unstored.values()].filter((row) => principal === undefined || row.principal === principal)
+      return [...stored, ...own]
     },
     start(rows) {
       table = rows
@@ -172,7 +170,7 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
       cancel?.()
       cancel = undefined
       await storing
-      if (table && news.size > 0) await storeNow()
+      if (table && unstored.size > 0) await storeNow()
     },
   }
 }

@@ -163,7 +163,11 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
    * @param how `start` starts the thread if it does not run; `running` uses it only if it runs
    */
   function count(how: 'start' | 'running' = 'start'): Promise<void> {
-    const batch = takePending()
+    cancel?.()
+    cancel = undefined
+    const batch = pending
+    pending = []
+    bytes = 0
     counting = counting.then(async () => {
       try {
         await countBatch(batch, how === 'start' || counter?.isRunning === true ? counter : undefined)
@@ -172,15 +176,6 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       }
     })
     return counting
-  }
-
-  function takePending(): readonly Pending[] {
-    cancel?.()
-    cancel = undefined
-    const batch = pending
-    pending = []
-    bytes = 0
-    return batch
   }
 
   async function countBatch(batch: readonly Pending[], by: TokenCounter | undefined): Promise<void> {
@@ -266,10 +261,13 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     })
   }
 
+  const sumsOfSession = (caller: Caller): UsageSums | undefined => {
+    const session = sessions.get(keyOf(caller))
+    return session && sumsOf(session.counts)
+  }
+
   return {
-    get sums() {
-      return sums
-    },
+    sums,
     list(caller, describe) {
       sessionOf(caller).list = describe
     },
@@ -293,18 +291,12 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     },
     async session(caller) {
       await count()
-      const session = sessions.get(keyOf(caller))
-      return session && sumsOf(session.counts)
+      return sumsOfSession(caller)
     },
-    soFar(caller) {
-      if (!caller) return sumsOf(sums)
-      const session = sessions.get(keyOf(caller))
-      return session && sumsOf(session.counts)
-    },
+    soFar: (caller) => (caller ? sumsOfSession(caller) : sumsOf(sums)),
     async report({ by, days: number, principal }) {
       await count()
-      const rows = await days.list(principal)
-      return reportUsage(rows, clock.now(), { by, ...(number === undefined ? {} : { days: number }) })
+      return reportUsage(await days.list(principal), clock.now(), by, number)
     },
     start: days.start,
     async stop() {

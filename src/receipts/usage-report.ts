@@ -43,13 +43,10 @@ export const LISTS = '(lists of tools)'
 /**
  * Sums up rows of the last days.
  * @param now milliseconds since the epoch
- * @param options.by what a row is; days are sorted by date, other rows by tokens
+ * @param by what a row is; days are sorted by date, other rows by tokens
+ * @param days default 30
  */
-export function reportUsage(
-  rows: readonly DailyCounts[],
-  now: number,
-  { by, days = 30 }: { readonly by: UsageGroup; readonly days?: number },
-): UsageReport {
+export function reportUsage(rows: readonly DailyCounts[], now: number, by: UsageGroup, days = 30): UsageReport {
   const since = firstDay(now, days)
   const sums = new Map<string, Counts>()
   let total = zeroCounts()

@@ -3,7 +3,7 @@ import { isRecord } from '../core/is-record.ts'
 import { exceedsJsonItems } from '../core/json-item-count.ts'
 import { parseJson } from '../core/parse-json-text.ts'
 import { sanitize } from '../core/sanitize.ts'
-import { cutText, measureText } from '../core/text-tokens.ts'
+import { cutText, estimateLongText } from '../core/text-tokens.ts'
 import { namesOf, selectPath } from './json-path.ts'
 import { shapeOf } from './result-shape.ts'
 
@@ -58,8 +58,6 @@ interface TextLines {
   readonly unit: 'line' | 'row'
 }
 
-/** Estimates of long texts use their beginning. */
-const MEASURED = 200_000
 /** More rows never fit into a preview. */
 const PREVIEW_ROWS = 1_000
 const MAX_INDENT = 3
@@ -68,15 +66,13 @@ const MAX_INDENT = 3
 export function summarizeResult(text: string, tokens: number): ResultSummary {
   const value = parseResult(text)
   const { lines, rows } = describeLines(value, text)
-  const known = Math.min(text.length, MEASURED)
-  const measured = measureText(known < text.length ? text.slice(0, known) : text).tokens
   const shown = rows ? rowsOf(rows.slice(0, PREVIEW_ROWS)).join('\n') : text
   return {
     isJson: value !== undefined,
     ...(value === undefined ? {} : { shape: shapeOf(value) }),
     lines,
     preview: shown.slice(0, cutText(shown, tokens)).trimEnd(),
-    tokens: Math.ceil((measured * text.length) / Math.max(1, known)),
+    tokens: Math.ceil(estimateLongText(text)),
   }
 }
 
@@ -102,13 +98,8 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
   if (!isSelective(query)) return pageOf(all, undefined, '', query, tokens)
   const { found, total, what } = pickLines(all, query)
   if (count) return { note: `${formatCount(found.length, all.unit)}${what}.`, text: '' }
-  return pageOf(
-    { ...all, text: found.map(({ shown }) => shown).join('\n') },
-    found,
-    `${formatCount(total, all.unit)}${what}`,
-    query,
-    tokens,
-  )
+  const picked = { ...all, text: found.map(({ shown }) => shown).join('\n') }
+  return pageOf(picked, found, `${formatCount(total, all.unit)}${what}`, query, tokens)
 }
 
 const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): boolean =>
@@ -174,11 +165,8 @@ function projectRows(
   where: ResultQuery['where'],
   select: ResultQuery['select'],
 ): readonly unknown[] {
-  const conditions = Object.entries(where ?? {}).map(([key, wanted]) => {
-    const fits = conditionOf(key, wanted)
-    return (row: unknown): boolean => fits(valueAt(row, key))
-  })
-  const kept = conditions.length === 0 ? rows : rows.filter((row) => conditions.every((fits) => fits(row)))
+  const conditions = Object.entries(where ?? {}).map(([key, wanted]) => ({ key, fits: conditionOf(key, wanted) }))
+  const kept = rows.filter((row) => conditions.every(({ key, fits }) => fits(valueAt(row, key))))
   return select === undefined
     ? kept
     : kept.map((row) => Object.fromEntries(select.map((key) => [key, valueAt(row, key) ?? null])))

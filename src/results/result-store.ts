@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -159,17 +159,15 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
   function makeRoom(principal: string): void {
     const of = (who: string): Entry[] => [...entries.values()].filter((entry) => entry.principal === who)
     const sum = (some: Iterable<Entry>): number => [...some].reduce((all, { bytes }) => all + bytes, 0)
-    for (
-      let mine = of(principal);
-      mine.length > settings.maxCount || sum(mine) > settings.maxBytes;
-      mine = mine.slice(1)
-    )
-      drop(mine[0] as Entry)
+    for (const entry of of(principal)) {
+      const own = of(principal)
+      if (own.length <= settings.maxCount && sum(own) <= settings.maxBytes) break
+      drop(entry)
+    }
     while (sum(entries.values()) > SHARES * settings.maxBytes) {
-      const most = [...new Set([...entries.values()].map((entry) => entry.principal))].sort(
-        (a, b) => sum(of(b)) - sum(of(a)),
-      )[0]
-      drop(of(String(most))[0] as Entry)
+      const principals = [...new Set([...entries.values()].map((entry) => entry.principal))]
+      const [most = ''] = principals.sort((a, b) => sum(of(b)) - sum(of(a)))
+      drop(of(most)[0] as Entry)
     }
   }
 
@@ -185,8 +183,7 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
   }
 
   async function ask(owner: ResultOwner, request: ThreadRequest, signal?: AbortSignal): Promise<ThreadAnswer> {
-    const never = new AbortController()
-    await turns.acquire(signal ?? never.signal, owner.principal)
+    await turns.acquire(signal ?? new AbortController().signal, owner.principal)
     try {
       return await inThread(thread, request, patienceMs, signal)
     } finally {
@@ -207,20 +204,8 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
         await writeFile(file, data, { mode: 0o600, flag: 'wx' })
         const { principal, profile, session } = owner
         const until = clock.now() + settings.keepMs
-        const isText = typeof data === 'string'
-        entries.set(handle, {
-          handle,
-          title,
-          mimeType,
-          bytes,
-          isText,
-          until,
-          file,
-          principal,
-          profile,
-          session,
-          afterSession: false,
-        })
+        const kept = { handle, title, mimeType, bytes, isText: typeof data === 'string', until }
+        entries.set(handle, { ...kept, file, principal, profile, session, afterSession: false })
         makeRoom(principal)
         changed.emit()
         cancelSweep ??= clock.after(settings.keepMs, sweep)
@@ -277,20 +262,14 @@ function removeEnded(dir: string, now: number): void {
   for (const name of readdirSync(dir)) {
     const path = join(dir, name)
     try {
-      const mark = readMark(join(path, MARK))
-      const isOver = mark === undefined ? now - statSync(path).mtimeMs > OLD_MS : hasEnded(mark)
+      const markFile = join(path, MARK)
+      const isOver = existsSync(markFile)
+        ? hasEnded(readFileSync(markFile, 'utf8'))
+        : now - statSync(path).mtimeMs > OLD_MS
       if (isOver) rmSync(path, { recursive: true, force: true })
     } catch {
       // Another process deletes it, too.
     }
-  }
-}
-
-function readMark(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return undefined
   }
 }
 
@@ -304,24 +283,19 @@ function inThread(
   const worker = new Worker(thread, { workerData: request, env: {}, execArgv: [], resourceLimits: THREAD_LIMITS })
   return new Promise<ThreadAnswer>((resolve, reject) => {
     const abort = (): void => reject(signal?.reason)
-    const timer = setTimeout(
-      () =>
-        reject(
-          new PegboardError('E_TIMEOUT', `Reading the result took longer than ${patienceMs} ms.`, {
-            hint: 'Use a simpler expression, or a smaller part.',
-          }),
-        ),
-      patienceMs,
-    )
+    const fail = (cause?: unknown): void =>
+      reject(new PegboardError('E_TOOL_FAILED', 'The result cannot be read.', { cause }))
+    const timer = setTimeout(() => {
+      const hint = 'Use a simpler expression, or a smaller part.'
+      reject(new PegboardError('E_TIMEOUT', `Reading the result took longer than ${patienceMs} ms.`, { hint }))
+    }, patienceMs)
     signal?.addEventListener('abort', abort, { once: true })
     worker.on('message', resolve)
-    worker.on('error', (error) =>
-      reject(new PegboardError('E_TOOL_FAILED', 'The result cannot be read.', { cause: error })),
-    )
+    worker.on('error', fail)
     worker.on('exit', () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', abort)
-      reject(new PegboardError('E_TOOL_FAILED', 'The result cannot be read.'))
+      fail()
     })
   }).finally(() => void worker.terminate())
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { linkAbort } from '../core/abort.ts'
+import { createDeferred } from '../core/deferred.ts'
 import { messageOf } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { TASKS, takesTasks } from '../core/task-protocol.ts'
@@ -44,14 +45,9 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
   const abort = new AbortController()
   const unlinks = [request.abort?.signal, request.signal].map((source) => linkAbort(source, abort))
   let ask = relay.request
-  let adopted: () => void = () => undefined
-  const isTask = new Promise<void>((resolve) => {
-    adopted = resolve
-  })
-  let escalate: () => void = () => undefined
-  const escalated = new Promise<undefined>((resolve) => {
-    escalate = () => resolve(undefined)
-  })
+  const adoption = createDeferred<void>()
+  const escalation = createDeferred<undefined>()
+  const escalate = (): void => escalation.resolve(undefined)
   const { task: _wanted, ...plain } = relay
   const switching: Relay = asTask
     ? {
@@ -60,7 +56,7 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
           // The question belongs to the task, which the client must know first.
           if (!tool?.asksFirst) {
             escalate()
-            await isTask
+            await adoption.promise
           }
           return ask ? ask(method, params, signal) : refuse(method)
         },
@@ -72,12 +68,12 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
   const work = host.surface.call({ ...rest, abort, relay: switching, onBackground: escalate })
   const cancel = afterMs > 0 ? host.clock.after(afterMs, escalate) : undefined
   try {
-    const done = await Promise.race([work, escalated])
+    const done = await Promise.race([work, escalation.promise])
     if (done) return toClientResult(done, host, request)
     const task = await adopt()
     if (task) return asTask ? toTaskResult(task, host.taskTtlMs) : toClientResult(putInBackground(task), host, request)
     // The limit of tasks is reached, so the client waits.
-    adopted()
+    adoption.resolve()
     return toClientResult(await work, host, request)
   } finally {
     cancel?.()
@@ -91,7 +87,7 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
       abort,
       askedBy(next: NonNullable<Relay['request']>) {
         ask = next
-        adopted()
+        adoption.resolve()
       },
     }
     return host.tasksHere.adopt(rest, named, call).catch((error: unknown) => {

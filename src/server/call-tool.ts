@@ -44,8 +44,8 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
   try {
     const result = await host.resumes.run(
       { principal, era, method: 'tools/call', params, relay, signal, onProgress },
-      async (turn) => {
-        const asked = turn.relay === request.relay ? request : { ...request, ...createCallOptions(turn) }
+      async (context) => {
+        const asked = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
         return mayEscalate(host, asked)
           ? callOrTask(host, asked)
           : toClientResult(await host.surface.call(asked), host, request)

@@ -47,7 +47,7 @@ export function notifyClient(
 }
 
 /** The parameters of `notifications/tasks/status` for a session, or undefined where the task is not its own. */
-export function taskStatus(
+function taskStatus(
   host: CallHost,
   session: string | undefined,
   callers: readonly Caller[],

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../core/clock.ts'
+import { once } from '../core/once.ts'
 import { isDroppable } from './backpressure.ts'
 import { HttpError } from './http-error.ts'
 import { type Pieces, piecesOf } from './json-pieces.ts'
@@ -69,19 +70,20 @@ export interface Pulse {
 
 export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
   const listeners = new Set<() => void>()
-  let armed = false
+  let isArmed = false
   const arm = (): void => {
-    armed = true
+    if (isArmed || listeners.size === 0) return
+    isArmed = true
     clock.after(everyMs, () => {
       for (const listener of [...listeners]) listener()
-      armed = false
-      if (listeners.size > 0) arm()
+      isArmed = false
+      arm()
     })
   }
   return {
     add(fn) {
       listeners.add(fn)
-      if (!armed) arm()
+      arm()
       return () => listeners.delete(fn)
     },
   }
@@ -107,14 +109,11 @@ export function createStreamSlots(max: number): StreamSlots {
       if (!hasRoom(principal))
         throw new HttpError(429, 'Too many open streams', { id: id ?? null, headers: { 'retry-after': '30' } })
       taken.set(principal, (taken.get(principal) ?? 0) + 1)
-      let free = false
-      return () => {
-        if (free) return
-        free = true
+      return once(() => {
         const left = (taken.get(principal) ?? 1) - 1
         if (left === 0) taken.delete(principal)
         else taken.set(principal, left)
-      }
+      })
     },
   }
 }

@@ -80,7 +80,8 @@ export function createMcpInstance(
     requestState: mcpReq.requestState(),
     task,
     ...(questions ? { ask: questions.ask(mcpReq.id) } : {}),
-    notify: (method, params) => void mcpReq.notify({ method, params } as never).catch(ignore),
+    // A client that has disconnected is noticed by its transport.
+    notify: (method, params) => void mcpReq.notify({ method, params } as never).catch(() => undefined),
   })
 
   let listed: readonly ListedTool[] | undefined
@@ -112,15 +113,13 @@ export function createMcpInstance(
     caller: (ctx: ServerContext) => requests.callerFor(read(ctx)),
     relay: (ctx: ServerContext) => requests.relayFor(read(ctx)),
   }
-  const dispose = era === 'legacy' ? serveSession(server, host, requests, reader) : serveModern(server, host, reader)
+  if (era === 'modern') serveModern(server, host, reader)
+  const endSession = era === 'legacy' ? serveSession(server, host, requests, reader) : undefined
 
   return {
     server: mcp,
     listed: () => listed,
     answered: (id, result) => early.set(id, result),
-    dispose,
+    dispose: () => endSession?.(),
   }
 }
-
-/** A client that has disconnected is noticed by its transport. */
-const ignore = (): undefined => undefined

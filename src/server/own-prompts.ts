@@ -1,6 +1,7 @@
 import { type ToolUseMode, toolUseMode } from '../agent/tool-use-mode.ts'
 import { systemPrompt } from '../agent/tools-prompt.ts'
 import type { Caller } from '../core/caller.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { instructionsWithFacts } from './instructions.ts'
 import type { PromptHost } from './server-host.ts'
@@ -40,12 +41,12 @@ export async function getOwnPrompt(
   const mode = given['mode'] || toolUseMode(host.view(caller).profile.provider, host.textTools)
   if (!isMode(mode))
     throw new ProtocolFailure(INVALID_PARAMS, `mode is ${MODES.join(' or ')}, not "${String(mode).slice(0, 40)}"`)
+  const textOf = (key: string): string | undefined =>
+    typeof given[key] === 'string' && given[key] !== '' ? given[key] : undefined
   const text = systemPrompt({
     ...(await instructionsWithFacts(host, caller)),
     mode,
-    ...textOf(given, 'agent_id', 'agentId'),
-    ...textOf(given, 'role', 'role'),
-    ...textOf(given, 'user_prompt', 'userPrompt'),
+    ...omitUndefined({ agentId: textOf('agent_id'), role: textOf('role'), userPrompt: textOf('user_prompt') }),
   })
   return { description: 'System prompt', messages: [{ role: 'user', content: { type: 'text', text } }] }
 }
@@ -58,10 +59,3 @@ export function completeOwn(argument: unknown): Readonly<Record<string, unknown>
 }
 
 const isMode = (mode: unknown): mode is ToolUseMode => MODES.some((one) => one === mode)
-
-const textOf = (
-  given: Readonly<Record<string, unknown>>,
-  key: string,
-  name: string,
-): Readonly<Record<string, string>> =>
-  typeof given[key] === 'string' && given[key] !== '' ? { [name]: given[key] } : {}

@@ -83,19 +83,16 @@ export async function readOwnResource(
     const bytes = await host.results.read(caller, handle)
     return kept && bytes && { contents: [resourceOf(bytes, kept.mimeType, uri)] }
   }
-  const value =
-    uri === STATUS
-      ? status(host, caller)
-      : uri === INBOX
-        ? { notices: await host.inbox.take(caller) }
-        : uri === STATS
-          ? stats(host, caller)
-          : uri === TOKENS
-            ? await tokens(host, caller)
-            : uri.startsWith(SCHEMA)
-              ? schemas(host, caller, uri.slice(SCHEMA.length))
-              : undefined
+  const value = await readValue(host, caller, uri)
   return value && { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }] }
+}
+
+async function readValue(host: StatusHost, caller: Caller, uri: string): Promise<object | undefined> {
+  if (uri === STATUS) return status(host, caller)
+  if (uri === INBOX) return { notices: await host.inbox.take(caller) }
+  if (uri === STATS) return stats(host, caller)
+  if (uri === TOKENS) return await tokens(host, caller)
+  return uri.startsWith(SCHEMA) ? schemas(host, caller, uri.slice(SCHEMA.length)) : undefined
 }
 
 function status(host: StatusHost, caller: Caller) {
@@ -108,11 +105,11 @@ function status(host: StatusHost, caller: Caller) {
     budget_tokens: budgetTokens,
     total_tools: view.size,
     search: searchState(host),
-    categories: view.owners.map((owner) => ({
-      id: owner.id,
-      state: owner.state,
-      tool_count: view.count(owner.id),
-      ...(owner.reason ? { reason: owner.reason } : {}),
+    categories: view.owners.map(({ id, state, reason }) => ({
+      id,
+      state,
+      tool_count: view.count(id),
+      ...(reason ? { reason } : {}),
     })),
     // Without messages, which may contain paths: the operator finds them in the log.
     failed: host.failed(caller).map(({ file, code }) => ({ file, code })),
@@ -138,10 +135,8 @@ async function tokens({ receipts, view }: StatusHost, caller: Caller) {
   if (!receipts) return undefined
   const { principal } = caller
   const session = await receipts.session(caller)
-  const [tools, days] = [
-    await receipts.report({ by: 'tool', principal }),
-    await receipts.report({ by: 'day', principal }),
-  ]
+  const tools = await receipts.report({ by: 'tool', principal })
+  const days = await receipts.report({ by: 'day', principal })
   const { byId } = view(caller)
   const isSeen = (name: string): boolean => byId.has(name) || !name.includes('.')
   const unseen = tools.rows.filter(({ name }) => !isSeen(name)).length
@@ -178,17 +173,10 @@ function modelState({ ranking, embedded, semantic }: ReturnType<StatusHost['sear
 
 function schemas(host: StatusHost, caller: Caller, category: string) {
   const view = host.view(caller)
-  const tools = view.tools.filter((entry) => entry.tool.module === category)
-  return tools.length === 0
-    ? undefined
-    : {
-        category,
-        actions: tools.map((entry) => ({
-          name: entry.tool.id,
-          description: entry.description,
-          parameters: entry.input.json,
-        })),
-      }
+  const actions = view.tools
+    .filter(({ tool }) => tool.module === category)
+    .map(({ tool, description, input }) => ({ name: tool.id, description, parameters: input.json }))
+  return actions.length === 0 ? undefined : { category, actions }
 }
 
 /** Resources that are answers of tools, for the tools in this view. */

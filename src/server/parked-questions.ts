@@ -32,11 +32,11 @@ export interface ParkedQuestionsOptions {
 export interface ParkedQuestions {
   start<Result extends Json>(
     principal: string,
-    turn: RequestContext,
-    work: (turn: RequestContext) => Promise<Result>,
+    context: RequestContext,
+    work: (context: RequestContext) => Promise<Result>,
   ): Promise<RoundResult<Result>>
   /** Continues a call; undefined if it has ended, or is in a later round. */
-  resume(principal: string, id: string, round: number, turn: RequestContext): Promise<RoundResult<Json>> | undefined
+  resume(principal: string, id: string, round: number, context: RequestContext): Promise<RoundResult<Json>> | undefined
   /** Aborts all calls that wait. */
   close(): void
 }
@@ -54,7 +54,7 @@ interface Call {
   readonly abort: AbortController
   readonly questions: Map<string, Question>
   round: number
-  turn?: RequestContext | undefined
+  context?: RequestContext | undefined
   settled?: Promise<Json>
   wake: () => void
   cancelExpiry: () => void
@@ -94,11 +94,11 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
   }
 
   /** Waits until the call ends or asks something. */
-  async function serve(call: Call, turn: RequestContext): Promise<RoundResult<Json>> {
-    const gone = (): void => end(call, turn.signal?.reason)
-    call.turn = turn
-    if (turn.signal?.aborted) gone()
-    turn.signal?.addEventListener('abort', gone, { once: true })
+  async function serve(call: Call, context: RequestContext): Promise<RoundResult<Json>> {
+    const gone = (): void => end(call, context.signal?.reason)
+    call.context = context
+    if (context.signal?.aborted) gone()
+    context.signal?.addEventListener('abort', gone, { once: true })
     let gathered: () => void = () => undefined
     try {
       const asks = new Promise<undefined>((resolve) => {
@@ -113,9 +113,9 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       return result ? { kind: 'done', result } : park(call)
     } finally {
       gathered()
-      call.turn = undefined
+      call.context = undefined
       call.wake = () => undefined
-      turn.signal?.removeEventListener('abort', gone)
+      context.signal?.removeEventListener('abort', gone)
     }
   }
 
@@ -140,39 +140,39 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
   }
 
   return {
-    start(principal, turn, work) {
+    start(principal, context, work) {
       const call: Call = {
         id: randomUUID(),
         principal,
         abort: new AbortController(),
         questions: new Map(),
         round: 0,
-        turn,
+        context,
         wake: () => undefined,
         cancelExpiry: () => undefined,
       }
-      const { relay } = turn
+      const { relay } = context
       const request = ask(call)
       call.settled = work({
         relay: {
           ...relay,
           request,
           connection: relay.connection ?? call,
-          notify: (method, params) => call.turn?.relay.notify?.(method, params),
+          notify: (method, params) => call.context?.relay.notify?.(method, params),
         },
         signal: call.abort.signal,
-        onProgress: (done, of, message) => call.turn?.onProgress?.(done, of, message),
+        onProgress: (done, of, message) => call.context?.onProgress?.(done, of, message),
       })
       // It may end between two requests: the next one gets the error.
       call.settled.catch(() => undefined)
-      return serve(call, turn) as Promise<RoundResult<never>>
+      return serve(call, context) as Promise<RoundResult<never>>
     },
-    resume(principal, id, round, turn) {
+    resume(principal, id, round, context) {
       const call = parked.get(id)
       if (!call || call.principal !== principal || call.round !== round) return undefined
       call.cancelExpiry()
       parked.delete(id)
-      const answers = turn.relay.inputResponses
+      const answers = context.relay.inputResponses
       for (const [key, question] of [...call.questions]) {
         const answer = isRecord(answers) && Object.hasOwn(answers, key) ? answers[key] : undefined
         // Questions without an answer are asked again.
@@ -180,7 +180,7 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
         call.questions.delete(key)
         question.resolve(answer)
       }
-      return serve(call, turn)
+      return serve(call, context)
     },
     close() {
       for (const call of [...parked.values()]) end(call, shuttingDown())

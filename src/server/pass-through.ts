@@ -53,13 +53,18 @@ export function servePassThrough(
         const principal = holderOf(who)
         const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Json
         const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
-        return (await host.resumes.run(asked, async (turn) =>
+        return (await host.resumes.run(asked, async (context) =>
           inspectAnswer(
             host,
             who,
             owner.id,
             endpoints
-              .request(method, own, inspectedRelay(host, who, owner.id, turn.relay), turn.signal ?? ctx.mcpReq.signal)
+              .request(
+                method,
+                own,
+                inspectedRelay(host, who, owner.id, context.relay),
+                context.signal ?? ctx.mcpReq.signal,
+              )
               .then(removeHopData),
           ),
         )) as never
@@ -95,32 +100,19 @@ export function servePassThrough(
 
   server.setRequestHandler('resources/list', (request, ctx) => {
     checkCursor(request.params)
-    return {
-      resources: unique(
-        [...ownResources, ...readingsOf(host.view(caller(ctx))).map(entryOf), ...listResources(owners(ctx))],
-        'uri',
-      ),
-    } as never
+    const readings = readingsOf(host.view(caller(ctx))).map(entryOf)
+    return { resources: unique([...ownResources, ...readings, ...listResources(owners(ctx))], 'uri') } as never
   })
   server.setRequestHandler('resources/templates/list', (request, ctx) => {
     checkCursor(request.params)
-    return {
-      resourceTemplates: unique(
-        [
-          ...ownTemplates,
-          ...owners(ctx).flatMap(({ templates }) =>
-            templates.filter(({ uriTemplate }) => !isOwnScheme(uriTemplate)).map(entryOf),
-          ),
-        ],
-        'uriTemplate',
-      ),
-    } as never
+    const all = owners(ctx).flatMap(({ templates }) => templates)
+    const theirs = all.filter(({ uriTemplate }) => !isOwnScheme(uriTemplate)).map(entryOf)
+    return { resourceTemplates: unique([...ownTemplates, ...theirs], 'uriTemplate') } as never
   })
   server.setRequestHandler('prompts/list', (request, ctx) => {
     checkCursor(request.params)
-    return {
-      prompts: unique([...ownPrompts, ...owners(ctx).flatMap((owner) => owner.prompts.map(named))], 'name'),
-    } as never
+    const theirs = owners(ctx).flatMap(({ prompts }) => prompts.map(named))
+    return { prompts: unique([...ownPrompts, ...theirs], 'name') } as never
   })
 
   server.setRequestHandler('resources/read', async (request, ctx) => {
@@ -210,11 +202,8 @@ export function answerUnchecked(
   })
 }
 
-function listResources(owners: readonly Owner[]): readonly Json[] {
-  return owners.flatMap((owner) =>
-    owner.resources.filter(({ uri }) => ownerOfResource(owners, uri) === owner).map(entryOf),
-  )
-}
+const listResources = (owners: readonly Owner[]): readonly Json[] =>
+  owners.flatMap((owner) => owner.resources.filter(({ uri }) => ownerOfResource(owners, uri) === owner).map(entryOf))
 
 const entryOf = ({ entry }: { readonly entry: Json }): Json => entry
 

@@ -19,8 +19,8 @@ type Failure =
       readonly unknownTool?: string | undefined
     }
 
-/** A message between processes about a request that one of them serves. `turn` is its id. */
-type RpcMessage = { readonly turn: string } & (
+/** A message between processes about a request that one of them serves. */
+type RpcMessage = { readonly requestId: string } & (
   | {
       readonly kind: 'ask'
       readonly what: string
@@ -46,19 +46,19 @@ const KEEP_ALIVE_MS = 2_000
 const SILENCE_MS = 6_000
 
 interface PendingRequest {
-  readonly turn: RequestContext
+  readonly context: RequestContext
   keepAlive(): void
   resolve(outcome: Json): void
   reject(error: unknown): void
 }
 
-type Answer = (of: Json, turn: RequestContext) => Promise<Json> | undefined
+type Answer = (of: Json, context: RequestContext) => Promise<Json> | undefined
 
 /** Calls to any other process that can serve them. */
 export interface ProcessRpc {
   readonly processId: string
   /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it goes silent. */
-  ask(what: string, of: Json, turn: RequestContext): Promise<Json | undefined>
+  ask(what: string, of: Json, context: RequestContext): Promise<Json | undefined>
   /** Sets the handler for requests of other processes. @param answer returns undefined for what it cannot serve */
   answer(what: string, answer: Answer): void
 }
@@ -69,52 +69,52 @@ export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: C
   const running = new Map<string, AbortController>()
   const send = (message: RpcMessage): void => shared.tell(TOPIC, JSON.stringify(message))
 
-  function serve({ turn, what, of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
+  function serve({ requestId, what, of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
     const ending = new AbortController()
     const outcome = answers.get(what)?.(of, {
-      relay: { ...relay, notify: (method, params) => send({ turn, kind: 'notify', method, params }) },
+      relay: { ...relay, notify: (method, params) => send({ requestId, kind: 'notify', method, params }) },
       signal: ending.signal,
-      onProgress: (...progress) => send({ turn, kind: 'progress', progress }),
+      onProgress: (...progress) => send({ requestId, kind: 'progress', progress }),
     })
     if (!outcome) return
-    running.set(turn, ending)
+    running.set(requestId, ending)
     let cancel: () => void = () => undefined
     const keepAlive = (): void => {
-      send({ turn, kind: 'here' })
+      send({ requestId, kind: 'here' })
       cancel = clock.after(KEEP_ALIVE_MS, keepAlive)
     }
     keepAlive()
     outcome
       .then(
-        (done) => send({ turn, kind: 'done', outcome: done }),
-        (error: unknown) => send({ turn, kind: 'failed', failure: failureOf(error) }),
+        (done) => send({ requestId, kind: 'done', outcome: done }),
+        (error: unknown) => send({ requestId, kind: 'failed', failure: failureOf(error) }),
       )
       .finally(() => {
         cancel()
-        running.delete(turn)
+        running.delete(requestId)
       })
   }
 
   shared.hear(TOPIC, (text) => {
     const message = JSON.parse(text) as RpcMessage
     if (message.kind === 'ask') return serve(message)
-    if (message.kind === 'gone') return running.get(message.turn)?.abort()
-    const one = waiting.get(message.turn)
+    if (message.kind === 'gone') return running.get(message.requestId)?.abort()
+    const one = waiting.get(message.requestId)
     if (!one) return
     one.keepAlive()
-    if (message.kind === 'progress') one.turn.onProgress?.(...message.progress)
-    else if (message.kind === 'notify') one.turn.relay.notify?.(message.method, message.params)
+    if (message.kind === 'progress') one.context.onProgress?.(...message.progress)
+    else if (message.kind === 'notify') one.context.relay.notify?.(message.method, message.params)
     else if (message.kind === 'done') one.resolve(message.outcome)
     else if (message.kind === 'failed') one.reject(errorOf(message.failure))
   })
 
-  const ask: ProcessRpc['ask'] = (what, of, turn) =>
+  const ask: ProcessRpc['ask'] = (what, of, context) =>
     new Promise((resolve, reject) => {
       const name = randomUUID()
       const end = (): void => {
         cancel()
         waiting.delete(name)
-        turn.signal?.removeEventListener('abort', gone)
+        context.signal?.removeEventListener('abort', gone)
       }
       const settled =
         <T>(then: (value: T) => void) =>
@@ -123,13 +123,13 @@ export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: C
           then(value)
         }
       const gone = (): void => {
-        send({ turn: name, kind: 'gone' })
-        settled(reject)(turn.signal?.reason)
+        send({ requestId: name, kind: 'gone' })
+        settled(reject)(context.signal?.reason)
       }
       let cancel = clock.after(FIRST_ANSWER_MS, () => settled(resolve)(undefined))
-      turn.signal?.addEventListener('abort', gone, { once: true })
+      context.signal?.addEventListener('abort', gone, { once: true })
       waiting.set(name, {
-        turn,
+        context,
         keepAlive() {
           cancel()
           cancel = clock.after(SILENCE_MS, () =>
@@ -139,9 +139,9 @@ export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: C
         resolve: settled(resolve),
         reject: settled(reject),
       })
-      const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = turn.relay
+      const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
       const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
-      send({ turn: name, kind: 'ask', what, of, relay })
+      send({ requestId: name, kind: 'ask', what, of, relay })
     })
   return { processId: randomBytes(6).toString('hex'), ask, answer: (what, answer) => void answers.set(what, answer) }
 }

@@ -1,6 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { sizeOf } from '../core/raw-result.ts'
-import { measureText } from '../core/text-tokens.ts'
+import { estimateLongText } from '../core/text-tokens.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bareName, calledName } from '../meta/execute_tool.ts'
@@ -17,8 +17,6 @@ import type { CallHost, ServerHost } from './server-host.ts'
 const UNKNOWN = 'unknown'
 /** Of more tools, so many are counted for all. */
 const SAMPLED = 500
-/** Of longer texts, the beginning is measured for all. */
-const MEASURED = 200_000
 
 /** Notes that a client got a list of tools. */
 export function recordList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
@@ -80,7 +78,7 @@ export function recordScriptCall(
 ) {
   if (!host.receipts) return
   const text = typeof data === 'string' ? data : (JSON.stringify(data) ?? '')
-  const whole = estimateLong(text)
+  const whole = estimateLongText(text)
   host.receipts.call(caller, 0, () => {
     const { tool, definition } = describeCall(host.view(caller), name, undefined)
     return { tool, texts: [], isCall: true, whole, ...(definition ? { definition } : {}) }
@@ -109,10 +107,5 @@ const definitionOf = (entry: ViewTool): Definitions => ({
 
 function tokensOfWhole(whole: McpResult, reads: 'content' | 'structured' | undefined): number {
   const { texts, media } = readByModel(whole, reads)
-  return texts.reduce((sum, text) => sum + estimateLong(text), media)
-}
-
-function estimateLong(text: string): number {
-  const known = Math.min(text.length, MEASURED)
-  return known === 0 ? 0 : (measureText(text.slice(0, known)).tokens * text.length) / known
+  return texts.reduce((sum, text) => sum + estimateLongText(text), media)
 }

@@ -2,6 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { isWanted } from '../core/log-levels.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -181,13 +182,11 @@ export function createRequestBuilder(
       const readers = builder
         .callers()
         .filter((caller) => from === undefined || host.view(caller).owners.some(({ id }) => id === from))
+      if (readers.length === 0) return undefined
       // Which of the profiles will read it is not known: the rules of all of them apply.
-      return readers.length === 0
-        ? undefined
-        : readers.reduce<Json | undefined>(
-            (message, caller) => message && inspectNotification(host, caller, message, from),
-            params,
-          )
+      let message: Json | undefined = params
+      for (const caller of readers) message = message && inspectNotification(host, caller, message, from)
+      return message
     },
   }
   return builder
@@ -199,10 +198,6 @@ function progressTo(send: (progress: Json) => void): NonNullable<CallRequest['on
   return (progress, total, message) => {
     if (!(progress > last)) return
     last = progress
-    send({
-      progress,
-      ...(total === undefined ? {} : { total }),
-      ...(message === undefined ? {} : { message }),
-    })
+    send({ progress, ...omitUndefined({ total, message }) })
   }
 }

@@ -18,7 +18,7 @@ export interface ResumableRequest extends StateBinding, RequestContext {
  */
 export interface ResumedRequests {
   /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
-  run<Result extends Json>(asked: ResumableRequest, work: (turn: RequestContext) => Promise<Result>): Promise<Result>
+  run<Result extends Json>(asked: ResumableRequest, work: (context: RequestContext) => Promise<Result>): Promise<Result>
   /** The name of a server's task, valid for one principal. */
   nameTask(principal: string, owner: string, id: string): string
   /** Finds a task by its name; undefined if it belongs to another principal. */
@@ -61,8 +61,8 @@ export function createResumedRequests({
   const parkedMs = Math.max(PARKED_MS, patienceMs)
   const { seal, open } = createSeal(key, clock)
   const parking = createParkedQuestions({ clock, ttlMs: parkedMs, ...LIMITS })
-  processes?.answer('parked', ({ principal, id, round }, turn) =>
-    parking.resume(String(principal), String(id), Number(round), turn),
+  processes?.answer('parked', ({ principal, id, round }, context) =>
+    parking.resume(String(principal), String(id), Number(round), context),
   )
 
   async function resumed(principal: string, [id, round]: NonNullable<SealedState['parked']>, asked: ResumableRequest) {
@@ -92,7 +92,7 @@ export function createResumedRequests({
     ({ resultType: 'input_required', inputRequests, requestState: seal(asked, state, ttlMs) }) as unknown as Result
 
   /** The request with the state of the server in place of the sealed one. */
-  function turnOf(asked: ResumableRequest, state: SealedState | undefined): RequestContext {
+  function contextOf(asked: ResumableRequest, state: SealedState | undefined): RequestContext {
     if (!state) return asked
     const { requestState: _sealed, inputResponses, ...relay } = asked.relay
     const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
@@ -107,12 +107,12 @@ export function createResumedRequests({
   async function parkable<Result extends Json>(
     asked: ResumableRequest,
     state: SealedState | undefined,
-    work: (turn: RequestContext) => Promise<Result>,
+    work: (context: RequestContext) => Promise<Result>,
   ): Promise<Result> {
     const { principal } = asked
     const outcome = state?.parked
       ? await resumed(principal, state.parked, asked)
-      : await parking.start(principal, turnOf(asked, state), work)
+      : await parking.start(principal, contextOf(asked, state), work)
     if (!outcome)
       throw new ProtocolFailure(-32602, 'The call of this requestState has ended. Make the call again from the start.')
     if (outcome.kind === 'done') return sealed(asked, state, outcome.result as Result)
@@ -130,7 +130,7 @@ export function createResumedRequests({
         )
       try {
         const parks = relay.request === undefined && (state?.parked || canAnswer(relay.clientCapabilities))
-        return parks ? await parkable(asked, state, work) : sealed(asked, state, await work(turnOf(asked, state)))
+        return parks ? await parkable(asked, state, work) : sealed(asked, state, await work(contextOf(asked, state)))
       } catch (error) {
         const urls = asked.era === 'modern' ? urlsOf(error) : undefined
         if (!urls) throw error

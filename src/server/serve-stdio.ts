@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
+import { createDeferred } from '../core/deferred.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { hasBatches, revisionFor } from '../core/protocol-revisions.ts'
@@ -77,10 +78,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   const session = randomUUID()
   const identity: Identity & { profile: string } = { ...localIdentity(options.profile) }
   const claims = createRequestClaims(host, identity)
-  let finish: () => void = () => undefined
-  const closed = new Promise<void>((resolve) => {
-    finish = resolve
-  })
+  const closed = createDeferred<void>()
 
   // Answers that are ready in one turn of the event loop leave in one write.
   let pending: (string | Buffer)[] = []
@@ -92,11 +90,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     if (!batches.answered(message)) write(message)
   }
   const write = (message: object): void => {
-    if (isDroppable(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) {
-      dropped++
-      return
-    }
-    writeLine(piecesOf(message))
+    if (isDroppable(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) dropped++
+    else writeLine(piecesOf(message))
   }
   const writeLine = (pieces: Pieces): void => {
     if (pending.length === 0 && text === '') process.nextTick(flush)
@@ -124,9 +119,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     pending = []
     text = ''
     if (cutOff && !isClosed) {
-      host.log.warn('the client does not read its messages: the connection is closed', {
-        unread: output.writableLength,
-      })
+      const unread = output.writableLength
+      host.log.warn('the client does not read its messages: the connection is closed', { unread })
       close()
       return
     }
@@ -263,12 +257,10 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       )
     }
     if (fastPath.take(message)) {
-      if (
-        message.method === 'notifications/initialized' &&
-        options.profileForRoots &&
-        requests.callerFor().supports.roots
-      )
-        askForRoots(options.profileForRoots).catch(fail)
+      const { profileForRoots } = options
+      const isInitialized = message.method === 'notifications/initialized'
+      if (isInitialized && profileForRoots && requests.callerFor().supports.roots)
+        askForRoots(profileForRoots).catch(fail)
       return
     }
     const isModern = !fastPath.opening()
@@ -277,15 +269,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     else giveToSdk(message)
   }
 
-  const refused = ({
-    id,
-    code,
-    message,
-  }: {
-    readonly id: unknown
-    readonly code: number
-    readonly message: string
-  }) => {
+  const createError = (id: unknown, code: number, message: string) => {
     host.log.warn('a message was refused', { reason: message })
     return { jsonrpc: '2.0', id, error: { code, message } }
   }
@@ -297,14 +281,14 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   function receiveBatch(text: string): void {
     const messages = parseBatch(text)
     if ('ok' in messages) {
-      write(refused(messages))
+      write(createError(messages.id, messages.code, messages.message))
       return
     }
     const entered = messages.filter((message) => inFlight.enters(message))
     const repeated = messages.filter((message) => !entered.includes(message))
     batches.open(
       entered.filter(({ id, method }) => id !== undefined && method !== undefined).map(({ id }) => id),
-      repeated.map(({ id }) => refused({ id, code: -32600, message: IN_FLIGHT })),
+      repeated.map(({ id }) => createError(id, -32600, IN_FLIGHT)),
     )
     for (const message of entered) receive(message)
   }
@@ -315,8 +299,9 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       return
     }
     const read = parseMessage(line)
-    if (read.ok && inFlight.enters(read.message)) receive(read.message)
-    else write(read.ok ? refused({ id: read.message.id, code: -32600, message: IN_FLIGHT }) : refused(read))
+    if (!read.ok) write(createError(read.id, read.code, read.message))
+    else if (inFlight.enters(read.message)) receive(read.message)
+    else write(createError(read.message.id, -32600, IN_FLIGHT))
   }
   const refuse = (id: string | number | null, code: number, message: string): void =>
     void lines.push(() => send({ jsonrpc: '2.0', id, error: { code, message } }))
@@ -342,7 +327,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     flush()
     // The client has disconnected, so the error is dropped.
     void handle?.close().catch(() => undefined)
-    finish()
+    closed.resolve()
   }
   options.input.on('data', feed)
   options.input.once('end', close)
@@ -350,7 +335,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   options.input.once('error', close)
   output.once('error', close)
 
-  return { closed, close }
+  return { closed: closed.promise, close }
 }
 
 /** Of an answer to `roots/list`. */
@@ -385,18 +370,15 @@ async function startSdk(options: SdkOptions): Promise<Sdk> {
   ])
   let instance: McpInstance | undefined
   const replayed = opening?.[0]?.id
-  let swallowed: (() => void) | undefined
-  const opened = replayed === undefined ? Promise.resolve() : new Promise<void>((resolve) => (swallowed = resolve))
+  const opened = createDeferred<void>()
+  let isOpen = replayed === undefined
   const transport: SdkTransport = {
     start: async () => undefined,
     close: async () => transport.onclose?.(),
     async send(message) {
-      if (swallowed && (message as Message).id === replayed && !('method' in message)) {
-        swallowed()
-        swallowed = undefined
-        return
-      }
-      send(message)
+      if (isOpen || (message as Message).id !== replayed || 'method' in message) return send(message)
+      isOpen = true
+      opened.resolve()
     },
   }
   const handle = serveStdio(
@@ -421,7 +403,7 @@ async function startSdk(options: SdkOptions): Promise<Sdk> {
   const deliver = (message: Message): void => transport.onmessage?.(message as never)
   for (const message of opening ?? []) {
     deliver(message)
-    if (message.method === 'initialize') await opened
+    if (message.method === 'initialize') await opened.promise
   }
   return { handle, deliver, instance: () => instance }
 }

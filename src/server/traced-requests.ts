@@ -47,7 +47,9 @@ export function traceToolCall(
   const work = async (): Promise<McpResult> => {
     try {
       const result = await call()
-      if (result.isError === true) operation.error = codeIn(result)
+      const { structuredContent: content } = result
+      if (result.isError === true)
+        operation.error = ownCode(isRecord(content) ? content['error'] : undefined) ?? 'tool_error'
       return result
     } catch (error) {
       const code = isProtocolFailure(error) ? ownCode(error.data) : undefined
@@ -70,11 +72,7 @@ const operationOf = (method: string): Operation => ({
 const parentIn = ({ trustMeta }: BaseHost, relay: Pick<Relay, 'meta'> | undefined): TraceContext | undefined =>
   trustMeta === 'none' || relay?.meta['traceparent'] === undefined ? undefined : relay.meta
 
-/** The code of an error of Pegboard; `tool_error` for errors of tools. */
-function codeIn({ structuredContent }: McpResult): string {
-  return ownCode(isRecord(structuredContent) ? structuredContent['error'] : undefined) ?? 'tool_error'
-}
-
+/** The code of an error of Pegboard; undefined for errors of tools. */
 function ownCode(error: unknown): string | undefined {
   const code = isRecord(error) ? error['code'] : undefined
   return typeof code === 'string' && Object.hasOwn(errorCatalogue, code) ? code : undefined

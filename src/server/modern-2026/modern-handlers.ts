@@ -1,5 +1,6 @@
 import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import type { Json } from '../../core/is-record.ts'
+import { omitUndefined } from '../../core/omit-undefined.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import { MODERN_REVISION } from '../../core/protocol-revisions.ts'
 import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
@@ -11,11 +12,8 @@ import { removeHopData } from '../mcp-results.ts'
 import { answerUnchecked, type RequestReader, servePassThrough } from '../pass-through.ts'
 import type { CallHost, ServerHost } from '../server-host.ts'
 
-/**
- * Serves what 2026 clients send besides calls and lists of tools: resources, prompts, discovery and tasks.
- * @returns what to call when the request or the connection ends
- */
-export function serveModern(server: Server, host: ServerHost, reader: RequestReader): () => void {
+/** Serves what 2026 clients send besides calls and lists of tools: resources, prompts, discovery and tasks. */
+export function serveModern(server: Server, host: ServerHost, reader: RequestReader): void {
   servePassThrough(server, host, reader)
   serveModernTasks(server, host, reader)
   const connect = server.connect.bind(server)
@@ -28,14 +26,13 @@ export function serveModern(server: Server, host: ServerHost, reader: RequestRea
     }))
     return connect(transport)
   }
-  return () => undefined
 }
 
 /**
  * Relays the tasks of servers to 2026 clients. The name of a task contains its principal and server, sealed, so nothing is
  * stored and the task is found after a restart.
  */
-export function serveModernTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
+function serveModernTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
   const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
     const asking = relay(ctx)
     if (!takesTasks(asking.clientCapabilities))
@@ -48,11 +45,9 @@ export function serveModernTasks(server: Server, host: CallHost, { caller, relay
     const own = { ...params, taskId: found.id }
     const result = await found.endpoints.request(method, own, asking, ctx.mcpReq.signal)
     const { resultType: _theirs, ...rest } = result
-    const answer = { ...removeHopData(rest), ...lifetimeOf(rest) }
+    // `removeHopData` removes `ttlMs`, which in other results is the lifetime of a cache entry.
+    const answer = { ...removeHopData(rest), ...omitUndefined({ ttlMs: rest.ttlMs }) }
     return 'taskId' in answer ? { ...answer, taskId: params['taskId'] } : answer
   }
   for (const method of TASK_METHODS) answerUnchecked(server, method, (params, ctx) => ask(method, params, ctx))
 }
-
-/** The lifetime of a task. `removeHopData` removes `ttlMs`, because in other results it is the lifetime of a cache entry. */
-const lifetimeOf = ({ ttlMs }: Json): Json => (ttlMs === undefined ? {} : { ttlMs })
