@@ -6,14 +6,14 @@ export interface JsonFile {
   read(path: string): Promise<unknown>
 }
 
-interface Known {
+interface CachedValue {
   readonly stamp: string
   readonly value: unknown
 }
 
 /** Cached reading of JSON files that other programs write. */
 export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
-  const known = new Map<string, Known>()
+  const known = new Map<string, CachedValue>()
   return {
     async read(path) {
       try {

@@ -36,20 +36,20 @@ const ENTITIES: Readonly<Record<string, string>> = {
   shy: '',
 }
 
-export const decoded = (text: string): string =>
+export const decodeText = (text: string): string =>
   text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,8}));/gi, (whole, decimal, hex, name) => {
     if (name !== undefined) return ENTITIES[String(name).toLowerCase()] ?? whole
     const code = decimal === undefined ? Number.parseInt(String(hex), 16) : Number(decimal)
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : ''
   })
 
-export const oneLine = (text: string): string => decoded(text).replace(/\s+/g, ' ').trim()
+export const oneLine = (text: string): string => decodeText(text).replace(/\s+/g, ' ').trim()
 
 /** Time after which parsing yields to other work. */
 const SLICE_MS = 10
 /** Characters that are changed at a time: entities and white space take up to half a microsecond each. */
 const PIECE = 16 * 1024
-/** The longest entity that `decoded` reads, less one. */
+/** The longest entity that `decodeText` reads, less one. */
 const ENTITY = 9
 
 /** Returns a function that yields to other work from time to time. */
@@ -118,7 +118,7 @@ function endOf(html: string, name: string, from: number): number {
 
 function addressIn(tag: string, base: string): string | undefined {
   const found = /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i.exec(tag.slice(0, 4096))
-  const given = decoded(found?.[1] ?? found?.[2] ?? found?.[3] ?? '').trim()
+  const given = decodeText(found?.[1] ?? found?.[2] ?? found?.[3] ?? '').trim()
   if (given === '' || given.startsWith('#') || !URL.canParse(given, base)) return undefined
   const url = new URL(given, base)
   return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : undefined
@@ -128,10 +128,10 @@ type Pauses = () => Promise<void> | undefined
 
 async function tidy(text: string, pauses: Pauses): Promise<string> {
   const lines: string[] = []
-  for (const line of (await inPieces(text, decoded, pauses)).split('\n')) {
+  for (const line of (await inPieces(text, decodeText, pauses)).split('\n')) {
     const pause = pauses()
     if (pause) await pause
-    const words = (line.length > PIECE ? await collapsed(line, pauses) : collapse(line)).trim()
+    const words = (line.length > PIECE ? await collapseSpaces(line, pauses) : collapse(line)).trim()
     // At most one empty line in a row, and none at the beginning.
     if (words !== '' || (lines.length > 0 && lines.at(-1) !== '')) lines.push(words)
   }
@@ -140,12 +140,12 @@ async function tidy(text: string, pauses: Pauses): Promise<string> {
 
 /** `oneLine` of a text of any length. */
 const oneLineOf = async (text: string, pauses: Pauses): Promise<string> =>
-  (await collapsed(await inPieces(text, decoded, pauses), pauses)).trim()
+  (await collapseSpaces(await inPieces(text, decodeText, pauses), pauses)).trim()
 
 const collapse = (text: string): string => text.replace(/\s+/g, ' ')
 
 /** A run of white space in several pieces has become a space of each. */
-const collapsed = async (text: string, pauses: Pauses): Promise<string> =>
+const collapseSpaces = async (text: string, pauses: Pauses): Promise<string> =>
   (await inPieces(text, collapse, pauses)).replace(/ {2,}/g, ' ')
 
 async function inPieces(text: string, change: (piece: string) => string, pauses: Pauses): Promise<string> {

@@ -4,7 +4,7 @@ import { isPegboardError, type Processes, ToolError } from 'pegboard'
 import { runProgram } from './_program.ts'
 
 /** Speech synthesized by local programs; used by two modules. */
-export interface Spoken {
+export interface Speech {
   /** Ogg with Opus. */
   readonly bytes: Uint8Array
   readonly mimetype: 'audio/ogg'
@@ -74,7 +74,7 @@ const CONVERTERS: ReadonlyArray<readonly [string, (wav: string, ogg: string) => 
  * Speaks a text with the first available engine. Text beyond 1,200 characters is cut; the whole takes at most 30 s.
  * @throws ToolError E_BACKEND_UNAVAILABLE if no engine or converter is installed, E_TIMEOUT, E_TOOL_FAILED
  */
-export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Spoken> {
+export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Speech> {
   const text = [...given.trim()].slice(0, MAX_CHARS).join('')
   const spoken = languageOf(lang, text)
   const limit = { signal: AbortSignal.timeout(LIMIT_MS), seconds: LIMIT_MS / 1_000, hint: 'Give a shorter text.' }

@@ -21,7 +21,7 @@ export function textOf(bytes: Buffer, type: string): string | undefined {
 }
 
 /** The value of a JSON text; numbers keep all digits. */
-export function parsed(text: string): { readonly value: unknown } | undefined {
+export function parseJsonText(text: string): { readonly value: unknown } | undefined {
   try {
     return { value: parseJson(text) }
   } catch {

@@ -9,7 +9,7 @@ export interface Service {
 }
 
 /** A board in the directory. */
-export interface Listed {
+export interface DirectoryBoard {
   readonly fields: Fields
   readonly name: string
   readonly sysops: readonly string[]
@@ -19,7 +19,7 @@ export interface Listed {
 }
 
 /** The valid entries of a directory file in Synchronet's format. */
-export const listedIn = (value: unknown): readonly Listed[] =>
+export const boardsIn = (value: unknown): readonly DirectoryBoard[] =>
   listOf(value)
     .filter(({ name }) => textOf(name) !== '')
     .map((fields) => ({
@@ -44,7 +44,7 @@ export const listedIn = (value: unknown): readonly Listed[] =>
 const MIN_ADDRESS = 4
 
 /** Finds a board by name, then by sysop, then by address. */
-export function lookup(boards: readonly Listed[], query: string): Listed | undefined {
+export function lookup(boards: readonly DirectoryBoard[], query: string): DirectoryBoard | undefined {
   const wanted = query.trim().toLowerCase()
   if (wanted === '') return undefined
   const bare = wanted.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
@@ -64,19 +64,19 @@ export function lookup(boards: readonly Listed[], query: string): Listed | undef
   )
 }
 
-const entryOf = ({ fields }: Listed): Fields => fieldsOf(fields['entry'])
-const verifiedOf = (board: Listed): Fields => fieldsOf(entryOf(board)['autoverify'])
+const entryOf = ({ fields }: DirectoryBoard): Fields => fieldsOf(fields['entry'])
+const verifiedOf = (board: DirectoryBoard): Fields => fieldsOf(entryOf(board)['autoverify'])
 const onOf = (value: unknown): string => textOf(fieldsOf(value)['on'])
 
 /** Share of successful nightly checks, if there were any. */
-function reliabilityOf(board: Listed) {
+function reliabilityOf(board: DirectoryBoard) {
   const { attempts, successes } = verifiedOf(board)
   const [all, good] = [numberOf(attempts), numberOf(successes)]
   return all > 0 ? { attempts: all, successes: good, ratio: Number((good / all).toFixed(3)) } : null
 }
 
 /** All facts about a board. */
-export function recordOf(board: Listed) {
+export function recordOf(board: DirectoryBoard) {
   const { fields, name, sysops, software, services, networks } = board
   const verified = verifiedOf(board)
   const failure = fieldsOf(verified['last_failure'])
@@ -114,11 +114,12 @@ export interface Filters {
 const fits = (part: string | undefined, texts: readonly string[]): boolean =>
   !part?.trim() || texts.some((text) => contains(text, part))
 
-const usersOf = ({ fields }: Listed): number => numberOf(fieldsOf(fields['total'])['users'])
-const beganOf = (board: Listed): string => textOf(board.fields['first_online']) || onOf(entryOf(board)['created'])
+const usersOf = ({ fields }: DirectoryBoard): number => numberOf(fieldsOf(fields['total'])['users'])
+const beganOf = (board: DirectoryBoard): string =>
+  textOf(board.fields['first_online']) || onOf(entryOf(board)['created'])
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-const orders: Readonly<Record<Order, (a: Listed, b: Listed) => number>> = {
+const orders: Readonly<Record<Order, (a: DirectoryBoard, b: DirectoryBoard) => number>> = {
   recent: (a, b) => compare(beganOf(b), beganOf(a)),
   oldest: (a, b) => compare(beganOf(a) || '9999', beganOf(b) || '9999'),
   active: (a, b) => compare(onOf(verifiedOf(b)['last_success']), onOf(verifiedOf(a)['last_success'])),
@@ -133,10 +134,10 @@ const orders: Readonly<Record<Order, (a: Listed, b: Listed) => number>> = {
 const LOGINS = new Set(['telnet', 'ssh', 'rlogin'])
 
 /** The first service where callers log in. */
-export const loginOf = ({ services }: Listed): Service | undefined =>
+export const loginOf = ({ services }: DirectoryBoard): Service | undefined =>
   services.find(({ protocol, address }) => LOGINS.has(protocol) && address !== '')
 
-const compactOf = (board: Listed) => {
+const compactOf = (board: DirectoryBoard) => {
   const login = loginOf(board)
   return {
     name: board.name,
@@ -149,7 +150,7 @@ const compactOf = (board: Listed) => {
 }
 
 /** Matching boards, sorted; `total` counts them before the limit. */
-export function list(boards: readonly Listed[], kind: Order, limit: number, filters: Filters) {
+export function list(boards: readonly DirectoryBoard[], kind: Order, limit: number, filters: Filters) {
   const { software, network, sysop, os } = filters
   const fitting = boards.filter(
     (board) =>

@@ -1,5 +1,5 @@
 import { type Connect, isPegboardError } from 'pegboard'
-import type { Listed } from './board-directory.ts'
+import type { DirectoryBoard } from './board-directory.ts'
 import { loginOf } from './board-directory.ts'
 import { listOf, numberOf, textOf } from './json.ts'
 
@@ -15,12 +15,12 @@ export interface FingerSettings {
 }
 
 /** Host to query: the finger service, otherwise the login service. */
-export const fingerHost = (board: Listed): string | undefined =>
+export const fingerHost = (board: DirectoryBoard): string | undefined =>
   board.services.find(({ protocol, address }) => protocol === 'finger' && address !== '')?.address ??
   loginOf(board)?.address
 
 /** One query of the finger protocol (RFC 1288): sends a line, returns the response. @throws what `connect` throws */
-async function ask(connect: Connect, host: string, question: string, how: FingerSettings, signal: AbortSignal) {
+async function queryHost(connect: Connect, host: string, question: string, how: FingerSettings, signal: AbortSignal) {
   const ending = AbortSignal.any([signal, AbortSignal.timeout(how.timeout_ms)])
   const socket = await connect(host, how.port, { signal: ending, timeoutMs: how.timeout_ms })
   const parts: Buffer[] = []
@@ -38,11 +38,11 @@ async function ask(connect: Connect, host: string, question: string, how: Finger
     ending.removeEventListener('abort', abort)
     socket.destroy()
   }
-  return cleaned(Buffer.concat(parts).subarray(0, MAX_BYTES))
+  return stripControls(Buffer.concat(parts).subarray(0, MAX_BYTES))
 }
 
 /** Removes colour codes and cursor commands; keeps line breaks. */
-function cleaned(bytes: Buffer): string {
+function stripControls(bytes: Buffer): string {
   const text = bytes.toString('utf8')
   return (text.includes('\ufffd') ? bytes.toString('latin1') : text)
     .replaceAll(/\x01[^\r\n]?/g, '')
@@ -64,7 +64,7 @@ export async function probe(
   // After a first unanswered question no more are sent.
   const answers = async (question: string): Promise<string | undefined> => {
     try {
-      return (await ask(connect, host, question, how, whole)) || undefined
+      return (await queryHost(connect, host, question, how, whole)) || undefined
     } catch (error) {
       signal.throwIfAborted()
       if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED') throw error

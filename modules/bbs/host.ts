@@ -1,7 +1,7 @@
 import { ToolError } from 'pegboard'
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
 import type { Kind } from './kinds.ts'
-import { called, type Named, named } from './match.ts'
+import { findByName, findByNamePart, type NameAndCode } from './match.ts'
 
 /** The caller as a user of the board. */
 export interface BoardUser {
@@ -19,7 +19,7 @@ export interface Board {
   readonly list_messages?: unknown
 }
 
-export interface Asked {
+export interface ListRequest {
   readonly kind: Kind
   readonly group?: string | undefined
   readonly lib?: string | undefined
@@ -28,7 +28,7 @@ export interface Asked {
   readonly limit: number
 }
 
-interface Item extends Named {
+interface Item extends NameAndCode {
   readonly code: string
   readonly description: string
   readonly fields: Fields
@@ -85,14 +85,14 @@ const isPlaceholder = (name: string): boolean => /^\d+$/.test(name)
 const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
   visible(groups, 'subs', user).filter(({ name }) => !isPlaceholder(name))
 
-const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
 
 /** @throws ToolError with a message for the model */
 function parentOf(all: readonly Parent[], wanted: string | undefined, kind: Kind, parameter: string): Parent {
-  if (!wanted?.trim()) throw wrong(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
-  return named(all, wanted) ?? missing(all, wanted, parameter)
+  if (!wanted?.trim()) throw invalid(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
+  return findByNamePart(all, wanted) ?? missing(all, wanted, parameter)
 }
 
 function missing(all: readonly Item[], wanted: string, what: string): never {
@@ -108,7 +108,7 @@ const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : {
  * Answers a question about the board, limited to what this user may see.
  * @throws ToolError with a message for the model
  */
-export async function describe(board: Board, user: BoardUser, asked: Asked, now: number): Promise<Fields> {
+export async function describe(board: Board, user: BoardUser, asked: ListRequest, now: number): Promise<Fields> {
   const { kind, limit } = asked
   const cut = (children: readonly Item[]) => ({
     count: children.length,
@@ -128,7 +128,7 @@ export async function describe(board: Board, user: BoardUser, asked: Asked, now:
       const all = await groups()
       if (!asked.group?.trim())
         return { ...listed(all), _note: 'These are the groups: pass one as "group" to list its subs.' }
-      const group = named(all, asked.group) ?? missing(all, asked.group, 'group')
+      const group = findByNamePart(all, asked.group) ?? missing(all, asked.group, 'group')
       const { list, ...counts } = cut(group.children)
       return { kind, group: group.name, ...counts, subs: list }
     }
@@ -166,16 +166,16 @@ export async function describe(board: Board, user: BoardUser, asked: Asked, now:
   }
 }
 
-async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limit }: Asked, now: number) {
+async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limit }: ListRequest, now: number) {
   const all = listOf(await current(board.msg_groups)).flatMap((group) =>
     mayEnter(group['access'], user) && !isPlaceholder(textOf(group['name']))
       ? listOf(group['subs']).map((sub) => ({ ...itemOf(sub, user), group: textOf(group['name']) }))
       : [],
   )
   const open = all.filter((sub) => sub.open)
-  if (!wanted?.trim()) throw wrong('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
+  if (!wanted?.trim()) throw invalid('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
   // Closed subs are matched by full name only, or their names could be guessed letter by letter.
-  const sub = named(open, wanted) ?? called(all, wanted) ?? missing(open, wanted, 'sub')
+  const sub = findByNamePart(open, wanted) ?? findByName(all, wanted) ?? missing(open, wanted, 'sub')
   if (!sub.open)
     throw new ToolError(`${sub.name} is not publicly readable.`, {
       code: 'E_DENIED_BY_POLICY',

@@ -37,12 +37,12 @@ const Config = z.strictObject({
 type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
 
-const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-const within = (given: number | undefined, most: number, usual: number): number =>
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const clamp = (given: number | undefined, most: number, usual: number): number =>
   Math.min(most, Math.max(1, Math.trunc(given ?? usual)))
 /** Models guess values, so they are checked when the tool runs, with a helpful error. */
-const lenient = (values: readonly string[]) => z.string().optional().meta({ enum: values })
-const limited = (most: number, usual: number) =>
+const looseEnum = (values: readonly string[]) => z.string().optional().meta({ enum: values })
+const countLimit = (most: number, usual: number) =>
   z.number().optional().meta({ type: 'integer', minimum: 1, maximum: most, default: usual })
 const part = (what: string) => z.string().max(200).optional().describe(what)
 
@@ -51,12 +51,12 @@ const isOneOf = <T extends string>(values: readonly T[], value: string): value i
 
 const ThisBbs = z
   .object({
-    kind: lenient(KINDS).describe('What to list.'),
+    kind: looseEnum(KINDS).describe('What to list.'),
     group: part('For subs: the message group.'),
     lib: part('For dirs: the file library.'),
     section: part('For doors: the section.'),
     sub: part('For recent_messages: the sub, by name or code.'),
-    limit: limited(50, 20).describe('Maximum number of entries.'),
+    limit: countLimit(50, 20).describe('Maximum number of entries.'),
   })
   .meta({ required: ['kind'] })
 
@@ -83,10 +83,10 @@ const thisBbs = (files: JsonFile): ToolDef<Settings, typeof ThisBbs> => ({
     `set ${SETTING}.host_file or ${SETTING}.provider`,
   async run(input, { config, shared }) {
     const kind = (input.kind ?? 'groups').trim().toLowerCase()
-    if (!isOneOf(KINDS, kind)) throw wrong(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${KINDS.join(', ')}.`)
+    if (!isOneOf(KINDS, kind)) throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${KINDS.join(', ')}.`)
     const { describe } = await import('./host.ts')
     const board = await boardOf(files, config, shared)
-    return await describe(board, config.user, { ...input, kind, limit: within(input.limit, 50, 20) }, Date.now())
+    return await describe(board, config.user, { ...input, kind, limit: clamp(input.limit, 50, 20) }, Date.now())
   },
 })
 
@@ -106,10 +106,10 @@ const fieldOf = (value: unknown, key: string): unknown =>
 
 const Directory = z
   .object({
-    mode: lenient(['lookup', 'list']).describe('lookup: one board, by name only. list: several boards, by filters.'),
+    mode: looseEnum(['lookup', 'list']).describe('lookup: one board, by name only. list: several boards, by filters.'),
     name: part('For lookup only: name, sysop or address of a board.'),
-    kind: lenient(ORDERS).describe('For list only: the order.'),
-    limit: limited(30, 10).describe('For list only: maximum number of boards.'),
+    kind: looseEnum(ORDERS).describe('For list only: the order.'),
+    limit: countLimit(30, 10).describe('For list only: maximum number of boards.'),
     software: part('For list only: part of the software, such as "Synchronet".'),
     network: part('For list only: part of a network, such as "FidoNet".'),
     sysop: part("For list only: part of the sysop's name."),
@@ -118,20 +118,20 @@ const Directory = z
   })
   .meta({ required: ['mode'] })
 
-type Wanted = z.infer<typeof Directory>
+type DirectoryInput = z.infer<typeof Directory>
 
 const FILTERS = ['kind', 'limit', 'software', 'network', 'sysop', 'os'] as const
 const isGiven = (value: unknown): boolean => value !== undefined && String(value).trim() !== ''
 
 /** The mode, derived from the other parameters if not given. @throws ToolError with a message for the model */
-function modeOf(input: Wanted): { readonly mode: 'lookup' | 'list'; readonly input: Wanted } {
+function modeOf(input: DirectoryInput): { readonly mode: 'lookup' | 'list'; readonly input: DirectoryInput } {
   const said = input.mode?.trim().toLowerCase()
   const filtered = FILTERS.some((key) => isGiven(input[key]))
   if (said === 'lookup' || said === 'list') return { mode: said, input }
   if (isGiven(input.name) && !filtered) return { mode: 'lookup', input }
   if (filtered) return { mode: 'list', input }
   if (isGiven(input.query)) return { mode: 'list', input: { ...input, network: input.query } }
-  throw wrong(
+  throw invalid(
     'The mode is unclear.',
     'Use mode "lookup" with a name for one board, or "list" with kind, software, network or sysop for many.',
   )
@@ -155,27 +155,28 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
   available: ({ config }) => config.directory_file !== undefined || `set ${SETTING}.directory_file`,
   async run(given, ctx) {
     const { mode, input } = modeOf(given)
-    const { list, listedIn, lookup, recordOf } = await import('./board-directory.ts')
+    const { list, boardsIn, lookup, recordOf } = await import('./board-directory.ts')
     const { directory_file, finger } = ctx.config
     const file =
       directory_file === 'sample' ? (await import('./sample.ts')).sample : await files.read(directory_file as string)
-    const boards = listedIn(file)
+    const boards = boardsIn(file)
     if (mode === 'list') {
       if (isGiven(input.name))
-        throw wrong(
+        throw invalid(
           'mode "list" takes no name.',
           'Use mode "lookup" for one board, or sysop for the boards of a person.',
         )
       const kind = (input.kind ?? 'recent').trim().toLowerCase()
       if (!isOneOf(ORDERS, kind))
-        throw wrong(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
+        throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
       const { software, network, sysop, os } = input
-      return list(boards, kind, within(input.limit, 30, 10), { software, network, sysop, os })
+      return list(boards, kind, clamp(input.limit, 30, 10), { software, network, sysop, os })
     }
     const wanted = (isGiven(input.name) ? input.name : input.query)?.trim()
-    if (!wanted) throw wrong('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
+    if (!wanted)
+      throw invalid('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
     if (FILTERS.some((key) => isGiven(input[key])))
-      throw wrong(
+      throw invalid(
         `mode "lookup" takes a name alone, not ${FILTERS.filter((key) => isGiven(input[key])).join(', ')}.`,
         'Leave those out, or use mode "list".',
       )

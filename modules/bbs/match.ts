@@ -1,21 +1,21 @@
-export interface Named {
+export interface NameAndCode {
   readonly name: string
   readonly code?: string
 }
 
-const namesOf = ({ name, code = '' }: Named): readonly string[] => [name.toLowerCase(), code.toLowerCase()]
+const namesOf = ({ name, code = '' }: NameAndCode): readonly string[] => [name.toLowerCase(), code.toLowerCase()]
 
 /** Finds by exact name or code, ignoring case. */
-export function called<T extends Named>(all: readonly T[], wanted: string): T | undefined {
+export function findByName<T extends NameAndCode>(all: readonly T[], wanted: string): T | undefined {
   const text = wanted.trim().toLowerCase()
   return text === '' ? undefined : all.find((one) => namesOf(one).includes(text))
 }
 
 /** Finds by whole name first, then by part of it. */
-export function named<T extends Named>(all: readonly T[], wanted: string): T | undefined {
+export function findByNamePart<T extends NameAndCode>(all: readonly T[], wanted: string): T | undefined {
   const text = wanted.trim().toLowerCase()
   if (text === '') return undefined
-  return called(all, wanted) ?? all.find((one) => namesOf(one).some((name) => name.includes(text)))
+  return findByName(all, wanted) ?? all.find((one) => namesOf(one).some((name) => name.includes(text)))
 }
 
 export const contains = (text: string, part: string): boolean => text.toLowerCase().includes(part.trim().toLowerCase())

@@ -10,9 +10,9 @@ import {
 } from '../_contact-files.ts'
 import { SETTING, type Settings } from './config.ts'
 
-export type Fields = Readonly<Record<string, string | readonly string[]>>
+export type ContactFields = Readonly<Record<string, string | readonly string[]>>
 
-export interface Changed {
+export interface ContactChange {
   readonly created: boolean
   /** Contacts moved to make room. */
   readonly moved: readonly string[]
@@ -38,7 +38,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
     },
 
     /** Sets fields of a contact and removes those that become empty; does nothing if the contact is gone. */
-    note: ({ contact_id, status }: Contact, fields: Fields): Promise<void> =>
+    note: ({ contact_id, status }: Contact, fields: ContactFields): Promise<void> =>
       files.alone(async () => {
         const file = await read(status)
         const section = file.sections.find(({ contact }) => contact.contact_id === contact_id)
@@ -49,7 +49,12 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
      * Adds or changes a contact; fields that are not given stay. If there are too many, the contact with the oldest
      * conversation is moved.
      */
-    put: (contact_id: string, name: string | undefined, status: Status | undefined, fields: Fields): Promise<Changed> =>
+    put: (
+      contact_id: string,
+      name: string | undefined,
+      status: Status | undefined,
+      fields: ContactFields,
+    ): Promise<ContactChange> =>
       files.alone(async () => {
         const lists: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
         const dirty = new Set<Status>()
@@ -62,13 +67,13 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         // All at once, because each change reads the whole file again.
         const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
           const { lines } = lists[from]
-          const taken = sections.flatMap(({ whole }) => ['', ...trimmed(lines.slice(...whole))])
+          const taken = sections.flatMap(({ whole }) => ['', ...trimEmptyLines(lines.slice(...whole))])
           const gone = new Set(sections.flatMap(({ whole: [first, end] }) => range(first, end)))
           await replace(
             from,
             lines.filter((_line, at) => !gone.has(at)),
           )
-          await replace(to, appended(lists[to].lines, EMPTY[to], taken.slice(1)))
+          await replace(to, appendSection(lists[to].lines, EMPTY[to], taken.slice(1)))
         }
 
         const before = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
@@ -76,7 +81,10 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         if (before === undefined) {
           const heading = `## ${name ?? contact_id}`
           const block = await withFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
-          await replace(at, appended(lists[at].lines, EMPTY[at], [heading, '```yaml', ...trimmed(block), '```']))
+          await replace(
+            at,
+            appendSection(lists[at].lines, EMPTY[at], [heading, '```yaml', ...trimEmptyLines(block), '```']),
+          )
         } else {
           if (before !== at) await move([find(before) as Section], before, at)
           const section = find(at) as Section
@@ -106,7 +114,7 @@ const lastOf = ({ contact }: Section): number => Date.parse(contact.last_interac
 async function withFields(
   lines: readonly string[],
   { lines: [from, to] }: Pick<Section, 'lines'>,
-  fields: Fields,
+  fields: ContactFields,
 ): Promise<readonly string[]> {
   const { parseDocument, YAMLMap } = await import('yaml')
   const document = parseDocument(lines.slice(from, to).join('\n'), { schema: 'failsafe', logLevel: 'silent' })
@@ -120,20 +128,20 @@ async function withFields(
 
 const range = (from: number, to: number): readonly number[] => Array.from({ length: to - from }, (_, at) => from + at)
 
-function appended(lines: readonly string[], heading: string, section: readonly string[]): readonly string[] {
-  const before = trimmed(lines)
+function appendSection(lines: readonly string[], heading: string, section: readonly string[]): readonly string[] {
+  const before = trimEmptyLines(lines)
   return [...(before.length === 0 ? [heading] : before), '', ...section]
 }
 
 /** Removes leading and trailing empty lines. */
-function trimmed(lines: readonly string[]): readonly string[] {
+function trimEmptyLines(lines: readonly string[]): readonly string[] {
   const isFull = (line: string): boolean => line.trim() !== ''
   const first = lines.findIndex(isFull)
   return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isFull) + 1)
 }
 
 /** @throws ToolError E_NOT_FOUND */
-export const notThere = (contact_id: string): ToolError =>
+export const contactNotFound = (contact_id: string): ToolError =>
   new ToolError(`contact not found: ${contact_id.slice(0, 80)}`, {
     code: 'E_NOT_FOUND',
     hint: 'Use the contact_id of a section in contacts/ACTIVE.md.',

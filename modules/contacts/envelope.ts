@@ -11,7 +11,7 @@ export interface Envelope {
   readonly reply_to?: string
 }
 
-export interface Wanted {
+export interface MessageInput {
   readonly content_type: string
   readonly message_text?: string | undefined
   readonly message_base64?: string | undefined
@@ -28,17 +28,17 @@ const MAX_TEXT = 32_000
 const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 /** Creates an envelope for a text, or validates a complete one. @throws ToolError */
-export function envelopeOf(wanted: Wanted, now: Date): Envelope {
+export function envelopeOf(wanted: MessageInput, now: Date): Envelope {
   const [type = ''] = wanted.content_type.split(';')
   if (type.trim().toLowerCase() !== 'application/json')
     throw refused('content_type must be application/json envelope', 'Leave content_type out.')
-  const session = given(wanted.session_id)
+  const session = textOrNone(wanted.session_id)
   if (session !== undefined && !UUID_V7.test(session))
     throw refused('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
   const text = wanted.message_text ?? ''
   if (text.trim() !== '') {
     checkLength(text)
-    const reply_to = given(wanted.reply_to)
+    const reply_to = textOrNone(wanted.reply_to)
     return {
       message_id: `msg_${randomUUID()}`,
       text,
@@ -47,17 +47,17 @@ export function envelopeOf(wanted: Wanted, now: Date): Envelope {
       ...(reply_to === undefined ? {} : { reply_to }),
     }
   }
-  const whole = given(wanted.message_base64)
+  const whole = textOrNone(wanted.message_base64)
   if (whole === undefined)
     throw refused('message_text or message_base64 is required', 'Put the message into message_text.')
-  return unpacked(whole, session, given(wanted.reply_to))
+  return parseEnvelope(whole, session, textOrNone(wanted.reply_to))
 }
 
-const given = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
+const textOrNone = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
 
-function unpacked(base64: string, session: string | undefined, reply: string | undefined): Envelope {
+function parseEnvelope(base64: string, session: string | undefined, reply: string | undefined): Envelope {
   const hint = 'Put the message into message_text as plain text.'
-  const fields = jsonOf(decoded(base64, hint), hint)
+  const fields = jsonOf(decodeBase64(base64, hint), hint)
   const text = (name: string): string => {
     const value = fields[name]
     if (typeof value === 'string' && value.trim() !== '') return value
@@ -69,11 +69,11 @@ function unpacked(base64: string, session: string | undefined, reply: string | u
   const sent_at = text('sent_at')
   if (!RFC3339.test(sent_at) || Number.isNaN(Date.parse(sent_at)))
     throw refused('message envelope sent_at must be RFC3339', hint)
-  const session_id = typeof fields['session_id'] === 'string' ? given(fields['session_id']) : undefined
+  const session_id = typeof fields['session_id'] === 'string' ? textOrNone(fields['session_id']) : undefined
   if (session_id === undefined && session === undefined) throw refused('message envelope missing session_id', hint)
   if (session_id !== undefined && !UUID_V7.test(session_id))
     throw refused('message envelope session_id must be uuid_v7', hint)
-  const reply_to = typeof fields['reply_to'] === 'string' ? given(fields['reply_to']) : reply
+  const reply_to = typeof fields['reply_to'] === 'string' ? textOrNone(fields['reply_to']) : reply
   return {
     message_id,
     text: said,
@@ -83,7 +83,7 @@ function unpacked(base64: string, session: string | undefined, reply: string | u
   }
 }
 
-function decoded(base64: string, hint: string): string {
+function decodeBase64(base64: string, hint: string): string {
   // Accepts both base64 alphabets; Node itself ignores invalid characters.
   const url = base64.replaceAll('+', '-').replaceAll('/', '_')
   if (!BASE64URL.test(url)) throw refused('message_base64 decode failed: invalid characters', hint)

@@ -2,7 +2,7 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
 import { telegramNumber } from '../_reference-ids.ts'
 import { SETTING, type Settings } from './config.ts'
-import { createDirectory, type Fields, notThere } from './contact-directory.ts'
+import { type ContactFields, contactNotFound, createDirectory } from './contact-directory.ts'
 import { findContact } from './route.ts'
 
 const available = ({ config }: { readonly config: Settings }): true | string =>
@@ -89,7 +89,7 @@ const contacts_get: ToolDef<Settings, typeof Get> = {
   examples: [{ input: { contact_id: 'tg:1001' } }],
   async run({ contact_id }, { config }) {
     const found = findContact(contact_id, (await createDirectory(config).all()).contacts)
-    if (!found) throw notThere(contact_id)
+    if (!found) throw contactNotFound(contact_id)
     return shown(found)
   },
 }
@@ -118,7 +118,7 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
       })
     const fields = Object.fromEntries(
       Object.entries(rest).filter((one): one is [string, string | string[]] => one[1] !== undefined),
-    ) satisfies Fields
+    ) satisfies ContactFields
     const directory = createDirectory(config)
     const { created, moved } = await directory.put(contact_id, name || undefined, status, fields)
     const found = findContact(contact_id, (await directory.all()).contacts)

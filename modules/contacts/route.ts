@@ -20,7 +20,7 @@ export function findContact(wanted: string, contacts: readonly Contact[]): Conta
   if (user === undefined)
     return (
       exact ??
-      only(
+      onlyMatch(
         wanted,
         contacts.filter(
           ({ tg_private_chat_id: chat, maep_node_id: node }) =>
@@ -33,10 +33,10 @@ export function findContact(wanted: string, contacts: readonly Contact[]): Conta
     [tg_username.toLowerCase(), contact_id.toLowerCase().replace(/^tg:@/, '')].includes(user),
   )
   const reached = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
-  return only(wanted, reached) ?? exact ?? named[0]
+  return onlyMatch(wanted, reached) ?? exact ?? named[0]
 }
 
-function only(wanted: string, found: readonly Contact[]): Contact | undefined {
+function onlyMatch(wanted: string, found: readonly Contact[]): Contact | undefined {
   if (found.length < 2) return found[0]
   const ids = found.map(({ contact_id }) => contact_id).join(' or ')
   throw refused(`${wanted} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
@@ -69,7 +69,7 @@ export function routeTo(
     throw refused(`chat_id ${chat_id} does not belong to ${contact_id}`, 'Leave it out: Pegboard finds the chat.')
   }
 
-  const direct = tg_private_chat_id || lowest(tg_group_chat_ids) || telegramChat(contact_id)
+  const direct = tg_private_chat_id || lowestId(tg_group_chat_ids) || telegramChat(contact_id)
   if (direct) return telegram(direct)
   const [platform = '', channel = ''] = /^(slack|discord):(.+)$/.exec(contact_id)?.slice(1) ?? []
   if (adapters.has(platform)) return { by: 'adapter', adapter: platform, channel, peer_id: contact_id }
@@ -88,5 +88,5 @@ export function routeTo(
   )
 }
 
-const lowest = (ids: readonly string[]): string | undefined =>
+const lowestId = (ids: readonly string[]): string | undefined =>
   ids.toSorted((a, b) => (BigInt(a) < BigInt(b) ? -1 : 1))[0]

@@ -2,7 +2,7 @@ import { type CallContext, isPegboardError, scrub, type ToolDef, ToolError, z } 
 import type { Contact } from '../_contact-files.ts'
 import { stateFiles } from '../_state-files.ts'
 import { SETTING, type Settings } from './config.ts'
-import { createDirectory, isRefusal, notThere } from './contact-directory.ts'
+import { contactNotFound, createDirectory, isRefusal } from './contact-directory.ts'
 import { type Envelope, envelopeOf, uuidV7 } from './envelope.ts'
 import { findContact, type Route, routeTo } from './route.ts'
 
@@ -72,7 +72,7 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   const { contacts, problems } = await directory.all()
   for (const problem of problems) log.warn('a contact could not be read', { problem })
   const contact = findContact(asked.contact_id, contacts)
-  if (!contact) throw notThere(asked.contact_id)
+  if (!contact) throw contactNotFound(asked.contact_id)
   if (contact.kind === 'human' && !config.allow_humans)
     throw new ToolError(`${contact.contact_id} is a person, and messages to people are disabled.`, {
       code: 'E_DENIED_BY_POLICY',

@@ -25,7 +25,7 @@ type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
 type Service = 'conversations' | 'messages'
 
-const has =
+const needsService =
   (service: Service) =>
   ({ services }: ToolView<Settings>): true | string =>
     services[service] !== null || `set services.${service} to true`
@@ -85,7 +85,7 @@ const message_id = z.string().min(1).max(256).describe('From conversation_get.')
 const content = z.string().min(1).max(32_000).describe('The text.')
 const user_id = z.string().max(256).optional().describe('Id of the author.')
 const user_name = z.string().max(256).optional().describe('Name of the author.')
-const told = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, timestamp: iso(timestamp) })
+const shownEntry = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, timestamp: iso(timestamp) })
 const tags = ['context', 'chat', 'history']
 
 const missing = (id: string): ToolError =>
@@ -95,7 +95,7 @@ const missing = (id: string): ToolError =>
   })
 
 /** Removes messages of users whom the persona has blocked. Without the moderation module, nobody is blocked. */
-async function heard(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
+async function withoutBlocked(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
   try {
     const result = await ctx.call('moderation.filter_history', { messages })
     return result.kind === 'value' ? (result.value as { messages: typeof messages }).messages : messages
@@ -123,11 +123,11 @@ const conversation_get: ToolDef<Settings, typeof Get> = {
   opaque: ['messages'],
   sideEffects: ['none'],
   examples: [{ input: { limit: 10 } }],
-  available: has('conversations'),
+  available: needsService('conversations'),
   async run({ channel_id, platform: where, limit }, ctx) {
     const { channel, platform } = channelOf(ctx, channel_id, where)
     const entries = await serviceOf(ctx, 'conversations').get(channel, limit, platform)
-    return { channel_id: channel, messages: await heard(ctx, entries.map(told)) }
+    return { channel_id: channel, messages: await withoutBlocked(ctx, entries.map(shownEntry)) }
   },
 }
 
@@ -151,13 +151,17 @@ const conversation_append: ToolDef<Settings, typeof Append> = {
   effect: 'write',
   sideEffects: ['changes the stored conversation'],
   examples: [{ input: { role: 'user', user_name: 'Ada', content: 'Hello' } }],
-  available: has('conversations'),
+  available: needsService('conversations'),
   async run({ channel_id, platform: where, ...entry }, ctx) {
     const { channel, platform } = channelOf(ctx, channel_id, where)
     const { origin } = ctx
     const self = entry.role === 'user' ? { user_id: origin.userId, user_name: origin.userName } : {}
-    const added = await serviceOf(ctx, 'conversations').append(channel, { ...self, ...given(entry) }, platform)
-    return { channel_id: channel, ...told(added) }
+    const added = await serviceOf(ctx, 'conversations').append(
+      channel,
+      { ...self, ...withoutUndefined(entry) },
+      platform,
+    )
+    return { channel_id: channel, ...shownEntry(added) }
   },
 }
 
@@ -174,11 +178,11 @@ const conversation_update: ToolDef<Settings, typeof Update> = {
   idempotent: true,
   sideEffects: ['changes the stored conversation'],
   examples: [{ input: { message_id: 'm1', content: 'Hello again' } }],
-  available: has('conversations'),
+  available: needsService('conversations'),
   async run({ channel_id, platform: where, message_id, content }, ctx) {
     const { channel, platform } = channelOf(ctx, channel_id, where)
     const changed = await serviceOf(ctx, 'conversations').update(channel, message_id, { content }, platform)
-    if (changed) return { channel_id: channel, ...told(changed) }
+    if (changed) return { channel_id: channel, ...shownEntry(changed) }
     throw missing(message_id)
   },
 }
@@ -200,7 +204,7 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
   effect: 'destructive',
   sideEffects: ['deletes from the stored conversation'],
   examples: [{ input: { message_id: 'm1' } }, { input: { all: true } }],
-  available: has('conversations'),
+  available: needsService('conversations'),
   async run({ channel_id, platform: where, message_id, all }, ctx) {
     const { channel, platform } = channelOf(ctx, channel_id, where)
     const conversations = serviceOf(ctx, 'conversations')
@@ -216,7 +220,7 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
   },
 }
 
-const toldMessage = ({ timestamp, ...message }: CachedMessage) => ({ ...message, timestamp: iso(timestamp) })
+const shownMessage = ({ timestamp, ...message }: CachedMessage) => ({ ...message, timestamp: iso(timestamp) })
 
 const Message = z.object({
   text: z.string().min(1).max(16_000).describe('Text of the message.'),
@@ -239,12 +243,12 @@ const message_record: ToolDef<Settings, typeof Message> = {
   effect: 'write',
   sideEffects: ['stores a message for ninety days'],
   examples: [{ input: { text: 'The build is green.', user_name: 'Ada' } }],
-  available: has('messages'),
+  available: needsService('messages'),
   async run({ channel_id: which, platform: where, timestamp, ...message }, ctx) {
     const at = timestamp === undefined ? {} : { timestamp: Date.parse(timestamp) }
     const { channel: channel_id, platform } = channelOf(ctx, which, where)
-    const kept = { ...given(message), ...at, channel_id, platform }
-    return toldMessage(await serviceOf(ctx, 'messages').record(kept))
+    const kept = { ...withoutUndefined(message), ...at, channel_id, platform }
+    return shownMessage(await serviceOf(ctx, 'messages').record(kept))
   },
 }
 
@@ -267,7 +271,7 @@ const message_search: ToolDef<Settings, typeof Search> = {
   opaque: ['messages'],
   sideEffects: ['none'],
   examples: [{ input: { query: 'when is the release' } }, { input: { limit: 5 } }],
-  available: has('messages'),
+  available: needsService('messages'),
   async run({ query, channel_id, platform: where, everywhere, limit }, ctx) {
     const messages = serviceOf(ctx, 'messages')
     const wanted = query.trim()
@@ -285,12 +289,12 @@ const message_search: ToolDef<Settings, typeof Search> = {
       wanted === ''
         ? await messages.recent(channel ?? '', limit, platform)
         : await messages.search(wanted, limit, channel, platform)
-    return { query: wanted, messages: await heard(ctx, found.map(toldMessage)) }
+    return { query: wanted, messages: await withoutBlocked(ctx, found.map(shownMessage)) }
   },
 }
 
 /** Without fields that were not given. */
-const given = <T extends object>(fields: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
+const withoutUndefined = <T extends object>(fields: T): { [Key in keyof T]: Exclude<T[Key], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
 
 export default defineModule({

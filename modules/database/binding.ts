@@ -5,7 +5,7 @@ import type { Token } from './sql.ts'
 export type Param = string | number | boolean | null | readonly unknown[] | Readonly<Record<string, unknown>>
 export type Params = readonly Param[] | Readonly<Record<string, Param>>
 
-export interface Bound {
+export interface BoundStatement {
   readonly sql: string
   readonly params: readonly Param[]
 }
@@ -14,7 +14,12 @@ export interface Bound {
  * Replaces `:p0` of a list, `:name` of an object, and `?` and `$1` of a list by the database's own placeholders;
  * values are never inserted into the text.
  */
-export function bind(sql: string, tokens: readonly Token[], given: Params, placeholder: (at: number) => string): Bound {
+export function bind(
+  sql: string,
+  tokens: readonly Token[],
+  given: Params,
+  placeholder: (at: number) => string,
+): BoundStatement {
   const list = Array.isArray(given) ? (given as readonly Param[]) : undefined
   const named = new Map(
     list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),

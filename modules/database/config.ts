@@ -33,9 +33,9 @@ export const Options = z.strictObject({
 })
 
 /** True if it names a database. */
-function leadsSomewhere(given: Place): boolean {
+function leadsSomewhere(given: ConnectionAddress): boolean {
   try {
-    const { driver, database } = unfolded(given)
+    const { driver, database } = parseConnectionUrl(given)
     return driver !== undefined && database !== undefined
   } catch {
     return false
@@ -109,7 +109,7 @@ export function pathsFor(settings: Settings): Paths {
 }
 
 /** Where a connection leads, as far as given. */
-export type Place = { readonly [K in keyof typeof place]?: z.infer<(typeof place)[K]> | undefined }
+export type ConnectionAddress = { readonly [K in keyof typeof place]?: z.infer<(typeof place)[K]> | undefined }
 
 const SCHEMES: Readonly<Record<string, Target['driver']>> = {
   'postgres:': 'postgresql',
@@ -154,7 +154,7 @@ function sslOf(parameters: URLSearchParams): Target['ssl'] {
  * Adds the parts of the connection URL.
  * @throws ToolError E_VALIDATION, without the URL, which may contain a password
  */
-export function unfolded(given: Place): Place & Pick<Target, 'ssl'> {
+export function parseConnectionUrl(given: ConnectionAddress): ConnectionAddress & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
   const bad = (): ToolError =>
     new ToolError('The url is not a database URL.', {

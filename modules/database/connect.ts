@@ -62,9 +62,9 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
   sideEffects: ['closes connections'],
   examples: [{ input: { connection_id: '*' } }],
   async run({ connection_id }, ctx) {
-    const known = connections.namedFor(ctx)
+    const known = connections.connectionsFor(ctx)
     // Calls of others run on configured connections.
-    const mayClose = ({ owner }: connections.Named): boolean =>
+    const mayClose = ({ owner }: connections.NamedConnection): boolean =>
       owner !== undefined || ctx.caller.principal === 'local' || isAdmin(ctx)
     const chosen = connection_id === '*' ? [...known.values()].filter(mayClose) : [known.get(connection_id)]
     const closed: string[] = []
@@ -97,7 +97,7 @@ export const list_connections: ToolDef<Settings> = {
   sideEffects: ['none'],
   examples: [{ input: {} }],
   run: (_input, ctx) => ({
-    connections: [...connections.namedFor(ctx).values()].map((named) => connections.shownConnection(ctx, named)),
+    connections: [...connections.connectionsFor(ctx).values()].map((named) => connections.shownConnection(ctx, named)),
   }),
 }
 
@@ -114,8 +114,8 @@ export const set_policy: ToolDef<Settings, typeof SetPolicy> = {
   sideEffects: ['changes the policy of a connection'],
   examples: [{ input: { connection_id: 'default', policy: 'readonly' } }],
   run: ({ connection_id, policy }, ctx) => {
-    connections.tighten(ctx, connection_id, policy)
-    const named = connections.namedFor(ctx).get(connection_id)
+    connections.tightenPolicy(ctx, connection_id, policy)
+    const named = connections.connectionsFor(ctx).get(connection_id)
     return named && connections.shownConnection(ctx, named)
   },
 }

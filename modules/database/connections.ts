@@ -10,12 +10,19 @@ import {
   type Services,
   ToolError,
 } from 'pegboard'
-import { type Connection, type Place, pathsFor, SETTING, type Settings, unfolded } from './config.ts'
-import type { Dialect, Driver, Powers, Target } from './driver.ts'
-import { narrowed, type Policy, type PolicyInput, policyOf, shownPolicy } from './sql-policy.ts'
+import {
+  type Connection,
+  type ConnectionAddress,
+  parseConnectionUrl,
+  pathsFor,
+  SETTING,
+  type Settings,
+} from './config.ts'
+import type { Dialect, Driver, RoleWarning, Target } from './driver.ts'
+import { narrowPolicy, type Policy, type PolicyInput, policyOf, shownPolicy } from './sql-policy.ts'
 
 /** A connection by name; it is opened on first use. */
-export interface Named {
+export interface NamedConnection {
   readonly id: string
   readonly target: Target
   readonly policy: Policy
@@ -31,20 +38,20 @@ export interface Named {
 }
 
 /** An open connection. */
-export interface Link extends Named {
+export interface OpenConnection extends NamedConnection {
   readonly driver: Driver
 }
 
 type Ctx = Pick<CallContext<Settings>, 'caller' | 'config' | 'services' | 'signal' | 'setup'>
 type View = Pick<Ctx, 'caller' | 'config' | 'services'>
 
-interface State {
+interface ConnectionState {
   /** Connections made by `connect`, by owner and name. */
-  readonly made: Map<string, Named>
+  readonly opened: Map<string, NamedConnection>
   /** Stricter policies that callers chose for themselves, by owner and name. */
   readonly tightened: Map<string, Policy>
   readonly drivers: Map<string, Promise<Driver>>
-  readonly looked: WeakMap<Driver, Promise<Powers | undefined>>
+  readonly roleChecks: WeakMap<Driver, Promise<RoleWarning | undefined>>
   readonly log: Log | undefined
   changed(): void
 }
@@ -53,16 +60,16 @@ const MAX_OWN = 16
 const key = (owner: string | undefined, id: string): string => `${owner ?? ''}\0${id}`
 
 // One process may run several gateways, but this module is imported once.
-const states = new WeakMap<object, State>()
+const states = new WeakMap<object, ConnectionState>()
 const NOWHERE = {}
 const keyOf = ({ processes }: Services): object => processes ?? NOWHERE
 
-export function begin(services: Services, log: Log, changed: () => void): State {
-  const state: State = {
-    made: new Map(),
+export function startConnections(services: Services, log: Log, changed: () => void): ConnectionState {
+  const state: ConnectionState = {
+    opened: new Map(),
     tightened: new Map(),
     drivers: new Map(),
-    looked: new WeakMap(),
+    roleChecks: new WeakMap(),
     log,
     changed,
   }
@@ -70,26 +77,26 @@ export function begin(services: Services, log: Log, changed: () => void): State 
   return state
 }
 
-export async function end(state: State): Promise<void> {
+export async function stopConnections(state: ConnectionState): Promise<void> {
   const open = [...state.drivers.values()]
   state.drivers.clear()
   await Promise.all(open.map(async (driver) => (await driver.catch(() => undefined))?.close()))
 }
 
-function stateOf(services: Services): State {
+function stateOf(services: Services): ConnectionState {
   const state = states.get(keyOf(services))
   if (!state) throw new ToolError('The database module is not running.', { code: 'E_DB_UNAVAILABLE' })
   return state
 }
 
 /** The connections that the caller may use, by name. */
-export function namedFor({ config, caller, services }: View): ReadonlyMap<string, Named> {
+export function connectionsFor({ config, caller, services }: View): ReadonlyMap<string, NamedConnection> {
   const state = states.get(keyOf(services))
-  const found = new Map<string, Named>()
+  const found = new Map<string, NamedConnection>()
   for (const [id, connection] of Object.entries(config.connections)) found.set(id, configured(id, connection, config))
   if (!state) return found
   for (const owner of [undefined, caller.principal])
-    for (const named of state.made.values())
+    for (const named of state.opened.values())
       if (named.owner === owner && !found.has(named.id)) found.set(named.id, named)
   for (const [id, named] of found) {
     const policy = state.tightened.get(key(caller.principal, id))
@@ -98,16 +105,16 @@ export function namedFor({ config, caller, services }: View): ReadonlyMap<string
   return found
 }
 
-export const isOpen = ({ services }: Pick<Ctx, 'services'>, { target }: Named): boolean =>
+export const isOpen = ({ services }: Pick<Ctx, 'services'>, { target }: NamedConnection): boolean =>
   states.get(keyOf(services))?.drivers.has(JSON.stringify(target)) === true
 
 export const someConnection = (view: View): true | string =>
-  namedFor(view).size > 0 || `name a database in ${SETTING}.connections, or open one in a set-up step`
+  connectionsFor(view).size > 0 || `name a database in ${SETTING}.connections, or open one in a set-up step`
 
 const atLeast =
   (presets: readonly Policy['preset'][]) =>
   (view: View): true | string => {
-    const known = [...namedFor(view).values()]
+    const known = [...connectionsFor(view).values()]
     if (known.length === 0) return someConnection(view)
     return (
       known.some(({ policy }) => presets.includes(policy.preset)) ||
@@ -120,10 +127,10 @@ export const someUnrestricted = atLeast(['unrestricted'])
 export const mayConnect = (view: View): true | string =>
   view.config.roots.length > 0 ||
   view.config.allowed_hosts.length > 0 ||
-  namedFor(view).size > 0 ||
+  connectionsFor(view).size > 0 ||
   `set ${SETTING}.connections, .roots or .allowed_hosts`
 
-function configured(id: string, given: Connection, config: Settings): Named {
+function configured(id: string, given: Connection, config: Settings): NamedConnection {
   return {
     id,
     target: targetOf(id, given, config),
@@ -137,12 +144,12 @@ function configured(id: string, given: Connection, config: Settings): Named {
   }
 }
 
-type Wish = Place & {
+type ConnectionSettings = ConnectionAddress & {
   readonly [K in 'options' | 'allowed_functions']?: Connection[K] | undefined
 }
 
-function targetOf(id: string, wish: Wish, config: Settings): Target {
-  const { driver, database, host, port, username, password, password_env, ssl: asked } = unfolded(wish)
+function targetOf(id: string, wish: ConnectionSettings, config: Settings): Target {
+  const { driver, database, host, port, username, password, password_env, ssl: asked } = parseConnectionUrl(wish)
   const { options = {}, allowed_functions = [] } = wish
   const ssl = options.ssl ?? asked
   if (driver === undefined || database === undefined)
@@ -170,7 +177,7 @@ function targetOf(id: string, wish: Wish, config: Settings): Target {
 }
 
 /** The reason goes to the log only, because it may name the server and the login. */
-function telling(driver: Driver, log: Log): Driver {
+function withLoggedErrors(driver: Driver, log: Log): Driver {
   const told =
     <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
     async (...given: Given): Promise<Result> => {
@@ -200,24 +207,24 @@ function environmentOf(processes: Processes | null, name: string): string {
  * Opens the connection with that name and checks its login.
  * @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE
  */
-export async function link(ctx: Ctx, id: string): Promise<Link> {
-  const known = namedFor(ctx)
+export async function link(ctx: Ctx, id: string): Promise<OpenConnection> {
+  const known = connectionsFor(ctx)
   const [first] = known.values()
   const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
   if (!named)
     throw new ToolError(`Unknown connection: "${id}".`, {
       code: 'E_NOT_FOUND',
       // Not opened automatically, because the policy decides whether `connect` may be called.
-      hint: (await remembered(ctx, id))
+      hint: (await savedRequest(ctx, id))
         ? `It is saved: open it with connect {"connection_id": ${JSON.stringify(id)}}.`
         : known.size > 0
           ? `Connections: ${[...known.keys()].join(', ')}.`
           : 'list_connections lists them.',
     })
-  return await opened(ctx, named)
+  return await openConnection(ctx, named)
 }
 
-async function opened(ctx: Ctx, named: Named): Promise<Link> {
+async function openConnection(ctx: Ctx, named: NamedConnection): Promise<OpenConnection> {
   await checkFile(ctx.config, named)
   const state = stateOf(ctx.services)
   const driver = await driverFor(state, named.target, ctx)
@@ -232,7 +239,7 @@ function locate({ workspace, roots }: Settings, { database }: Target, make: bool
 }
 
 /** SQLite itself only reports that it cannot open the file. */
-async function checkFile(config: Settings, { id, target, setting, owner }: Named): Promise<void> {
+async function checkFile(config: Settings, { id, target, setting, owner }: NamedConnection): Promise<void> {
   const { driver, database, create } = target
   if (driver !== 'sqlite' || database === ':memory:' || create) return
   await locate(config, target, false).catch((error: NodeJS.ErrnoException) => {
@@ -249,11 +256,13 @@ async function checkFile(config: Settings, { id, target, setting, owner }: Named
   })
 }
 
-function driverFor(state: State, target: Target, { services, config }: View): Promise<Driver> {
+function driverFor(state: ConnectionState, target: Target, { services, config }: View): Promise<Driver> {
   const at = JSON.stringify(target)
   let found = state.drivers.get(at)
   if (!found) {
-    found = createDriver(target, services, config, state.log as Log).then((driver) => telling(driver, state.log as Log))
+    found = createDriver(target, services, config, state.log as Log).then((driver) =>
+      withLoggedErrors(driver, state.log as Log),
+    )
     state.drivers.set(at, found)
     // A failed connection is tried again next time.
     found.catch(() => state.drivers.delete(at))
@@ -277,12 +286,12 @@ async function createDriver(place: Target, { processes }: Services, config: Sett
   return (await import('./sqlite.ts')).createSqlite(target, processes, (make) => locate(config, target, make))
 }
 
-async function checkLogin(state: State, driver: Driver, named: Named): Promise<void> {
-  let looked = state.looked.get(driver)
+async function checkLogin(state: ConnectionState, driver: Driver, named: NamedConnection): Promise<void> {
+  let looked = state.roleChecks.get(driver)
   if (!looked) {
     // Shared by concurrent callers, and not cancelled by one of them.
     looked = driver.powers()
-    state.looked.set(driver, looked)
+    state.roleChecks.set(driver, looked)
     looked.then(
       (powers) =>
         powers &&
@@ -291,7 +300,7 @@ async function checkLogin(state: State, driver: Driver, named: Named): Promise<v
           reason: powers.reason,
           setting: `${named.setting}.accept_role`,
         }),
-      () => state.looked.delete(driver),
+      () => state.roleChecks.delete(driver),
     )
   }
   const powers = await looked
@@ -302,7 +311,7 @@ async function checkLogin(state: State, driver: Driver, named: Named): Promise<v
     })
 }
 
-export interface Wanted extends Wish {
+export interface ConnectRequest extends ConnectionSettings {
   readonly connection_id: string
   /** Remember it, so that its name works after a restart. */
   readonly persist?: boolean | undefined
@@ -311,13 +320,13 @@ export interface Wanted extends Wish {
 }
 
 /** Adds and opens a connection. A client is limited to what the operator allows; a set-up step acts as the operator. */
-export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
+export async function connect(ctx: Ctx, wanted: ConnectRequest): Promise<OpenConnection> {
   const { connection_id: id } = wanted
   const state = stateOf(ctx.services)
-  const before = namedFor(ctx).get(id)
+  const before = connectionsFor(ctx).get(id)
   const { connection_id: _, policy: wantedPolicy, persist, ...rest } = wanted
   const said = Object.entries(rest).filter(([, value]) => value !== undefined)
-  const kept = said.length === 0 && !before ? await remembered(ctx, id) : undefined
+  const kept = said.length === 0 && !before ? await savedRequest(ctx, id) : undefined
   if (kept)
     return await connect(ctx, {
       ...kept,
@@ -325,18 +334,18 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
       ...(wantedPolicy !== undefined && { policy: wantedPolicy }),
     })
   if (said.length === 0 && before) {
-    if (wantedPolicy !== undefined) tighten(ctx, id, wantedPolicy)
-    return await proved(ctx, await link(ctx, id))
+    if (wantedPolicy !== undefined) tightenPolicy(ctx, id, wantedPolicy)
+    return await checkAnswers(ctx, await link(ctx, id))
   }
   if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
     throw new ToolError(`"${id}" is a connection of the configuration.`, {
       code: 'E_VALIDATION',
       hint: 'Leave out the other parameters to use it, or choose another name.',
     })
-  const named = ctx.setup ? byOperator(ctx, wanted) : await byClient(ctx, state, wanted)
-  const made = await proved(ctx, await opened(ctx, named))
+  const named = ctx.setup ? operatorConnection(ctx, wanted) : await clientConnection(ctx, state, wanted)
+  const made = await checkAnswers(ctx, await openConnection(ctx, named))
   if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
-  state.made.set(key(named.owner, id), named)
+  state.opened.set(key(named.owner, id), named)
   state.changed()
   if (persist && !ctx.setup) await remember(ctx, { ...rest, connection_id: id, policy: wantedPolicy })
   return made
@@ -345,8 +354,8 @@ export async function connect(ctx: Ctx, wanted: Wanted): Promise<Link> {
 const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.principal}:${id}`
 
 /** Without a password: those are stored by the operator only. */
-async function remember(ctx: Ctx, { connection_id, ...wanted }: Wanted): Promise<void> {
-  if (wanted.password !== undefined || (wanted.url !== undefined && unfolded(wanted).password !== undefined))
+async function remember(ctx: Ctx, { connection_id, ...wanted }: ConnectRequest): Promise<void> {
+  if (wanted.password !== undefined || (wanted.url !== undefined && parseConnectionUrl(wanted).password !== undefined))
     throw new ToolError('The connection is open but not saved: Pegboard does not store passwords.', {
       code: 'E_VALIDATION',
       hint: `Leave out persist, or ask the operator to add it to ${SETTING}.connections.`,
@@ -354,12 +363,12 @@ async function remember(ctx: Ctx, { connection_id, ...wanted }: Wanted): Promise
   await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(wanted))
 }
 
-async function remembered(ctx: Ctx, id: string): Promise<Omit<Wanted, 'connection_id'> | undefined> {
+async function savedRequest(ctx: Ctx, id: string): Promise<Omit<ConnectRequest, 'connection_id'> | undefined> {
   const text = await ctx.services.kv?.get(kvKey(ctx, id))
   return typeof text === 'string' ? JSON.parse(text) : undefined
 }
 
-function byOperator(ctx: Ctx, wanted: Wanted): Named {
+function operatorConnection(ctx: Ctx, wanted: ConnectRequest): NamedConnection {
   const { connection_id: id, policy, accept_role = false } = wanted
   return {
     id,
@@ -377,7 +386,7 @@ function byOperator(ctx: Ctx, wanted: Wanted): Named {
 const denied = (message: string, hint: string): ToolError =>
   new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
 
-async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> {
+async function clientConnection(ctx: Ctx, state: ConnectionState, wanted: ConnectRequest): Promise<NamedConnection> {
   const { config, caller } = ctx
   const { connection_id: id, policy = 'readonly' } = wanted
   for (const name of ['options', 'password_env', 'accept_role', 'allowed_functions'] as const)
@@ -386,14 +395,14 @@ async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> 
         `Only the operator can set ${name}.`,
         `Leave it out, or ask the operator to set it in ${SETTING}.connections.`,
       )
-  if ([...state.made.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
+  if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
     throw new ToolError(`${MAX_OWN} connections are already open.`, {
       code: 'E_OVERLOADED',
       hint: 'Close one with disconnect.',
     })
-  const place = unfolded(wanted)
+  const place = parseConnectionUrl(wanted)
   const ceiling = policyOf(config.default_policy)
-  const allowed = narrowed(ceiling, policyOf(policy), `${SETTING}.default_policy`)
+  const allowed = narrowPolicy(ceiling, policyOf(policy), `${SETTING}.default_policy`)
   const target = place.driver === 'sqlite' ? await fileFor(config, place, allowed, id) : serverFor(config, place, id)
   return {
     id,
@@ -409,7 +418,7 @@ async function byClient(ctx: Ctx, state: State, wanted: Wanted): Promise<Named> 
 
 const USUAL_PORT: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
 
-function serverFor(config: Settings, place: Place, id: string): Target {
+function serverFor(config: Settings, place: ConnectionAddress, id: string): Target {
   const target = targetOf(id, place, config)
   const host = (target.host ?? '127.0.0.1').toLowerCase()
   const port = target.port ?? USUAL_PORT[target.driver]
@@ -421,7 +430,7 @@ function serverFor(config: Settings, place: Place, id: string): Target {
   return target
 }
 
-async function fileFor(config: Settings, place: Place, policy: Policy, id: string): Promise<Target> {
+async function fileFor(config: Settings, place: ConnectionAddress, policy: Policy, id: string): Promise<Target> {
   const target = targetOf(id, place, config)
   if (target.database === ':memory:') return target
   const paths = pathsFor(config)
@@ -439,7 +448,7 @@ async function fileFor(config: Settings, place: Place, policy: Policy, id: strin
 }
 
 /** Checks that the database answers. */
-async function proved(ctx: Ctx, made: Link): Promise<Link> {
+async function checkAnswers(ctx: Ctx, made: OpenConnection): Promise<OpenConnection> {
   const [outcome] = await made.driver.run({
     statements: [{ sql: 'SELECT 1', params: [] }],
     access: 'read',
@@ -454,13 +463,13 @@ async function proved(ctx: Ctx, made: Link): Promise<Link> {
 }
 
 /** Sets a stricter policy for this caller. @throws ToolError E_DENIED_BY_POLICY if it would allow more */
-export function tighten(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
-  const named = namedFor(ctx).get(id)
+export function tightenPolicy(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
+  const named = connectionsFor(ctx).get(id)
   if (!named) throw new ToolError(`Unknown connection: "${id}".`, { code: 'E_NOT_FOUND' })
   const state = stateOf(ctx.services)
-  const policy = ctx.setup ? policyOf(wanted) : narrowed(named.policy, policyOf(wanted), `${named.setting}.policy`)
+  const policy = ctx.setup ? policyOf(wanted) : narrowPolicy(named.policy, policyOf(wanted), `${named.setting}.policy`)
   if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
-  else if (state.made.has(key(undefined, id))) state.made.set(key(undefined, id), { ...named, policy })
+  else if (state.opened.has(key(undefined, id))) state.opened.set(key(undefined, id), { ...named, policy })
   else
     throw new ToolError(`The policy of "${id}" is set in the configuration.`, {
       code: 'E_VALIDATION',
@@ -471,14 +480,14 @@ export function tighten(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
 }
 
 /** Closes a connection. One made by a client is forgotten; the operator's are opened again on next use. */
-export async function close(ctx: Ctx, named: Named): Promise<void> {
+export async function close(ctx: Ctx, named: NamedConnection): Promise<void> {
   const state = stateOf(ctx.services)
   const at = JSON.stringify(named.target)
-  const others = [...state.made.values(), ...namedFor(ctx).values()].some(
+  const others = [...state.opened.values(), ...connectionsFor(ctx).values()].some(
     (one) => (one.id !== named.id || one.owner !== named.owner) && JSON.stringify(one.target) === at,
   )
   if (named.owner !== undefined) {
-    state.made.delete(key(named.owner, named.id))
+    state.opened.delete(key(named.owner, named.id))
     await ctx.services.kv?.del(kvKey(ctx, named.id))
     state.tightened.delete(key(named.owner, named.id))
     state.changed()
@@ -492,7 +501,7 @@ export async function close(ctx: Ctx, named: Named): Promise<void> {
 /** What everyone may know about it: neither server nor login. */
 export function shownConnection(
   ctx: Pick<Ctx, 'services' | 'config'>,
-  named: Named,
+  named: NamedConnection,
 ): Readonly<Record<string, unknown>> {
   const { driver, database } = named.target
   return {

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 
-export const tooLate = (ms: number, cause?: unknown): ToolError =>
+export const timeoutError = (ms: number, cause?: unknown): ToolError =>
   new ToolError(`The statement took longer than ${ms / 1_000} seconds and was stopped.`, {
     code: 'E_TIMEOUT',
     retryable: false,
@@ -13,7 +13,7 @@ export const tooLate = (ms: number, cause?: unknown): ToolError =>
  * stopping one statement does not prevent the next.
  * @throws ToolError E_TIMEOUT, or the signal's reason
  */
-export async function within<T>(
+export async function withDeadline<T>(
   begin: (over: AbortSignal) => Promise<T>,
   ms: number,
   signal: AbortSignal,
@@ -24,7 +24,7 @@ export async function within<T>(
   let timer: NodeJS.Timeout | undefined
   let abort: (() => void) | undefined
   const end = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(tooLate(ms)), ms)
+    timer = setTimeout(() => reject(timeoutError(ms)), ms)
     abort = () => reject(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
   })
@@ -49,13 +49,13 @@ export async function within<T>(
 }
 
 /** A value as JSON: bytes as base64, exact integers, times as the database writes them. */
-export function shown(value: unknown): unknown {
+export function toJsonValue(value: unknown): unknown {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.toISOString()
   if (ArrayBuffer.isView(value))
     return { base64: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64') }
-  return Array.isArray(value) ? value.map(shown) : (value ?? null)
+  return Array.isArray(value) ? value.map(toJsonValue) : (value ?? null)
 }
 
 /** Integers that do not fit into a number stay text. */

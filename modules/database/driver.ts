@@ -1,6 +1,6 @@
 import type { ToolError } from 'pegboard'
 import type { Param } from './binding.ts'
-import type { Lexis } from './sql.ts'
+import type { LexicalRules } from './sql.ts'
 import type { Catalog } from './table-catalog.ts'
 
 /** A checked statement with its values. */
@@ -16,7 +16,7 @@ export interface Statement {
 }
 
 /** Statements that run in order in one session. */
-export interface Work {
+export interface Batch {
   readonly statements: readonly Statement[]
   /** `read`: the database itself rejects changes. */
   readonly access: 'read' | 'write'
@@ -47,12 +47,12 @@ export interface Answer {
 }
 
 /** Result of each statement, up to the first failure unless it was to continue. */
-export type Outcome = Answer | { readonly error: ToolError }
+export type StatementOutcome = Answer | { readonly error: ToolError }
 
 /** Differences between databases in the SQL written for them. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgresql' | 'mysql'
-  readonly lexis: Lexis
+  readonly lexis: LexicalRules
   /** First words of read-only statements. */
   readonly readVerbs: ReadonlySet<string>
   /** Maximum number of values per statement. */
@@ -74,13 +74,13 @@ export interface Driver {
    * @throws ToolError E_READ_ONLY, E_SQL_MULTI_STATEMENT, E_TIMEOUT, E_DB_UNAVAILABLE, E_DB_BUSY, E_DB_CORRUPT,
    * E_TOOL_FAILED for atomic work, or if nothing could be started
    */
-  run(work: Work): Promise<readonly Outcome[]>
+  run(work: Batch): Promise<readonly StatementOutcome[]>
   /** The rights of the login that could undermine read-only access; undefined if there are none. */
-  powers(): Promise<Powers | undefined>
+  powers(): Promise<RoleWarning | undefined>
   close(): Promise<void>
 }
 
-export interface Powers {
+export interface RoleWarning {
   /** In words: "the role app may write to orders". */
   readonly reason: string
 }

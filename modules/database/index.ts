@@ -1,7 +1,7 @@
 import { defineModule } from 'pegboard'
 import { Config } from './config.ts'
 import { connect, disconnect, list_connections, set_policy } from './connect.ts'
-import { begin, end, namedFor } from './connections.ts'
+import { connectionsFor, startConnections, stopConnections } from './connections.ts'
 import {
   browse,
   describe,
@@ -34,7 +34,7 @@ export default defineModule({
     ['row', 'record', 'entry', 'ligne', 'fila'],
   ],
   promptSection({ config, caller, services, nameOf }) {
-    const names = [...namedFor({ config, caller, services }).values()].map(
+    const names = [...connectionsFor({ config, caller, services }).values()].map(
       ({ id, target, policy }) => `'${id}' (${target.driver}, ${policy.preset})`,
     )
     if (names.length === 0) return undefined
@@ -45,10 +45,11 @@ export default defineModule({
     }
   },
   start({ log, signal, services, changed }) {
-    const state = begin(services, log, changed)
+    const state = startConnections(services, log, changed)
     signal.addEventListener(
       'abort',
-      () => end(state).catch((error: unknown) => log.error('a database connection was not closed', { error })),
+      () =>
+        stopConnections(state).catch((error: unknown) => log.error('a database connection was not closed', { error })),
       { once: true },
     )
   },

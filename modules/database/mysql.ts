@@ -2,8 +2,8 @@ import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import { createTurns } from '../_turns.ts'
-import { exactJson, shown, tooLate, within } from './deadline.ts'
-import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
+import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
 import { refusedCall } from './refused-call.ts'
@@ -120,7 +120,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
   }
 
   async function session<T>(
-    { timeoutMs, signal, who }: Pick<Work, 'timeoutMs' | 'signal' | 'who'>,
+    { timeoutMs, signal, who }: Pick<Batch, 'timeoutMs' | 'signal' | 'who'>,
     use: (connection: Connection, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const end = await sessions.take(who, signal)
@@ -132,7 +132,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     const lost = (): void => undefined
     connection.on('error', lost)
     try {
-      const result = await within(
+      const result = await withDeadline(
         (over) => use(connection, over),
         timeoutMs,
         signal,
@@ -163,7 +163,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       })
     })
 
-  function ask(connection: Connection, { sql, params }: Statement, limits: Pick<Work, 'maxRows' | 'maxBytes'>) {
+  function ask(connection: Connection, { sql, params }: Statement, limits: Pick<Batch, 'maxRows' | 'maxBytes'>) {
     return new Promise<Answer>((resolve, reject) => {
       const rows: (readonly unknown[])[] = []
       let columns: readonly string[] = []
@@ -224,7 +224,9 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
             head = row as Mysql.ResultSetHeader
             return
           }
-          const cells = row.map((cell, at) => shown(isJson[at] && typeof cell === 'string' ? exactJson(cell) : cell))
+          const cells = row.map((cell, at) =>
+            toJsonValue(isJson[at] && typeof cell === 'string' ? exactJson(cell) : cell),
+          )
           bytes += JSON.stringify(cells).length
           if (rows.length < limits.maxRows && bytes <= limits.maxBytes) {
             rows.push(cells)
@@ -239,7 +241,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     })
   }
 
-  async function begin(connection: Connection, work: Work): Promise<void> {
+  async function begin(connection: Connection, work: Batch): Promise<void> {
     let known = prepared.get(connection)
     if (!known) {
       const [[version, mode] = []] = await plain(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
@@ -261,9 +263,9 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     else if (work.atomic) await plain(connection, 'START TRANSACTION')
   }
 
-  async function perform(connection: Connection, work: Work, over: AbortSignal): Promise<readonly Outcome[]> {
+  async function perform(connection: Connection, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
     const reads = work.access === 'read'
-    const outcomes: Outcome[] = []
+    const outcomes: StatementOutcome[] = []
     await begin(connection, work)
     for (const [at, statement] of work.statements.entries()) {
       try {
@@ -365,7 +367,7 @@ const HARMLESS = new Set(
   ),
 )
 
-function powersOf(grants: readonly string[]): Powers | undefined {
+function powersOf(grants: readonly string[]): RoleWarning | undefined {
   for (const line of grants) {
     const [, granted = '', on = ''] = /^GRANT (.+?) ON (\S+)/.exec(line) ?? []
     if (granted === '') return { reason: 'the login has roles, whose rights are not checked' }
@@ -392,12 +394,12 @@ const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string]
 const LATE = new Set([1317, 1969, 3024])
 const NO_LOGIN = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
 
-function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+function failed(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
   if (isPegboardError(error)) return error as ToolError
   if (signal.aborted) return signal.reason as ToolError
   const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
   const where = at === undefined ? {} : { data: { statement: at } }
-  if (LATE.has(errno)) return tooLate(timeoutMs, error)
+  if (LATE.has(errno)) return timeoutError(timeoutMs, error)
   for (const [numbers, known, what, next] of CODES)
     if (numbers.has(errno))
       return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })

@@ -2,8 +2,8 @@ import type { Socket } from 'node:net'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import type * as Pg from 'pg'
 import { createTurns } from '../_turns.ts'
-import { exactInteger, exactJson, shown, tooLate, within } from './deadline.ts'
-import type { Answer, Dialect, Driver, Outcome, Powers, Statement, Target, Work } from './driver.ts'
+import { exactInteger, exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
+import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
 import { refusedCall } from './refused-call.ts'
@@ -100,7 +100,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
   }
 
   async function session<T>(
-    { timeoutMs, signal, who }: Pick<Work, 'timeoutMs' | 'signal' | 'who'>,
+    { timeoutMs, signal, who }: Pick<Batch, 'timeoutMs' | 'signal' | 'who'>,
     use: (client: Pg.PoolClient, over: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const end = await sessions.take(who, signal)
@@ -112,7 +112,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     const lost = (): void => undefined
     client.on('error', lost)
     try {
-      const result = await within(
+      const result = await withDeadline(
         (over) => use(client, over),
         timeoutMs,
         signal,
@@ -142,7 +142,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
    * Runs one statement over the extended protocol, which rejects multiple statements, and fetches only the rows
    * needed.
    */
-  function ask(client: Pg.PoolClient, { sql, params }: Statement, limits: Pick<Work, 'maxRows' | 'maxBytes'>) {
+  function ask(client: Pg.PoolClient, { sql, params }: Statement, limits: Pick<Batch, 'maxRows' | 'maxBytes'>) {
     return new Promise<Answer>((resolve, reject) => {
       const rows: unknown[][] = []
       let bytes = 0
@@ -161,7 +161,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
           guard.next()
           bytes += message.length
           truncated ||= rows.length >= limits.maxRows || bytes > limits.maxBytes
-          if (!truncated) rows.push(this._result.parseRow(message.fields).map(shown))
+          if (!truncated) rows.push(this._result.parseRow(message.fields).map(toJsonValue))
         }
         override handlePortalSuspended(connection: Wire): void {
           if (truncated) connection.sync()
@@ -216,14 +216,14 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     if (bad) throw refusedCall(bad.proname, reads)
   }
 
-  async function perform(client: Pg.PoolClient, work: Work, over: AbortSignal): Promise<readonly Outcome[]> {
+  async function perform(client: Pg.PoolClient, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
     const reads = work.access === 'read'
     const scope = reads || work.atomic ? 'LOCAL ' : ''
     const sets =
       `SET ${scope}standard_conforming_strings = on; SET ${scope}statement_timeout = ${Math.ceil(work.timeoutMs)}; ` +
       `SET ${scope}lock_timeout = ${Math.ceil(Math.min(target.busyMs, work.timeoutMs) || 1)}`
     const begin = reads ? 'BEGIN TRANSACTION READ ONLY; ' : work.atomic ? 'BEGIN; ' : ''
-    const outcomes: Outcome[] = []
+    const outcomes: StatementOutcome[] = []
     await client.query(begin + sets)
     for (const [at, statement] of work.statements.entries()) {
       try {
@@ -316,7 +316,7 @@ function powersOf(row: {
   role: string
   power: string | null
   writes: string | null
-}): Powers | undefined {
+}): RoleWarning | undefined {
   if (row.super) return { reason: `the role "${row.role}" is a superuser` }
   if (row.power !== null) return { reason: `the role "${row.role}" is a member of ${row.power}` }
   if (row.writes !== null) return { reason: `the role "${row.role}" may write to "${row.writes}"` }
@@ -337,12 +337,12 @@ interface ServerError {
   readonly position?: string
 }
 
-function failed(error: unknown, { timeoutMs, signal }: Work, at?: number): ToolError {
+function failed(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
   if (isPegboardError(error)) return error as ToolError
   if (signal.aborted) return signal.reason as ToolError
   const { code = '', message = '', detail, hint, position } = error as ServerError
   const where = at === undefined ? {} : { data: { statement: at } }
-  if (code === '57014') return tooLate(timeoutMs, error)
+  if (code === '57014') return timeoutError(timeoutMs, error)
   if (code === '42601' && message.includes('multiple commands'))
     return new ToolError('Several statements were sent where one is allowed; none was run.', {
       code: 'E_SQL_MULTI_STATEMENT',

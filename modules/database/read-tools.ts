@@ -6,14 +6,14 @@ import { type Column, fullName, type Table, type TableShape } from './table-cata
 import {
   askOf,
   connection_id,
-  type Desk,
-  desk,
-  only,
+  connectionFor,
+  onlyAnswer,
+  prepareStatement,
   quotedTable,
-  ready,
   run,
   shapeOf,
   shownRows,
+  type ToolConnection,
   table,
   tableOf,
   tablesOf,
@@ -66,10 +66,10 @@ const Search = z.object({
 const MAX_TABLES = 200
 
 /** Runs a statement built from looked-up names; it is checked like any other. */
-const rowsOf = async (at: Desk, sql: string, params: readonly string[] = [], maxRows = 100) =>
-  only(await run(at, [await ready(at, { sql, params: [...params] }, 'read')], { maxRows }))
+const rowsOf = async (at: ToolConnection, sql: string, params: readonly string[] = [], maxRows = 100) =>
+  onlyAnswer(await run(at, [await prepareStatement(at, { sql, params: [...params] }, 'read')], { maxRows }))
 
-async function listed(at: Desk) {
+async function tableList(at: ToolConnection) {
   const tables = await tablesOf(at)
   return { tables, count: tables.length }
 }
@@ -82,10 +82,10 @@ export const list_tables: ToolDef<Settings, typeof Connection> = {
   aliases: ['show tables', 'tables', 'lister les tables', 'mostrar tablas'],
   input: Connection,
   examples: [{ input: {} }],
-  run: async ({ connection_id }, ctx) => await listed(await desk(ctx, connection_id)),
+  run: async ({ connection_id }, ctx) => await tableList(await connectionFor(ctx, connection_id)),
 }
 
-async function described(at: Desk, name: string, sampleLimit: number) {
+async function tableDetails(at: ToolConnection, name: string, sampleLimit: number) {
   const found = await tableOf(at, name)
   const shape = await shapeOf(at, found)
   const sample =
@@ -111,11 +111,11 @@ export const describe: ToolDef<Settings, typeof Describe> = {
   input: Describe,
   examples: [{ input: { table: 'orders', sample_limit: 0 } }],
   run: async ({ table, sample_limit, connection_id }, ctx) =>
-    await described(await desk(ctx, connection_id), table, sample_limit),
+    await tableDetails(await connectionFor(ctx, connection_id), table, sample_limit),
 }
 
 /** All tables with their columns, in short form. */
-async function everything(at: Desk) {
+async function fullSchema(at: ToolConnection) {
   const tables = await tablesOf(at)
   const some = tables.slice(0, MAX_TABLES)
   const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
@@ -142,12 +142,12 @@ export const schema: ToolDef<Settings, typeof Schema> = {
   input: Schema,
   examples: [{ input: { what: 'all' } }, { input: { what: 'describe', table: 'orders' } }],
   async run({ what, table, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
-    if (what === 'tables') return await listed(at)
-    if (what === 'all') return await everything(at)
+    const at = await connectionFor(ctx, connection_id)
+    if (what === 'tables') return await tableList(at)
+    if (what === 'all') return await fullSchema(at)
     if (table === undefined)
       throw new ToolError('No table was named.', { code: 'E_VALIDATION', hint: 'Pass table, or set what to "all".' })
-    return await described(at, table, 0)
+    return await tableDetails(at, table, 0)
   },
 }
 
@@ -160,15 +160,20 @@ export const introspect: ToolDef<Settings, typeof Connection> = {
   input: Connection,
   examples: [{ input: { connection_id: 'default' } }],
   async run({ connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const { dialect } = at.link.driver
     const version = dialect.name === 'sqlite' ? 'sqlite_version()' : 'version()'
     const [[said] = []] = await askOf(at)(`SELECT ${version}`)
-    return { driver: dialect.name, version: String(said), ...(await everything(at)), relations: await related(at) }
+    return {
+      driver: dialect.name,
+      version: String(said),
+      ...(await fullSchema(at)),
+      relations: await tableRelations(at),
+    }
   },
 }
 
-async function related(at: Desk) {
+async function tableRelations(at: ToolConnection) {
   const tables = (await tablesOf(at)).filter(({ type }) => type === 'table')
   const shapes: readonly TableShape[] =
     tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
@@ -184,7 +189,7 @@ export const relations: ToolDef<Settings, typeof Connection> = {
   input: Connection,
   examples: [{ input: {} }],
   async run({ connection_id }, ctx) {
-    const found = await related(await desk(ctx, connection_id))
+    const found = await tableRelations(await connectionFor(ctx, connection_id))
     return { relations: found, count: found.length }
   },
 }
@@ -201,7 +206,7 @@ export const browse: ToolDef<Settings, typeof Browse> = {
   input: Browse,
   examples: [{ input: { table: 'orders', page: 2 } }],
   async run({ table, page, per_page, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const found = await tableOf(at, table)
     const { columns } = await shapeOf(at, found)
     const from = quotedTable(at, found)
@@ -234,7 +239,7 @@ export const sample: ToolDef<Settings, typeof Sample> = {
   input: Sample,
   examples: [{ input: { table: 'orders' } }],
   async run({ table, n, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const found = await tableOf(at, table)
     const { truncated: _, ...shown } = shownRows(
       await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${n}`, [], n),
@@ -268,7 +273,7 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
   input: Objects,
   examples: [{ input: { object_type: 'column', pattern: '%_id' } }],
   async run({ object_type, pattern, table, detail, limit, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const all = (await objectsOf(at, object_type, table)).filter(({ name }) => isLike(name, pattern))
     return {
       objects: all.slice(0, limit).map(({ name, of, more }) => ({ name, ...of, ...(detail === 'full' && more) })),
@@ -278,14 +283,18 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
   },
 }
 
-interface Found {
+interface FoundObject {
   readonly name: string
   /** Where the value is. */
   readonly of: Readonly<Record<string, unknown>>
   readonly more: Readonly<Record<string, unknown>>
 }
 
-async function objectsOf(at: Desk, type: z.infer<typeof Objects>['object_type'], table?: string): Promise<Found[]> {
+async function objectsOf(
+  at: ToolConnection,
+  type: z.infer<typeof Objects>['object_type'],
+  table?: string,
+): Promise<FoundObject[]> {
   if (type === 'function' || type === 'procedure')
     return (await at.link.driver.catalog.routines(askOf(at)))
       .filter((one) => one.type === type)
@@ -299,7 +308,7 @@ async function objectsOf(at: Desk, type: z.infer<typeof Objects>['object_type'],
     return [...names].map((name) => ({ name, of: {}, more: {} }))
   }
   const shapes = tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
-  return shapes.flatMap((shape, index): Found[] => {
+  return shapes.flatMap((shape, index): FoundObject[] => {
     const of = shape.schema === undefined ? {} : { schema: shape.schema }
     if (type === 'column')
       return shape.columns.map(({ name, ...more }) => ({ name, of: { table: fullName(shape) }, more }))
@@ -323,7 +332,7 @@ export const search_data: ToolDef<Settings, typeof Search> = {
   input: Search,
   examples: [{ input: { term: 'ada@example.com', mode: 'exact' } }],
   async run({ term, tables, columns, mode, limit, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const all = tables ? await Promise.all(tables.map((name) => tableOf(at, name))) : await tablesOf(at)
     const some = all.slice(0, MAX_TABLES)
     const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
@@ -349,7 +358,7 @@ export const search_data: ToolDef<Settings, typeof Search> = {
 }
 
 async function matchesIn(
-  at: Desk,
+  at: ToolConnection,
   shape: TableShape,
   columns: readonly Column[],
   term: string,

@@ -5,15 +5,15 @@ import { someUnrestricted, someWriting } from './connections.ts'
 import { type Column, fullName } from './table-catalog.ts'
 import {
   connection_id,
-  type Desk,
-  desk,
-  only,
+  connectionFor,
+  onlyAnswer,
+  type PreparedStatement,
+  prepareStatement,
   quotedTable,
-  type Ready,
-  ready,
   rowValue,
   run,
   shapeOf,
+  type ToolConnection,
   table,
   tableOf,
 } from './tool-parts.ts'
@@ -61,7 +61,7 @@ function columnsOf(columns: readonly Column[], wanted: readonly string[], name: 
 }
 
 /** Objects and lists are stored as JSON in a JSON column. */
-const fitting = (value: Param | undefined, { type }: Column): Param =>
+const paramFor = (value: Param | undefined, { type }: Column): Param =>
   typeof value === 'object' && value !== null && /json/i.test(type) ? JSON.stringify(value) : (value ?? null)
 
 /** INSERT statements with as many rows as fit; a row with other columns starts a new statement. */
@@ -69,7 +69,7 @@ function inserts(
   into: string,
   rows: readonly Row[],
   chunk: number,
-  at: Desk,
+  at: ToolConnection,
   find: (names: readonly string[]) => readonly Column[],
   tail: (columns: readonly Column[]) => string,
 ): readonly { readonly sql: string; readonly params: readonly Param[] }[] {
@@ -89,7 +89,7 @@ function inserts(
     const params: Param[] = []
     const values = rows.map(
       (one) =>
-        `(${columns.map((column, at) => dialect.placeholder(params.push(fitting(one[keys[at] as string], column)))).join(', ')})`,
+        `(${columns.map((column, at) => dialect.placeholder(params.push(paramFor(one[keys[at] as string], column)))).join(', ')})`,
     )
     const list = columns.map(({ name }) => dialect.quote(name)).join(', ')
     return { sql: `INSERT INTO ${into} (${list}) VALUES ${values.join(', ')}${tail(columns)}`, params }
@@ -97,11 +97,11 @@ function inserts(
 }
 
 /** Checked like any other statement; the values are already bound. */
-async function runAll(at: Desk, all: ReturnType<typeof inserts>, total: number): Promise<number> {
-  const statements: Ready[] = []
+async function runAll(at: ToolConnection, all: ReturnType<typeof inserts>, total: number): Promise<number> {
+  const statements: PreparedStatement[] = []
   for (const { sql, params } of all)
     statements.push({
-      ...(await ready(at, { sql: sql.replaceAll(/\$\d+|\?\d*/g, 'NULL'), params: [] }, 'write')),
+      ...(await prepareStatement(at, { sql: sql.replaceAll(/\$\d+|\?\d*/g, 'NULL'), params: [] }, 'write')),
       sql,
       params,
     })
@@ -139,7 +139,7 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
   async run({ table, rows, row, conflict_columns, update_columns, connection_id }, ctx) {
     const all = [...(rows ?? []), ...(row ? [row] : [])] as readonly Row[]
     if (all.length === 0) throw invalid('No rows were given.', 'Pass rows or row.')
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const found = await tableOf(at, table)
     const { columns } = await shapeOf(at, found)
     const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
@@ -168,7 +168,7 @@ export const bulk_insert: ToolDef<Settings, typeof Bulk> = {
   sideEffects: ['inserts rows'],
   examples: [{ input: { table: 'people', rows: [{ name: 'Ada' }, { name: "O'Brien" }] } }],
   async run({ table, rows, chunk, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const found = await tableOf(at, table)
     const { columns } = await shapeOf(at, found)
     const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
@@ -189,7 +189,7 @@ export const drop_table: ToolDef<Settings, typeof Drop> = {
   sideEffects: ['removes a table and its rows permanently'],
   examples: [{ input: { table: 'old_orders' } }],
   async run({ table, if_exists, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     if (at.link.policy.preset !== 'unrestricted')
       throw new ToolError('Dropping tables is not allowed on this connection.', {
         code: at.link.policy.preset === 'readonly' ? 'E_READ_ONLY' : 'E_DENIED_BY_POLICY',
@@ -200,7 +200,9 @@ export const drop_table: ToolDef<Settings, typeof Drop> = {
       throw error
     })
     if (!found) return { table, dropped: false }
-    only(await run(at, [await ready(at, { sql: `DROP TABLE ${quotedTable(at, found)}`, params: [] }, 'write')]))
+    onlyAnswer(
+      await run(at, [await prepareStatement(at, { sql: `DROP TABLE ${quotedTable(at, found)}`, params: [] }, 'write')]),
+    )
     return { table: fullName(found), dropped: true }
   },
 }

@@ -1,6 +1,6 @@
 import { ToolError, z } from 'pegboard'
 import type { Dialect } from './driver.ts'
-import { namesIn, type Token, theOne, tokensOf, verbOf } from './sql.ts'
+import { namesIn, singleStatement, type Token, tokensOf, verbOf } from './sql.ts'
 
 export const PRESETS = ['readonly', 'safe_write', 'unrestricted'] as const
 export type Preset = (typeof PRESETS)[number]
@@ -52,7 +52,7 @@ export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> =
 })
 
 /** Combines two policies. @throws ToolError E_DENIED_BY_POLICY if the second allows more than the first */
-export function narrowed(ceiling: Policy, wanted: Policy, setting: string): Policy {
+export function narrowPolicy(ceiling: Policy, wanted: Policy, setting: string): Policy {
   if (PRESETS.indexOf(wanted.preset) > PRESETS.indexOf(ceiling.preset))
     throw new ToolError(`The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`, {
       code: 'E_DENIED_BY_POLICY',
@@ -76,7 +76,7 @@ export const hasTableRules = ({ allowedTables, blockedTables }: Policy): boolean
   allowedTables !== undefined || blockedTables.length > 0
 
 /** A parsed statement and how to run it. */
-export interface Judged {
+export interface CheckedStatement {
   readonly tokens: readonly Token[]
   readonly access: 'read' | 'write'
 }
@@ -86,14 +86,14 @@ export interface Judged {
  * 'write'` runs them with write access, if the policy allows everything.
  * @throws ToolError E_SQL_MULTI_STATEMENT, E_READ_ONLY, E_DENIED_BY_POLICY, E_VALIDATION
  */
-export function judge(
+export function checkStatement(
   sql: string,
   dialect: Dialect,
   policy: Policy,
   wanted: 'read' | 'write',
   setting: string,
-): Judged {
-  const tokens = theOne(tokensOf(sql, dialect.lexis))
+): CheckedStatement {
+  const tokens = singleStatement(tokensOf(sql, dialect.lexis))
   const verb = verbOf(tokens)
   checkAlways(tokens, verb, dialect)
   const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))

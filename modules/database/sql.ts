@@ -1,7 +1,7 @@
 import { ToolError } from 'pegboard'
 
 /** How one kind of database tokenizes a statement. */
-export interface Lexis {
+export interface LexicalRules {
   /** `\'` inside strings. */
   readonly backslashes: boolean
   /** `# to the end`, `-- ` with a space, and executable comments. */
@@ -39,7 +39,7 @@ const DIGIT = /[0-9]/
  * @throws ToolError E_VALIDATION for an unclosed quote or comment, and for text that only some servers treat as a
  * comment
  */
-export function tokensOf(sql: string, lexis: Lexis): readonly Token[] {
+export function tokensOf(sql: string, lexis: LexicalRules): readonly Token[] {
   // Some databases stop reading at a NUL character.
   if (sql.includes('\0'))
     throw new ToolError('The statement holds a NUL character.', { code: 'E_VALIDATION', hint: 'Leave it out.' })
@@ -63,7 +63,7 @@ export function tokensOf(sql: string, lexis: Lexis): readonly Token[] {
       if (char === "'" && lexis.dollarQuotes && escapes.has(tokens.length - 1))
         throw unclear("E'…' in several pieces", 'Write it as one.')
       const escaped = char !== '`' && (lexis.backslashes || isEscapeString(tokens, start, sql))
-      const { text, end } = quoted(sql, at, char, escaped)
+      const { text, end } = quotedToken(sql, at, char, escaped)
       at = end
       if (escaped) escapes.add(tokens.length)
       add(char === "'" || (char === '"' && lexis.doubleQuotedStrings) ? 'string' : 'quoted', start, text)
@@ -111,7 +111,7 @@ function find(sql: string, end: string, from: number): number {
   return at
 }
 
-const isLineComment = (sql: string, at: number, { mysqlComments }: Lexis): boolean =>
+const isLineComment = (sql: string, at: number, { mysqlComments }: LexicalRules): boolean =>
   mysqlComments
     ? sql[at] === '#' ||
       (sql.startsWith('--', at) && (at + 2 >= sql.length || CONTROL_OR_SPACE.test(sql[at + 2] as string)))
@@ -128,7 +128,7 @@ function lineEnd(sql: string, from: number): number {
   return end
 }
 
-function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }: Lexis): number {
+function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }: LexicalRules): number {
   // MySQL and MariaDB execute the content of these comments.
   if (mysqlComments && /^\/\*M?!/i.test(sql.slice(from, from + 4)))
     throw new ToolError('A comment that some servers execute is not allowed.', {
@@ -159,7 +159,7 @@ function isEscapeString(tokens: readonly Token[], start: number, sql: string): b
   return sql[start] === "'" && before?.word === 'E' && before.end === start
 }
 
-function quoted(sql: string, from: number, quote: string, escaped: boolean): { text: string; end: number } {
+function quotedToken(sql: string, from: number, quote: string, escaped: boolean): { text: string; end: number } {
   let text = ''
   for (let at = from + 1; at < sql.length; at++) {
     const char = sql[at] as string
@@ -179,7 +179,7 @@ function quoted(sql: string, from: number, quote: string, escaped: boolean): { t
  * The only statement, without the final semicolon.
  * @throws ToolError E_VALIDATION for none, E_SQL_MULTI_STATEMENT for several
  */
-export function theOne(tokens: readonly Token[]): readonly Token[] {
+export function singleStatement(tokens: readonly Token[]): readonly Token[] {
   const inside = bodyOf(tokens)
   const ends = tokens.flatMap(({ kind, text }, at) => (kind === 'mark' && text === ';' && !inside(at) ? [at] : []))
   const parts = [...ends, tokens.length]

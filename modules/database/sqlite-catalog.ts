@@ -1,9 +1,9 @@
 import {
-  type Ask,
   byTable,
   type Catalog,
   type ForeignKey,
   type Index,
+  type RunQuery,
   type Table,
   type TableShape,
 } from './table-catalog.ts'
@@ -11,7 +11,7 @@ import {
 const OURS = "t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 const text = (value: unknown): string => String(value ?? '')
 
-async function tables(ask: Ask): Promise<readonly Table[]> {
+async function tables(ask: RunQuery): Promise<readonly Table[]> {
   const rows = await ask(`SELECT t.name, t.type FROM sqlite_master t WHERE ${OURS} ORDER BY t.name`)
   return rows.map(([name, type]) => ({ name: text(name), type: type === 'view' ? 'view' : 'table' }))
 }

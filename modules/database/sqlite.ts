@@ -4,8 +4,8 @@ import type { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
 import { createTurns } from '../_turns.ts'
-import { tooLate } from './deadline.ts'
-import type { Answer, Dialect, Driver, Outcome, Target, Work } from './driver.ts'
+import { timeoutError } from './deadline.ts'
+import type { Answer, Batch, Dialect, Driver, StatementOutcome, Target } from './driver.ts'
 import { MAX_ROW_BYTES, tooLarge } from './huge.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
@@ -74,7 +74,7 @@ const IDLE_MS = 60_000
 interface Child {
   /** The open file; undefined for a database in memory. */
   readonly file: FileToOpen | undefined
-  run(work: Work): Promise<readonly Outcome[]>
+  run(work: Batch): Promise<readonly StatementOutcome[]>
   stop(): Promise<void>
 }
 
@@ -89,13 +89,13 @@ export function createSqlite(
   now: () => number = Date.now,
 ): Driver {
   const memory = target.database === ':memory:'
-  const idle: { child: Child; access: Work['access']; since: number }[] = []
+  const idle: { child: Child; access: Batch['access']; since: number }[] = []
   const all = new Set<Child>()
   const turns = { read: createTurns(target.maxSessions), write: createTurns(1) }
   let closed = false
   let sweep: NodeJS.Timeout | undefined
 
-  async function take(kind: Work['access'], file: FileToOpen | undefined): Promise<Child> {
+  async function take(kind: Batch['access'], file: FileToOpen | undefined): Promise<Child> {
     // A process with a replaced file or folder is useless.
     for (const one of idle.splice(0))
       if (isSame(one.child.file, file)) idle.push(one)
@@ -126,7 +126,7 @@ export function createSqlite(
     }, IDLE_MS).unref()
   }
 
-  async function run(work: Work): Promise<readonly Outcome[]> {
+  async function run(work: Batch): Promise<readonly StatementOutcome[]> {
     // A database in memory exists once, so reading and writing share a process.
     const kind = memory ? 'write' : work.access
     const endTurn = await turns[kind].take(work.who, work.signal)
@@ -142,7 +142,7 @@ export function createSqlite(
       tidy()
       return outcomes
     } catch (error) {
-      if (child && error instanceof Ended) {
+      if (child && error instanceof ChildExit) {
         await end(child)
         // The next writer rolls back what it had begun.
         if (kind === 'write' && !memory && error.killed) void recover().catch(() => undefined)
@@ -217,26 +217,26 @@ async function located(locate: (make: boolean) => Promise<FileToOpen>, create: b
 }
 
 /** The process has ended, or must end. */
-class Ended extends Error {
+class ChildExit extends Error {
   readonly killed: boolean
-  readonly outcomes: readonly Outcome[] | undefined
-  constructor(cause: unknown, killed: boolean, outcomes?: readonly Outcome[]) {
+  readonly outcomes: readonly StatementOutcome[] | undefined
+  constructor(cause: unknown, killed: boolean, outcomes?: readonly StatementOutcome[]) {
     super('ended', { cause })
     this.killed = killed
     this.outcomes = outcomes
   }
 }
 
-interface Told {
+interface ErrorMessage {
   readonly code: string
   readonly message: string
 }
-interface Line {
+interface ChildMessage {
   readonly open?: boolean
   readonly done?: number
-  readonly outcomes?: readonly (Answer | { readonly error: Told })[]
+  readonly outcomes?: readonly (Answer | { readonly error: ErrorMessage })[]
   readonly last?: boolean
-  readonly error?: Told
+  readonly error?: ErrorMessage
   readonly at?: number
 }
 
@@ -262,7 +262,7 @@ function readLines(stream: Readable, onLine: (line: string) => void): void {
 async function startChild(
   target: Target,
   file: FileToOpen | undefined,
-  access: Work['access'],
+  access: Batch['access'],
   processes: Processes,
 ): Promise<Child> {
   const uri = file ? `${pathToFileURL(file.path).href}?mode=${access === 'read' ? 'ro' : 'rw'}` : ':memory:'
@@ -277,9 +277,9 @@ async function startChild(
     if (isPegboardError(cause) && cause.code === 'E_OVERLOADED') throw cause
     throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
   }
-  let listen: ((line: Line | undefined) => void) | undefined
+  let listen: ((line: ChildMessage | undefined) => void) | undefined
   let over = false
-  readLines(program.stdout, (line) => listen?.(JSON.parse(line) as Line))
+  readLines(program.stdout, (line) => listen?.(JSON.parse(line) as ChildMessage))
   // The end of the process reports a broken pipe.
   program.stdin.on('error', () => undefined)
   let complaint = ''
@@ -297,17 +297,17 @@ async function startChild(
     timeoutMs: number,
     signal: AbortSignal | undefined,
     onDone?: (count: number) => void,
-  ): Promise<Line> {
-    if (over) throw new Ended(gone(complaint), false)
+  ): Promise<ChildMessage> {
+    if (over) throw new ChildExit(gone(complaint), false)
     let timer: NodeJS.Timeout | undefined
     let abort: (() => void) | undefined
     try {
-      return await new Promise<Line>((resolve, reject) => {
-        timer = setTimeout(() => reject(new Ended(tooLate(timeoutMs), true)), timeoutMs)
-        abort = () => reject(new Ended(signal?.reason, true))
+      return await new Promise<ChildMessage>((resolve, reject) => {
+        timer = setTimeout(() => reject(new ChildExit(timeoutError(timeoutMs), true)), timeoutMs)
+        abort = () => reject(new ChildExit(signal?.reason, true))
         signal?.addEventListener('abort', abort, { once: true })
         listen = (line) => {
-          if (!line) reject(new Ended(gone(complaint), true))
+          if (!line) reject(new ChildExit(gone(complaint), true))
           else if (line.done !== undefined) onDone?.(line.done)
           else resolve(line)
         }
@@ -338,7 +338,7 @@ async function startChild(
     target.connectMs,
     undefined,
   ).catch((error: unknown) => {
-    throw error instanceof Ended ? error.cause : error
+    throw error instanceof ChildExit ? error.cause : error
   })
   if (opened.error) {
     await program.stop(0)
@@ -350,10 +350,10 @@ async function startChild(
       const line = await exchange({ work: { ...work, maxRowBytes: MAX_ROW_BYTES } }, timeoutMs, signal, onDone)
       if (line.error) {
         const error = failed(line.error, undefined, line.at)
-        throw line.last ? new Ended(error, false) : error
+        throw line.last ? new ChildExit(error, false) : error
       }
       const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: failed(one.error) } : one))
-      if (line.last) throw new Ended(undefined, false, outcomes)
+      if (line.last) throw new ChildExit(undefined, false, outcomes)
       return outcomes
     },
     stop: () => program.stop(0),
@@ -391,7 +391,11 @@ const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   ],
 ]
 
-function failed({ code, message }: Told, cause: unknown = new Error(`${code} ${message}`), at?: number): ToolError {
+function failed(
+  { code, message }: ErrorMessage,
+  cause: unknown = new Error(`${code} ${message}`),
+  at?: number,
+): ToolError {
   const where = at === undefined ? {} : { data: { statement: at } }
   if (code === 'NO_DRIVER')
     return new ToolError('SQLite is not available.', {

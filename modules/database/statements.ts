@@ -2,19 +2,19 @@ import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import type { Param, Params } from './binding.ts'
 import { SETTING, type Settings } from './config.ts'
 import { someConnection, someWriting } from './connections.ts'
-import type { Answer, Outcome } from './driver.ts'
-import { theOne, tokensOf, verbOf } from './sql.ts'
+import type { Answer, StatementOutcome } from './driver.ts'
+import { singleStatement, tokensOf, verbOf } from './sql.ts'
 import {
   connection_id,
-  type Desk,
-  desk,
-  only,
+  connectionFor,
+  onlyAnswer,
+  type PreparedStatement,
   params,
-  type Ready,
-  ready,
+  prepareStatement,
   run,
   shownRows,
   sql,
+  type ToolConnection,
   tellOfMore,
 } from './tool-parts.ts'
 
@@ -39,8 +39,8 @@ const Transaction = z.object({ statements, connection_id })
 const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
 
 /** Runs one reading statement. */
-async function read(at: Desk, asked: { sql: string; params: Params; limit: number }) {
-  const answer = only(await run(at, [await ready(at, asked, 'read')], { maxRows: asked.limit }))
+async function read(at: ToolConnection, asked: { sql: string; params: Params; limit: number }) {
+  const answer = onlyAnswer(await run(at, [await prepareStatement(at, asked, 'read')], { maxRows: asked.limit }))
   tellOfMore(at, answer, asked.limit)
   return shownRows(answer)
 }
@@ -56,7 +56,7 @@ export const query: ToolDef<Settings, typeof Query> = {
   available: someConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...asked }, ctx) => await read(await desk(ctx, connection_id), asked),
+  run: async ({ connection_id, ...asked }, ctx) => await read(await connectionFor(ctx, connection_id), asked),
 }
 
 export const fetch_results: ToolDef<Settings, typeof Fetch> = {
@@ -71,7 +71,7 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { query: example.sql, params: example.params, limit: 100 } }],
   run: async ({ connection_id, query, ...asked }, ctx) =>
-    await read(await desk(ctx, connection_id), { ...asked, sql: query }),
+    await read(await connectionFor(ctx, connection_id), { ...asked, sql: query }),
 }
 
 const Explain = z.object({ sql: sql.describe('The statement, without EXPLAIN.'), params, connection_id })
@@ -89,9 +89,9 @@ export const explain: ToolDef<Settings, typeof Explain> = {
   sideEffects: ['asks the database for a plan'],
   examples: [{ input: example }],
   async run({ sql, params, connection_id }, ctx) {
-    const at = await desk(ctx, connection_id)
+    const at = await connectionFor(ctx, connection_id)
     const { dialect } = at.link.driver
-    const verb = verbOf(theOne(tokensOf(sql, dialect.lexis)))
+    const verb = verbOf(singleStatement(tokensOf(sql, dialect.lexis)))
     if (!EXPLAINED.has(verb))
       throw new ToolError(`${verb || 'This'} has no plan.`, {
         code: 'E_VALIDATION',
@@ -118,7 +118,7 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
   available: ({ config }) => Object.keys(config.saved_queries).length > 0 || `set ${SETTING}.saved_queries`,
   assemble: ({ config }, draft) => ({
     ...draft,
-    description: `${draft.description} Queries: ${Object.entries(config.saved_queries).map(saying).join('; ')}.`,
+    description: `${draft.description} Queries: ${Object.entries(config.saved_queries).map(queryDescription).join('; ')}.`,
   }),
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { name: 'orders_of', params: { customer: 1 } } }],
@@ -138,15 +138,15 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
       })
     const defaults = wanted.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
     const values = { ...Object.fromEntries(defaults), ...params } as Readonly<Record<string, Param>>
-    return await read(await desk(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
+    return await read(await connectionFor(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
   },
 }
 
-const saying = ([name, { description, parameters }]: [string, Settings['saved_queries'][string]]): string =>
+const queryDescription = ([name, { description, parameters }]: [string, Settings['saved_queries'][string]]): string =>
   `${name}(${Object.keys(parameters).join(', ')}) – ${description.replace(/[.;]+$/, '')}`
 
 /** What a statement changed, or the rows it returned. */
-function told(answer: Answer): Record<string, unknown> {
+function answerShown(answer: Answer): Record<string, unknown> {
   return {
     ...(answer.affected !== undefined && { affected_rows: answer.affected }),
     ...(answer.lastId !== undefined && { last_insert_id: answer.lastId }),
@@ -154,11 +154,13 @@ function told(answer: Answer): Record<string, unknown> {
   }
 }
 
-async function change(at: Desk, asked: { sql: string; params: z.infer<typeof params> }) {
+async function change(at: ToolConnection, asked: { sql: string; params: z.infer<typeof params> }) {
   const limit = 1_000
-  const answer = only(await run(at, [await ready(at, { ...asked, limit }, 'write')], { maxRows: limit }))
+  const answer = onlyAnswer(
+    await run(at, [await prepareStatement(at, { ...asked, limit }, 'write')], { maxRows: limit }),
+  )
   tellOfMore(at, answer, limit)
-  return told(answer)
+  return answerShown(answer)
 }
 
 export const execute: ToolDef<Settings, typeof Execute> = {
@@ -172,7 +174,7 @@ export const execute: ToolDef<Settings, typeof Execute> = {
   available: someWriting,
   sideEffects: ['changes data or structure of the database'],
   examples: [{ input: { sql: 'UPDATE orders SET paid = :paid WHERE id = :id', params: { paid: true, id: 7 } } }],
-  run: async ({ connection_id, ...asked }, ctx) => await change(await desk(ctx, connection_id), asked),
+  run: async ({ connection_id, ...asked }, ctx) => await change(await connectionFor(ctx, connection_id), asked),
 }
 
 export const execute_query: ToolDef<Settings, typeof Execute> = {
@@ -186,16 +188,19 @@ export const execute_query: ToolDef<Settings, typeof Execute> = {
   available: someConnection,
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...asked }, ctx) => await change(await desk(ctx, connection_id), asked),
+  run: async ({ connection_id, ...asked }, ctx) => await change(await connectionFor(ctx, connection_id), asked),
 }
 
-async function readyAll(at: Desk, given: z.infer<typeof statements>): Promise<readonly Ready[]> {
-  const all: Ready[] = []
+async function prepareAll(
+  at: ToolConnection,
+  given: z.infer<typeof statements>,
+): Promise<readonly PreparedStatement[]> {
+  const all: PreparedStatement[] = []
   for (const [index, one] of given.entries())
     try {
-      all.push(await ready(at, { ...one, limit: 1_000 }, 'write'))
+      all.push(await prepareStatement(at, { ...one, limit: 1_000 }, 'write'))
     } catch (error) {
-      throw numbered(error, index, given.length, 'none was run')
+      throw withStatementNumber(error, index, given.length, 'none was run')
     }
   // EXPLAIN ANALYZE executes the statement, which only a read-only transaction would prevent.
   if (at.link.policy.preset !== 'unrestricted' && all.some(({ access }) => access === 'write')) {
@@ -209,7 +214,7 @@ async function readyAll(at: Desk, given: z.infer<typeof statements>): Promise<re
   return all
 }
 
-function numbered(error: unknown, index: number, of: number, so: string): unknown {
+function withStatementNumber(error: unknown, index: number, of: number, so: string): unknown {
   if (!isPegboardError(error)) return error
   const { code, message, hint, retryable } = error
   return new ToolError(`Statement ${index + 1} of ${of}: ${message.replace(/\.$/, '')}; ${so}.`, {
@@ -221,8 +226,8 @@ function numbered(error: unknown, index: number, of: number, so: string): unknow
   })
 }
 
-const result = (outcome: Outcome): Record<string, unknown> =>
-  'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : told(outcome)
+const result = (outcome: StatementOutcome): Record<string, unknown> =>
+  'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : answerShown(outcome)
 
 export const batch_execute: ToolDef<Settings, typeof Batch> = {
   ...common,
@@ -236,9 +241,9 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: { statements: [example, { sql: 'SELECT count(*) FROM orders' }], stop_on_error: false } }],
   async run({ connection_id, statements, stop_on_error }, ctx) {
-    const at = await desk(ctx, connection_id)
-    const all = await readyAll(at, statements)
-    const outcomes = await run(at, all, { goOn: !stop_on_error, maxRows: 1_000, onDone: tell(ctx, all.length) })
+    const at = await connectionFor(ctx, connection_id)
+    const all = await prepareAll(at, statements)
+    const outcomes = await run(at, all, { goOn: !stop_on_error, maxRows: 1_000, onDone: noteRollback(ctx, all.length) })
     const failed = outcomes.filter((outcome) => 'error' in outcome).length
     return {
       results: outcomes.map(result),
@@ -249,8 +254,8 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   },
 }
 
-const tell =
-  (ctx: Desk['ctx'], total: number) =>
+const noteRollback =
+  (ctx: ToolConnection['ctx'], total: number) =>
   (done: number): void =>
     ctx.progress(done, total, `${done} of ${total} statements`)
 
@@ -275,14 +280,14 @@ export const transaction: ToolDef<Settings, typeof Transaction> = {
     },
   ],
   async run({ connection_id, statements }, ctx) {
-    const at = await desk(ctx, connection_id)
-    const all = await readyAll(at, statements)
+    const at = await connectionFor(ctx, connection_id)
+    const all = await prepareAll(at, statements)
     try {
-      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: tell(ctx, all.length) })
+      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: noteRollback(ctx, all.length) })
       return { committed: true, results: outcomes.map(result) }
     } catch (error) {
       const index = isPegboardError(error) ? (error.data as { statement?: number } | undefined)?.statement : undefined
-      throw index === undefined ? error : numbered(error, index, all.length, 'nothing was changed')
+      throw index === undefined ? error : withStatementNumber(error, index, all.length, 'nothing was changed')
     }
   },
 }

@@ -50,17 +50,17 @@ export interface Routine {
 }
 
 /** Runs a reading statement; returns rows with values in column order. */
-export type Ask = (sql: string, params?: readonly (string | null)[]) => Promise<readonly (readonly unknown[])[]>
+export type RunQuery = (sql: string, params?: readonly (string | null)[]) => Promise<readonly (readonly unknown[])[]>
 
 /** How to read the structure of one kind of database. */
 export interface Catalog {
-  tables(ask: Ask): Promise<readonly Table[]>
+  tables(ask: RunQuery): Promise<readonly Table[]>
   /** The structure of these tables, or of all. */
-  shapes(ask: Ask, tables?: readonly Table[]): Promise<readonly TableShape[]>
+  shapes(ask: RunQuery, tables?: readonly Table[]): Promise<readonly TableShape[]>
   /** User-defined functions and procedures. */
-  routines(ask: Ask): Promise<readonly Routine[]>
+  routines(ask: RunQuery): Promise<readonly Routine[]>
   /** Which of these lower-case names are tables or views, including system ones. */
-  relations(ask: Ask, names: readonly string[]): Promise<readonly string[]>
+  relations(ask: RunQuery, names: readonly string[]): Promise<readonly string[]>
 }
 
 /** As written in a statement without quotes: `orders`, `sales.orders`. */

@@ -1,17 +1,17 @@
 import { type CallContext, ToolError, z } from 'pegboard'
 import { bind, type Param, type Params } from './binding.ts'
 import type { Settings } from './config.ts'
-import { type Link, link } from './connections.ts'
-import type { Answer, Outcome, Statement, Work } from './driver.ts'
+import { link, type OpenConnection } from './connections.ts'
+import type { Answer, Batch, Statement, StatementOutcome } from './driver.ts'
 import { calledIn, dottedIn, namesIn, type Token } from './sql.ts'
-import { hasTableRules, judge } from './sql-policy.ts'
-import { type Ask, fullName, type Table, type TableShape } from './table-catalog.ts'
+import { checkStatement, hasTableRules } from './sql-policy.ts'
+import { fullName, type RunQuery, type Table, type TableShape } from './table-catalog.ts'
 
 export type Ctx = CallContext<Settings>
 
 /** A call that works on one connection. */
-export interface Desk {
-  readonly link: Link
+export interface ToolConnection {
+  readonly link: OpenConnection
   readonly ctx: Ctx
 }
 
@@ -30,29 +30,32 @@ export const params = z
 export const table = z.string().min(1).max(255).describe('Table name, with the schema if it is not the default one.')
 export const rowValue = value
 
-export const desk = async (ctx: Ctx, id: string): Promise<Desk> => ({ ctx, link: await link(ctx, id) })
+export const connectionFor = async (ctx: Ctx, id: string): Promise<ToolConnection> => ({
+  ctx,
+  link: await link(ctx, id),
+})
 
 /** A statement ready to run: bound, limited, with its access. */
-export interface Ready extends Statement {
-  readonly access: Work['access']
+export interface PreparedStatement extends Statement {
+  readonly access: Batch['access']
   readonly verb: string
 }
 
-export interface Asked {
+export interface StatementInput {
   readonly sql: string
   readonly params: Params
   /** Number of rows wanted; a SELECT without a LIMIT gets one more. */
   readonly limit?: number
 }
 
-/** Checks a statement before it runs. @throws ToolError as `judge` and `bind` */
-export async function ready(
-  { link, ctx }: Desk,
-  { sql, params, limit }: Asked,
-  wanted: Work['access'],
-): Promise<Ready> {
+/** Checks a statement before it runs. @throws ToolError as `checkStatement` and `bind` */
+export async function prepareStatement(
+  { link, ctx }: ToolConnection,
+  { sql, params, limit }: StatementInput,
+  wanted: Batch['access'],
+): Promise<PreparedStatement> {
   const { dialect } = link.driver
-  const { tokens, access } = judge(sql, dialect, link.policy, wanted, `${link.setting}.policy`)
+  const { tokens, access } = checkStatement(sql, dialect, link.policy, wanted, `${link.setting}.policy`)
   const bound = bind(sql, tokens, params, dialect.placeholder)
   const names = [...namesIn(tokens), ...(dialect.name === 'sqlite' ? textsIn(tokens) : [])]
   if (hasTableRules(link.policy)) {
@@ -95,39 +98,39 @@ function isUnbounded(tokens: readonly Token[]): boolean {
 /** Functions and pragmas that show definitions, statements of others or table names without naming a table. */
 const SHOWS_OTHERS = /^(?:pg_get_|pg_stat_get_|pragma_table_list$|table_list$)/
 
-function checkDefinitions({ link }: Desk, tokens: readonly Token[], names: readonly string[]): void {
+function checkDefinitions({ link }: ToolConnection, tokens: readonly Token[], names: readonly string[]): void {
   const words = tokens.map(({ word }) => word)
   const showsTables = words[0] === 'SHOW' && words.includes('TABLE') && words.includes('STATUS')
   const bad = showsTables ? 'SHOW TABLE STATUS' : names.find((name) => SHOWS_OTHERS.test(name))
-  if (bad !== undefined) throw notUsed(link, bad)
+  if (bad !== undefined) throw featureRefused(link, bad)
 }
 
 /** Every table or view named in a statement must be allowed. */
-async function checkTables(at: Desk, names: readonly string[]): Promise<void> {
+async function checkTables(at: ToolConnection, names: readonly string[]): Promise<void> {
   const found = await at.link.driver.catalog.relations(askOf(at), names)
   const bad = found.find((name) => !isAllowed(at, { name }))
-  if (bad !== undefined) throw notUsed(at.link, bad)
+  if (bad !== undefined) throw featureRefused(at.link, bad)
 }
 
-const notUsed = ({ policy, setting }: Link, name: string): ToolError =>
+const featureRefused = ({ policy, setting }: OpenConnection, name: string): ToolError =>
   new ToolError(`"${name}" is not allowed.`, {
     code: 'E_DENIED_BY_POLICY',
     hint: `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
   })
 
-export function isAllowed({ link: { policy } }: Desk, { name }: Pick<Table, 'name'>): boolean {
+export function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
   const small = name.toLowerCase()
   return !policy.blockedTables.includes(small) && (policy.allowedTables?.includes(small) ?? true)
 }
 
-type Limits = Partial<Pick<Work, 'atomic' | 'goOn' | 'maxRows' | 'onDone'>>
+type Limits = Partial<Pick<Batch, 'atomic' | 'goOn' | 'maxRows' | 'onDone'>>
 
 /** Runs checked statements in one session. */
 export function run(
-  { link, ctx }: Desk,
-  statements: readonly Ready[],
+  { link, ctx }: ToolConnection,
+  statements: readonly PreparedStatement[],
   limits: Limits = {},
-): Promise<readonly Outcome[]> {
+): Promise<readonly StatementOutcome[]> {
   const { config, signal } = ctx
   const most = Math.min(config.max_rows, link.policy.maxRows ?? config.max_rows)
   return link.driver.run({
@@ -143,7 +146,7 @@ export function run(
 }
 
 /** The only result. @throws its error */
-export function only(outcomes: readonly Outcome[]): Answer {
+export function onlyAnswer(outcomes: readonly StatementOutcome[]): Answer {
   const [outcome] = outcomes
   if (!outcome) throw new ToolError('The database did not answer.', { code: 'E_DB_UNAVAILABLE' })
   if ('error' in outcome) throw outcome.error
@@ -152,9 +155,9 @@ export function only(outcomes: readonly Outcome[]): Answer {
 
 /** The rows of our own statements. */
 export const askOf =
-  ({ link, ctx }: Desk): Ask =>
+  ({ link, ctx }: ToolConnection): RunQuery =>
   async (sql, params = []) =>
-    only(
+    onlyAnswer(
       await link.driver.run({
         statements: [{ sql, params }],
         access: 'read',
@@ -167,11 +170,11 @@ export const askOf =
     ).rows
 
 /** The tables and views that may be used. */
-export const tablesOf = async (at: Desk): Promise<readonly Table[]> =>
+export const tablesOf = async (at: ToolConnection): Promise<readonly Table[]> =>
   (await at.link.driver.catalog.tables(askOf(at))).filter((one) => isAllowed(at, one))
 
 /** Finds a table by the name a model wrote, ignoring case if that is unambiguous. @throws ToolError E_NOT_FOUND */
-export async function tableOf(at: Desk, name: string): Promise<Table> {
+export async function tableOf(at: ToolConnection, name: string): Promise<Table> {
   const tables = await tablesOf(at)
   const wanted = name.toLowerCase()
   const found =
@@ -188,14 +191,14 @@ export async function tableOf(at: Desk, name: string): Promise<Table> {
   })
 }
 
-export async function shapeOf(at: Desk, found: Table): Promise<TableShape> {
+export async function shapeOf(at: ToolConnection, found: Table): Promise<TableShape> {
   const [shape] = await at.link.driver.catalog.shapes(askOf(at), [found])
   if (!shape) throw new ToolError(`The table "${fullName(found)}" no longer exists.`, { code: 'E_NOT_FOUND' })
   return shape
 }
 
 /** The table's name for a statement. */
-export const quotedTable = ({ link }: Desk, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
+export const quotedTable = ({ link }: ToolConnection, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
   const { quote } = link.driver.dialect
   return schema === undefined ? quote(name) : `${quote(schema)}.${quote(name)}`
 }
@@ -228,7 +231,7 @@ function uniqueNames(columns: readonly string[]): readonly string[] {
 
 /** Adds a note that there are more rows. */
 export function tellOfMore(
-  { ctx, link }: Desk,
+  { ctx, link }: ToolConnection,
   { truncated, rows }: Pick<Answer, 'truncated' | 'rows'>,
   limit: number,
 ): void {

@@ -182,7 +182,7 @@ function change(
   history: History,
   wanted: string,
   { config, caller }: CallContext<Settings>,
-  make: (bytes: Buffer) => Made | Promise<Made>,
+  make: (bytes: Buffer) => EditResult | Promise<EditResult>,
   isDry = false,
 ): Promise<object> {
   const paths = pathsFor(config)
@@ -203,7 +203,7 @@ function change(
   })
 }
 
-interface Made {
+interface EditResult {
   readonly bytes: Buffer
   /** Additional members of the answer, besides path and size. */
   readonly said: object

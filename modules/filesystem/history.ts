@@ -9,7 +9,7 @@ import {
   type Written,
 } from 'pegboard'
 
-interface Step {
+interface SavedVersion {
   readonly owner: string
   readonly path: string
   /** The previous content; undefined if the file did not exist. */
@@ -41,7 +41,7 @@ const STEP_BYTES = 1_024
 const MAX_BYTES = 1024 * 1024
 
 export function createHistory(): History {
-  const steps: Step[] = []
+  const steps: SavedVersion[] = []
   const last = new Map<string, Promise<unknown>>()
   const kept = async (paths: Paths, path: string): Promise<Uint8Array | undefined | 'large'> => {
     try {
@@ -54,7 +54,7 @@ export function createHistory(): History {
     }
   }
   const keyOf = ({ principal, profile }: Owner): string => JSON.stringify([principal, profile])
-  function keep(step: Step): void {
+  function keep(step: SavedVersion): void {
     steps.push(step)
     const drop = (owner: string): unknown =>
       steps.splice(
@@ -115,7 +115,7 @@ export function createHistory(): History {
       const earlier = steps.findLastIndex((one) => one.path === step.path)
       if (before && earlier >= 0) {
         const facts = await paths.stat(step.path)
-        steps[earlier] = { ...(steps[earlier] as Step), size: facts.size, mtime: facts.mtime }
+        steps[earlier] = { ...(steps[earlier] as SavedVersion), size: facts.size, mtime: facts.mtime }
       }
       return { path: step.path, removed: !before }
     },

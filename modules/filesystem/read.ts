@@ -14,7 +14,7 @@ const Read = z.object({
   encoding: z.enum(['utf8', 'utf16le', 'latin1', 'base64']).default('utf8').describe('Text encoding.'),
 })
 
-type Wanted = z.infer<typeof Read>
+type ReadInput = z.infer<typeof Read>
 
 export const read: ToolDef<Settings, typeof Read> = {
   title: 'Read a file',
@@ -52,7 +52,7 @@ export const read: ToolDef<Settings, typeof Read> = {
   },
 }
 
-async function show(file: OpenFile, input: Wanted, ctx: CallContext<Settings>): Promise<object> {
+async function show(file: OpenFile, input: ReadInput, ctx: CallContext<Settings>): Promise<object> {
   const { config, signal } = ctx
   const { encoding, offset } = input
   const facts = { path: file.path, size: file.size, mtime: file.mtime.toISOString() }
@@ -108,7 +108,7 @@ async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal):
 }
 
 /** As many complete lines as fit. */
-function cutTo(file: OneFile, most: number): OneFile {
+function shortenTo(file: OneFile, most: number): OneFile {
   const cut = file.content?.slice(0, most) ?? ''
   return { ...file, content: cut.slice(0, cut.lastIndexOf('\n') + 1), truncated: true }
 }
@@ -153,7 +153,7 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
     let left = most
     const files = (await Promise.all(wanted.map(readOne))).map((file) => {
       const { length } = file.content ?? ''
-      const shown = length <= left ? file : cutTo(file, left)
+      const shown = length <= left ? file : shortenTo(file, left)
       left -= Math.min(length, left)
       return shown
     })

@@ -19,7 +19,7 @@ export interface ReplaceOptions {
   tooLarge(bytes: number): ToolError
 }
 
-export interface Replaced {
+export interface ReplaceResult {
   readonly bytes: Buffer
   readonly count: number
   /** Line of the first occurrence, from 1. */
@@ -29,7 +29,7 @@ export interface Replaced {
 const LINE_FEED = 10
 
 /** @throws ToolError E_VALIDATION, E_TOO_LARGE */
-export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options: ReplaceOptions): Replaced {
+export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options: ReplaceOptions): ReplaceResult {
   const { all, maxBytes, most, shown, tooLarge } = options
   let find: Buffer = Buffer.from(old)
   let by: Buffer = Buffer.from(put)

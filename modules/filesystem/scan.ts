@@ -16,12 +16,12 @@ export interface ScanOptions {
 }
 
 /** Files of one folder under a path that cannot be redirected, or one file that is open already. */
-export type Batch = { readonly names: readonly string[]; readonly limit: number } & (
+export type ScanBatch = { readonly names: readonly string[]; readonly limit: number } & (
   | { readonly folder: string }
   | { readonly fd: number }
 )
 
-export interface Scanned {
+export interface ScanResult {
   readonly found: readonly {
     readonly name: string
     readonly count: number
@@ -38,7 +38,7 @@ export interface Scanned {
 
 /** Searches files for a pattern in worker threads that read the files themselves. */
 export interface Scanner {
-  scan(batch: Batch): Promise<Scanned>
+  scan(batch: ScanBatch): Promise<ScanResult>
   /** Stops everything; running and later scans fail with the reason. */
   stop(reason: unknown): void
   close(): Promise<void>
@@ -51,9 +51,9 @@ const THREAD_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 3
 /** Threads per call. More help only if the disk is slow. */
 const MOST_THREADS = 2
 
-interface Work {
-  readonly batch: Batch
-  readonly resolve: (scanned: Scanned) => void
+interface ScanJob {
+  readonly batch: ScanBatch
+  readonly resolve: (scanned: ScanResult) => void
   readonly reject: (reason: unknown) => void
 }
 
@@ -64,14 +64,14 @@ export async function createScanner(
   turns: Turns,
 ): Promise<Scanner> {
   const endTurns = [await turns.take(who, signal)]
-  const waiting: Work[] = []
+  const waiting: ScanJob[] = []
   const threads: Thread[] = []
   let failure: { readonly reason: unknown } | undefined
   const fail = (reason: unknown): void => {
     failure ??= { reason }
     for (const { reject } of waiting.splice(0)) reject(reason)
   }
-  const next = (): Work | undefined => waiting.shift()
+  const next = (): ScanJob | undefined => waiting.shift()
   const start = (): void => void threads.push(startThread(options, next, fail))
   const stop = (reason: unknown): void => {
     fail(reason)
@@ -112,9 +112,9 @@ interface Thread {
   end(reason?: unknown): Promise<void>
 }
 
-type Message = { readonly ready: true } | { readonly bad: string } | Scanned
+type Message = { readonly ready: true } | { readonly bad: string } | ScanResult
 
-function startThread(options: ScanOptions, next: () => Work | undefined, fail: (reason: unknown) => void): Thread {
+function startThread(options: ScanOptions, next: () => ScanJob | undefined, fail: (reason: unknown) => void): Thread {
   const pulse = new SharedArrayBuffer(8)
   const beats = new Int32Array(pulse)
   const worker = new Worker(new URL('./scan.cjs', import.meta.url), {
@@ -123,7 +123,7 @@ function startThread(options: ScanOptions, next: () => Work | undefined, fail: (
     stdout: true,
     stderr: true,
   })
-  let [ready, current]: [boolean, Work | undefined] = [false, undefined]
+  let [ready, current]: [boolean, ScanJob | undefined] = [false, undefined]
   let watch: NodeJS.Timeout | undefined
   let seen = { beat: -1, at: 0 }
   const nameNow = (): string => current?.batch.names[Atomics.load(beats, 1)] ?? 'a file'

@@ -13,7 +13,7 @@ import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
-import { createScanner, type Scanned, type Scanner } from './scan.ts'
+import { createScanner, type Scanner, type ScanResult } from './scan.ts'
 
 const Find = z.object({
   pattern: z.string().min(1).max(1024).describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
@@ -147,29 +147,29 @@ async function search(
     turns,
   )
   try {
-    return answerOf(await foundIn(paths, input, limit, scanner, caller), input)
+    return answerOf(await searchFiles(paths, input, limit, scanner, caller), input)
   } finally {
     await scanner.close()
   }
 }
 
 /** Results of file batches, in order. */
-interface Found {
-  readonly batches: readonly (Scanned | undefined)[]
+interface GrepResult {
+  readonly batches: readonly (ScanResult | undefined)[]
   /** Name of a file in a batch. */
   readonly nameOf: (batch: number, name: string) => string
   /** True if part of the tree was not searched. */
   readonly partial: boolean
 }
 
-async function foundIn(
+async function searchFiles(
   paths: Paths,
   input: z.infer<typeof Grep>,
   limit: number,
   scanner: Scanner,
   caller: AbortSignal,
-): Promise<Found> {
-  const batches: (Scanned | undefined)[] = []
+): Promise<GrepResult> {
+  const batches: (ScanResult | undefined)[] = []
   const folder = await folderAt(paths, input.path)
   // Not a folder; if it is not a file either, reading it reports the error.
   if (folder === undefined) {
@@ -212,7 +212,7 @@ async function foundIn(
   return { batches, nameOf: (batch, name) => `${folders[batch]}${name}`, partial: partial || isLate }
 }
 
-const countIn = ({ found }: Scanned): number => found.reduce((sum, { count }) => sum + count, 0)
+const countIn = ({ found }: ScanResult): number => found.reduce((sum, { count }) => sum + count, 0)
 
 async function folderAt(paths: Paths, wanted: string): Promise<string | undefined> {
   try {
@@ -224,9 +224,12 @@ async function folderAt(paths: Paths, wanted: string): Promise<string | undefine
   }
 }
 
-function answerOf({ batches, nameOf, partial }: Found, input: z.infer<typeof Grep>): object {
-  const files: { readonly path: string; readonly count: number; readonly matches: Scanned['found'][0]['matches'] }[] =
-    []
+function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeof Grep>): object {
+  const files: {
+    readonly path: string
+    readonly count: number
+    readonly matches: ScanResult['found'][0]['matches']
+  }[] = []
   let [total, skipped, truncated] = [0, 0, partial]
   for (const [index, scanned] of batches.entries()) {
     skipped += scanned?.skipped ?? 0
@@ -237,7 +240,7 @@ function answerOf({ batches, nameOf, partial }: Found, input: z.infer<typeof Gre
       total += kept
     }
   }
-  files.sort((a, b) => inOrder(a.path, b.path))
+  files.sort((a, b) => compareTreePaths(a.path, b.path))
   const shown = {
     content: () => ({
       matches: files.flatMap(({ path: at, matches }) => matches.map((one) => ({ path: at, ...one }))),
@@ -249,7 +252,7 @@ function answerOf({ batches, nameOf, partial }: Found, input: z.infer<typeof Gre
 }
 
 /** Order of a tree view: by name, each folder followed by its content. */
-function inOrder(one: string, other: string): number {
+function compareTreePaths(one: string, other: string): number {
   const [a, b] = [one.split('/'), other.split('/')]
   const at = a.findIndex((name, index) => name !== b[index])
   return (a[at] ?? '') < (b[at] ?? '') ? -1 : 1

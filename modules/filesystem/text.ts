@@ -15,18 +15,18 @@ export interface LineRequest {
   readonly maxBytes: number
   readonly signal: AbortSignal
   /** Bytes that were read already. */
-  readonly start: Start
+  readonly start: FileStart
 }
 
 /** The beginning of a file. */
-export interface Start {
+export interface FileStart {
   readonly bytes: Buffer
   /** True if this is the whole file. */
   readonly whole: boolean
 }
 
 /** Most files are small and read in one go. */
-export async function readStart({ handle, size }: OpenFile): Promise<Start> {
+export async function readStart({ handle, size }: OpenFile): Promise<FileStart> {
   const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
   return { bytes: buffer.subarray(0, bytesRead), whole: bytesRead < buffer.length }
@@ -119,7 +119,7 @@ export async function readTail(
 ): Promise<{ content: string; lines: number; truncated: boolean }> {
   let [start, bytes] = [size, Buffer.alloc(0)]
   for (;;) {
-    const from = begin(bytes, count)
+    const from = tailOffset(bytes, count)
     if (from > 0 || start === 0 || bytes.length >= maxBytes) {
       const kept = bytes.subarray(Math.max(from, bytes.length - maxBytes))
       const content = wholeCharacters(kept).toString('utf8')
@@ -136,7 +136,7 @@ export async function readTail(
 }
 
 /** Start of the last lines in bytes that end with the file; 0 if there are fewer. */
-function begin(bytes: Buffer, count: number): number {
+function tailOffset(bytes: Buffer, count: number): number {
   let at = bytes.length - (bytes[bytes.length - 1] === LINE_FEED ? 1 : 0)
   for (let left = count; left > 0 && at > 0; left--) at = bytes.lastIndexOf(LINE_FEED, at - 1)
   return at <= 0 ? 0 : at + 1

@@ -49,7 +49,7 @@ export const watch: ToolDef<Settings, typeof Watch> = {
       answer = await nextChange(signal)
     })
     const changes = changesBetween(before, now)
-    return answer ?? told(wanted, changes, changes.length === 0)
+    return answer ?? watchResult(wanted, changes, changes.length === 0)
 
     async function nextChange(signal: AbortSignal): Promise<object> {
       let changedAt: number | undefined
@@ -57,14 +57,14 @@ export const watch: ToolDef<Settings, typeof Watch> = {
         const began = performance.now()
         const next = await stateOf(paths, wanted, signal)
         const tookMs = performance.now() - began
-        if (!same(next, now)) changedAt = performance.now()
+        if (!isSameState(next, now)) changedAt = performance.now()
         now = next
         const changes = changesBetween(before, now)
         const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
         // A missing file may be about to be replaced, and an unchanged state is no event.
-        if (isQuiet && changes.length > 0) return told(wanted, changes, false)
+        if (isQuiet && changes.length > 0) return watchResult(wanted, changes, false)
         const leftMs = until - performance.now()
-        if (leftMs <= 0) return told(wanted, changes, changes.length === 0)
+        if (leftMs <= 0) return watchResult(wanted, changes, changes.length === 0)
         const restMs = Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE)
         await sleep(Math.min(restMs, leftMs), undefined, { signal })
       }
@@ -72,7 +72,11 @@ export const watch: ToolDef<Settings, typeof Watch> = {
   },
 }
 
-const told = (path: string, changes: readonly { readonly path: string; readonly change: string }[], late: boolean) => ({
+const watchResult = (
+  path: string,
+  changes: readonly { readonly path: string; readonly change: string }[],
+  late: boolean,
+) => ({
   path,
   changes: changes.slice(0, MAX_SHOWN),
   total: changes.length,
@@ -107,7 +111,8 @@ async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promi
   return state
 }
 
-const same = (a: State, b: State): boolean => a.size === b.size && [...a].every(([path, is]) => b.get(path) === is)
+const isSameState = (a: State, b: State): boolean =>
+  a.size === b.size && [...a].every(([path, is]) => b.get(path) === is)
 
 function changesBetween(before: State, now: State): { path: string; change: 'created' | 'modified' | 'deleted' }[] {
   const created = [...now.keys()]

@@ -1,7 +1,7 @@
 import { type Log, type Services, type ToolDef, ToolError, z } from 'pegboard'
 import { pathsFor, type Settings, writes } from './config.ts'
-import type { Downloads, Means, Order } from './downloads.ts'
-import { createKept } from './kept.ts'
+import type { DownloadContext, DownloadOrder, Downloads } from './downloads.ts'
+import { createDownloadStore } from './download-store.ts'
 import type { Client } from './request-client.ts'
 import { auth, headers, requestOf, url } from './request-parameters.ts'
 
@@ -28,7 +28,7 @@ const NEVER = new Promise<void>(() => undefined)
 const common = { tags: ['http', 'files', 'download'], available: writes }
 
 /** Resolves when the work is done, after `ms`, or when the signal fires. */
-async function settled(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
+async function waitFor(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   let leave: () => void = () => undefined
   await Promise.race([
@@ -44,24 +44,24 @@ async function settled(done: Promise<void>, ms: number, signal: AbortSignal): Pr
 }
 
 /** What downloads need under one configuration. */
-export const meansOf = (
+export const contextOf = (
   client: Client,
   { config, services, log }: { readonly config: Settings; readonly services: Services; readonly log: Log },
-): Means => ({
+): DownloadContext => ({
   fetch: client.fetchFor(config),
   paths: pathsFor(config),
   log,
   maxBytes: config.max_download,
   most: config.max_downloads,
   headersOf: (order) => requestFor(order, config).init.headers,
-  kept: services.kv === null ? undefined : createKept(services.kv),
+  kept: services.kv === null ? undefined : createDownloadStore(services.kv),
   by: services.tasks?.owner,
   mayGoOn: (by) => services.tasks?.mayGoOn(by) ?? true,
   mayResume: (by) => services.tasks?.mayResume(by, 'http.download') ?? true,
 })
 
 const requestFor = (
-  { url: address, headers: given, auth: login }: Pick<Order, 'url' | 'headers' | 'auth'>,
+  { url: address, headers: given, auth: login }: Pick<DownloadOrder, 'url' | 'headers' | 'auth'>,
   config: Settings,
 ) =>
   requestOf(
@@ -87,8 +87,8 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
       const order = { url: address, destination, overwrite, headers: given, endsAt, ...(login ? { auth: login } : {}) }
       // An invalid header or login is reported before anything starts.
       requestFor(order, ctx.config)
-      const job = await downloads.begin(ctx.caller, order, meansOf(client, ctx))
-      await settled(job.done, SOON_MS, ctx.signal)
+      const job = await downloads.begin(ctx.caller, order, contextOf(client, ctx))
+      await waitFor(job.done, SOON_MS, ctx.signal)
       if (job.failure) throw job.failure
       return job.state
     },
@@ -102,7 +102,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: { download_id: '4f0c' } }],
-    run: async ({ download_id: id }, ctx) => (await downloads.get(ctx.caller, id, meansOf(client, ctx))).state,
+    run: async ({ download_id: id }, ctx) => (await downloads.get(ctx.caller, id, contextOf(client, ctx))).state,
   }
   const download_wait: ToolDef<Settings, typeof Wait> = {
     ...common,
@@ -115,7 +115,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     examples: [{ input: { download_id: '4f0c', timeout: 120 } }],
     async run({ download_id: id, timeout }, ctx) {
       const { caller, signal, progress } = ctx
-      const means = meansOf(client, ctx)
+      const means = contextOf(client, ctx)
       let shown = -1
       for (const end = performance.now() + timeout * 1000; ; ) {
         // Read each time, because another process may run it and may end.
@@ -126,7 +126,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
         const left = end - performance.now()
         if (status !== 'running' || left <= 0) return job.state
         signal.throwIfAborted()
-        await settled(job.isElsewhere ? NEVER : job.done, Math.min(TICK_MS, left), signal)
+        await waitFor(job.isElsewhere ? NEVER : job.done, Math.min(TICK_MS, left), signal)
       }
     },
   }
@@ -141,7 +141,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     sideEffects: ['stops the download', 'removes its partial file'],
     examples: [{ input: { download_id: '4f0c' } }],
     async run({ download_id: id }, ctx) {
-      const job = await downloads.get(ctx.caller, id, meansOf(client, ctx))
+      const job = await downloads.get(ctx.caller, id, contextOf(client, ctx))
       if (job.isElsewhere && job.state.status === 'running')
         throw new ToolError('Another Pegboard runs this download.', {
           hint: 'Cancel it there, or wait until that Pegboard has stopped.',
@@ -159,7 +159,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: {} }],
-    run: async (_input, ctx) => ({ downloads: await downloads.list(ctx.caller, meansOf(client, ctx)) }),
+    run: async (_input, ctx) => ({ downloads: await downloads.list(ctx.caller, contextOf(client, ctx)) }),
   }
   return { download, download_status, download_wait, download_cancel, download_list }
 }

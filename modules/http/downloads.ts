@@ -3,11 +3,11 @@ import { type Caller, type Fetch, isPegboardError, type Log, type Paths, type Pe
 import { endWithoutAccess } from '../_while-allowed.ts'
 import { checkWritable } from '../_writable.ts'
 import { SETTING } from './config.ts'
-import { Anew, fetched, type Told } from './fetched.ts'
-import { CLAIM_S, type Kept, type KeptDownloads } from './kept.ts'
+import { type DownloadProgress, fetchResumable, RestartNeeded } from './resumable-fetch.ts'
+import { CLAIM_S, type DownloadStore, type StoredDownload } from './download-store.ts'
 
 /** The request as the caller made it; a login is stored by name. */
-export interface Order {
+export interface DownloadOrder {
   readonly url: string
   readonly destination: string
   readonly overwrite: boolean
@@ -32,7 +32,7 @@ export interface Download {
 }
 
 /** What a download needs. */
-export interface Means {
+export interface DownloadContext {
   readonly fetch: Fetch
   readonly paths: Paths
   readonly log: Log
@@ -40,9 +40,9 @@ export interface Means {
   /** Per principal. */
   readonly most: number
   /** Headers of the request, with the login that it names. @throws ToolError */
-  headersOf(order: Order): Readonly<Record<string, string>>
+  headersOf(order: DownloadOrder): Readonly<Record<string, string>>
   /** Storage that outlives this process, if there is one. */
-  readonly kept: KeptDownloads | undefined
+  readonly kept: DownloadStore | undefined
   /** The caller, for `mayGoOn` and `mayResume`. */
   readonly by: unknown
   /** True while an owner still has access. */
@@ -54,7 +54,7 @@ export interface Means {
 interface Job {
   readonly owner: string
   readonly by: unknown
-  readonly order: Order
+  readonly order: DownloadOrder
   readonly abort: AbortController
   state: Download
   mark?: string | undefined
@@ -69,11 +69,11 @@ interface Job {
 }
 
 export interface Downloads {
-  begin(owner: Caller, order: Order, means: Means): Promise<Job>
+  begin(owner: Caller, order: DownloadOrder, means: DownloadContext): Promise<Job>
   /** Resumes downloads of a process that has ended. */
-  takeUp(means: Means): Promise<void>
-  get(owner: Caller, id: string, means: Means): Promise<Job>
-  list(owner: Caller, means: Means): Promise<readonly Download[]>
+  takeUp(means: DownloadContext): Promise<void>
+  get(owner: Caller, id: string, means: DownloadContext): Promise<Job>
+  list(owner: Caller, means: DownloadContext): Promise<readonly Download[]>
   /** Stops all running downloads. Stored ones are resumed by the next process; others are removed. */
   close(): Promise<void>
 }
@@ -84,7 +84,7 @@ const ownerOf = ({ principal, profile }: Caller): string => JSON.stringify([prin
 const principalOf = (owner: string): unknown => JSON.parse(owner)[0]
 /** For all principals together. */
 const MOST_RUNNING = 64
-const partOf = ({ download_id }: Download, { destination }: Order): string =>
+const partOf = ({ download_id }: Download, { destination }: DownloadOrder): string =>
   `${destination}.${download_id.slice(0, 8)}.part`
 
 /** Files downloaded in the background. Only their owner sees them; they are forgotten an hour after they end. */
@@ -93,7 +93,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   const adopting = new Map<string, Promise<Job | undefined>>()
   let closing = false
   // Bounded, because the clock may have been set and timers have a maximum.
-  const leftOf = ({ endsAt }: Order): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
+  const leftOf = ({ endsAt }: DownloadOrder): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
 
   function forget(): void {
     const over = [...jobs].filter(([, job]) => job.endedAt !== undefined)
@@ -110,7 +110,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     )
   }
 
-  function start(kept: Kept, means: Means): Job {
+  function start(kept: StoredDownload, means: DownloadContext): Job {
     const { owner, by, order, mark, state } = kept
     const job: Job = { owner, by, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
     jobs.set(state.download_id, job)
@@ -118,7 +118,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     return job
   }
 
-  const asKept = ({ owner, by, order, mark, state }: Job): Kept => ({
+  const asKept = ({ owner, by, order, mark, state }: Job): StoredDownload => ({
     owner,
     by,
     order,
@@ -126,7 +126,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     ...(mark === undefined ? {} : { mark }),
   })
 
-  async function work(job: Job, means: Means): Promise<void> {
+  async function work(job: Job, means: DownloadContext): Promise<void> {
     const { order, state } = job
     const { paths, log, kept } = means
     const part = partOf(state, order)
@@ -176,7 +176,11 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Downloads the missing part of a file. */
-  async function fill(part: string, job: Job, { paths, fetch, kept, log, maxBytes, headersOf }: Means): Promise<void> {
+  async function fill(
+    part: string,
+    job: Job,
+    { paths, fetch, kept, log, maxBytes, headersOf }: DownloadContext,
+  ): Promise<void> {
     const { order } = job
     const there = await paths.stat(part).catch(() => undefined)
     let from = job.mark !== undefined && there?.kind === 'file' && there.size <= maxBytes ? there.size : 0
@@ -192,18 +196,18 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         maxBytes,
       }
       const before = job.state.resumed
-      const tell = ({ resumed, ...told }: Told): void => {
+      const tell = ({ resumed, ...told }: DownloadProgress): void => {
         const { mark, ...more } = told
         job.state = { ...job.state, ...more, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
         if (!('mark' in told)) return
         job.mark = mark
         void kept?.save(asKept(job)).catch(unlessGone(log))
       }
-      const pieces = fetched(request, { from, mark: job.mark }, fetch, job.abort.signal, tell)
+      const pieces = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, tell)
       try {
         await paths.writeFile(part, pieces, { append: true, keep: true })
       } catch (error) {
-        if (!(error instanceof Anew)) throw error
+        if (!(error instanceof RestartNeeded)) throw error
         again = true
         from = 0
         job.mark = undefined
@@ -213,13 +217,13 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Concurrent callers share the same resumed download; the claim prevents another process from running it. */
-  function adopt(id: string, means: Means): Promise<Job | undefined> {
+  function adopt(id: string, means: DownloadContext): Promise<Job | undefined> {
     const begun = adopting.get(id) ?? takeOver(id, means).finally(() => adopting.delete(id))
     adopting.set(id, begun)
     return begun
   }
 
-  async function takeOver(id: string, means: Means): Promise<Job | undefined> {
+  async function takeOver(id: string, means: DownloadContext): Promise<Job | undefined> {
     const { kept, most } = means
     const found = await kept?.get(id)
     if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || isFull(found.owner, most))
@@ -231,7 +235,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Ends a download that cannot be resumed, and removes its file. */
-  async function drop(found: Kept, { paths, log }: Means, kept: KeptDownloads): Promise<void> {
+  async function drop(found: StoredDownload, { paths, log }: DownloadContext, kept: DownloadStore): Promise<void> {
     const { state, order } = found
     await paths.remove(partOf(state, order)).catch(unlessGone(log))
     await kept.save({ ...found, state: { ...state, status: 'cancelled' } })

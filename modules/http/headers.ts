@@ -19,7 +19,7 @@ const USUAL = [
 const NEVER =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|content-encoding|cookie|authorization|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip|sec-.*)$/
 
-const bad = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 const denied = (message: string, hint: string): ToolError =>
   new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
@@ -49,12 +49,12 @@ export function headersFor(
   for (const [name, value] of Object.entries(settings.default_headers)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(given)) {
     if (!allowed.includes(name.toLowerCase()))
-      throw bad(
+      throw invalid(
         `The header ${JSON.stringify(name.slice(0, 60))} is not allowed; allowed are ${allowed.join(', ')}.`,
         `Leave it out; ${SETTING}.allowed_headers allows more. For logins use ${SETTING}.credentials.`,
       )
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-      throw bad(
+      throw invalid(
         `The value of the header ${name} has invalid characters; allowed headers are ${allowed.join(', ')}.`,
         'Send plain text on one line.',
       )
@@ -67,7 +67,7 @@ function login(url: URL | undefined, name: string, { credentials, allow_private_
   const credential = Object.hasOwn(credentials, name) ? credentials[name] : undefined
   if (!credential) {
     const known = Object.keys(credentials).join(', ')
-    throw bad(
+    throw invalid(
       `There are no credentials called "${name.slice(0, 60)}"; ${known === '' ? 'there are none at all' : `there are ${known}`}.`,
       `The operator sets ${SETTING}.credentials.`,
     )

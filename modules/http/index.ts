@@ -1,10 +1,10 @@
 import { defineModule, type ToolModule } from 'pegboard'
 import { createTurns, inTurns } from '../_turns.ts'
 import { Config, type Settings } from './config.ts'
-import { createDownloadTools, meansOf } from './download.ts'
+import { contextOf, createDownloadTools } from './download.ts'
 import { createDownloads } from './downloads.ts'
-import { CLAIM_S } from './kept.ts'
-import { createFetchPage, createJsonApi, createSubmitForm, createVerbs } from './request.ts'
+import { CLAIM_S } from './download-store.ts'
+import { createFetchPage, createJsonApi, createMethodTools, createSubmitForm } from './request.ts'
 import { createClient } from './request-client.ts'
 import { createUploadFile } from './upload.ts'
 
@@ -23,7 +23,7 @@ function http(): ToolModule<unknown> {
     synonyms: [['url', 'address', 'link', 'adresse', 'lien', 'enlace']],
     async start({ config, services, log, signal }) {
       if ((config as Settings).access !== 'write' || services.kv === null) return
-      const means = meansOf(client, { config: config as Settings, services, log })
+      const means = contextOf(client, { config: config as Settings, services, log })
       const takeUp = (): void =>
         void downloads.takeUp(means).catch((error) => log.warn('downloads cannot be resumed', { error: String(error) }))
       // Clients can call the tools only after the start, and claims of a process that has just ended are still valid.
@@ -36,7 +36,7 @@ function http(): ToolModule<unknown> {
     },
     tools: {
       ...inTurns(turns, {
-        ...createVerbs(client),
+        ...createMethodTools(client),
         json_api: createJsonApi(client),
         submit_form: createSubmitForm(client),
         upload_file: createUploadFile(client),

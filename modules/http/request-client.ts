@@ -12,7 +12,7 @@ export function createClient(): Client {
   return {
     fetchFor(settings) {
       const key = JSON.stringify(settings)
-      const found = made.get(key) ?? fetchUnder(settings)
+      const found = made.get(key) ?? createFetchFor(settings)
       made.set(key, found)
       return found
     },
@@ -23,7 +23,7 @@ export function createClient(): Client {
   }
 }
 
-const fetchUnder = (settings: Settings): GuardedFetch =>
+const createFetchFor = (settings: Settings): GuardedFetch =>
   createFetch({
     allowPrivate: settings.allow_private_hosts,
     setting: `${SETTING}.allow_private_hosts`,

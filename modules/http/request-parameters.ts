@@ -14,7 +14,7 @@ export const timeout = z.int().min(1).max(300).optional().describe('Timeout in s
 
 export const base = { url, headers, query_params: query, auth, follow_redirects: follow, timeout }
 
-export interface Asked {
+export interface RequestInput {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly query_params: Readonly<Record<string, string | number | boolean>>
@@ -24,7 +24,7 @@ export interface Asked {
 }
 
 /** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
-export function addressOf({ url: given, query_params }: Pick<Asked, 'url' | 'query_params'>): string {
+export function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
   if (!URL.canParse(given)) return given
   const made = new URL(given)
   for (const [name, value] of Object.entries(query_params)) made.searchParams.append(name, String(value))
@@ -32,7 +32,7 @@ export function addressOf({ url: given, query_params }: Pick<Asked, 'url' | 'que
 }
 
 /** The common parameters of all requests. */
-export function requestOf(asked: Asked, settings: Settings) {
+export function requestOf(asked: RequestInput, settings: Settings) {
   const address = addressOf(asked)
   const at = URL.canParse(address) ? new URL(address) : undefined
   return {
@@ -45,7 +45,7 @@ export function requestOf(asked: Asked, settings: Settings) {
   }
 }
 
-export interface Content {
+export interface BodyInput {
   readonly body?: string | undefined
   readonly json?: unknown
 }
@@ -60,7 +60,7 @@ export const content = {
 }
 
 /** Body and content type, unless the headers set one. */
-export function contentOf({ body, json }: Content, given: Readonly<Record<string, string>>) {
+export function contentOf({ body, json }: BodyInput, given: Readonly<Record<string, string>>) {
   if (body !== undefined && json !== undefined)
     throw new ToolError('body and json cannot be combined.', { code: 'E_VALIDATION', hint: 'Leave one out.' })
   const typed = (type: string) => (given['content-type'] === undefined ? { ...given, 'content-type': type } : given)

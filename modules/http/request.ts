@@ -1,10 +1,10 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
-import { bytesOf, parsed, textOf } from '../_text.ts'
-import { shown } from './answer.ts'
+import { bytesOf, parseJsonText, textOf } from '../_text.ts'
+import { showResponse } from './show-response.ts'
 import { reads, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
-import { type Asked, base, type Content, content, contentOf, requestOf } from './request-parameters.ts'
+import { type BodyInput, base, content, contentOf, type RequestInput, requestOf } from './request-parameters.ts'
 
 const Plain = z.object(base)
 const Sending = z.object({ ...base, ...content })
@@ -22,8 +22,8 @@ interface Wording {
 }
 
 /** One tool per HTTP method, so that reading can be allowed without writing. */
-export function createVerbs(client: Client) {
-  async function send(method: string, asked: Asked & Content, config: Settings, signal: AbortSignal) {
+export function createMethodTools(client: Client) {
+  async function send(method: string, asked: RequestInput & BodyInput, config: Settings, signal: AbortSignal) {
     const startedAt = performance.now()
     const { address, init } = requestOf(asked, config)
     if (WITHOUT_BODY.has(method) && (asked.body !== undefined || asked.json !== undefined))
@@ -37,7 +37,7 @@ export function createVerbs(client: Client) {
       method,
       signal,
     })
-    return await shown(answer, startedAt, config.max_text)
+    return await showResponse(answer, startedAt, config.max_text)
   }
 
   const reading = (method: string, { title, description, aliases }: Wording): ToolDef<Settings, typeof Plain> => ({
@@ -169,7 +169,7 @@ export const createJsonApi = (client: Client): ToolDef<Settings, typeof Json> =>
     const sent = asked.method === 'GET' ? { headers } : contentOf({ json: asked.data }, headers)
     const answer = await client.fetchFor(config)(address, { ...init, ...sent, method: asked.method, signal })
     const text = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '') ?? ''
-    const json = parsed(text)
+    const json = parseJsonText(text)
     const failed = (what: string): ToolError => new ToolError(`${what}: ${text.slice(0, 200)}`)
     if (!answer.ok) throw failed(`The API answered with status ${answer.status}`)
     if (!json && text !== '') throw failed('The response is not JSON')
@@ -197,7 +197,7 @@ export const createSubmitForm = (client: Client): ToolDef<Settings, typeof Form>
       Object.entries(asked.fields).map(([name, value]): [string, string] => [name, String(value)]),
     )
     const answer = await client.fetchFor(config)(address, { ...init, method: 'POST', body, signal })
-    return await shown(answer, startedAt, config.max_text)
+    return await showResponse(answer, startedAt, config.max_text)
   },
 })
 

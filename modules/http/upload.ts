@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { basename } from 'node:path'
 import { type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
-import { shown } from './answer.ts'
+import { showResponse } from './show-response.ts'
 import { pathsFor, SETTING, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
 import { base, requestOf } from './request-parameters.ts'
@@ -44,7 +44,7 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
         body: form.pieces(),
         signal,
       })
-      return { sent: file.size, ...(await shown(answer, startedAt, config.max_text)) }
+      return { sent: file.size, ...(await showResponse(answer, startedAt, config.max_text)) }
     })
   },
 })

@@ -1,12 +1,12 @@
 import { type CallContext, type Fetch, type JsonSchema, type ToolDef, ToolError, z } from 'pegboard'
-import type { Surroundings, Wanted } from './backends/backend.ts'
+import type { BackendContext, ImageRequest } from './backends/backend.ts'
 import * as comfyui from './backends/comfyui.ts'
-import { produced } from './backends/command.ts'
+import { runBackendCommand } from './backends/command.ts'
 import * as custom from './backends/custom.ts'
 import * as openai from './backends/openai.ts'
 import { type ImageSettings, modesOf, SETTING, type Settings } from './config.ts'
 import { draftFor, everyMode, modeOf } from './mode-parameters.ts'
-import { checkKeeps, keep, type Reference, references } from './store.ts'
+import { checkCanSave, loadReferences, type Reference, saveImage } from './store.ts'
 
 type Context = CallContext<Settings>
 
@@ -52,7 +52,7 @@ function noticesOf(
   ]
 }
 
-async function draw(wanted: Wanted, image: ImageSettings, around: Surroundings): Promise<Uint8Array> {
+async function draw(wanted: ImageRequest, image: ImageSettings, around: BackendContext): Promise<Uint8Array> {
   if (image.type === 'openai') return await openai.draw(wanted, image, around)
   if (image.type === 'comfyui') return await comfyui.draw(wanted, image, around)
   if (image.type === 'custom') return await custom.draw(wanted, image, around)
@@ -61,7 +61,7 @@ async function draw(wanted: Wanted, image: ImageSettings, around: Surroundings):
     at === 0 ? 'image' : `image_${at + 1}`,
     { name: path.split('/').at(-1) ?? 'image', data },
   ])
-  return await produced(
+  return await runBackendCommand(
     image,
     {
       values: { ...more, prompt, negative_prompt: negative ?? '', width, height, mode },
@@ -111,10 +111,10 @@ export const createGenerateImage = (
     if (!modes.includes(mode))
       throw new ToolError(`The image backend does not support ${mode}.`, { hint: `It supports ${modes.join(', ')}.` })
     const { prompt: said, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
-    const used = await references(ctx, media_id as string | undefined)
+    const used = await loadReferences(ctx, media_id as string | undefined)
     if (mode !== 'txt2img' && used.length === 0)
       throw new ToolError(`${mode} needs an image.`, { code: 'E_VALIDATION', hint: 'Pass media_id.' })
-    await checkKeeps(ctx)
+    await checkCanSave(ctx)
     const saved = savedTags(String(said), image, ctx)
     const notices = noticesOf(image, saved, used)
     ctx.progress(0, 1, notices.join('\n'))
@@ -137,7 +137,7 @@ export const createGenerateImage = (
         ctx,
       },
     )
-    const media = await keep(ctx, data, { origin: 'generated', caption: String(said) })
+    const media = await saveImage(ctx, data, { origin: 'generated', caption: String(said) })
     ctx.sendFile({ data, filename: media.path.split('/').at(-1) ?? media.media_id, mimetype: media.mimetype })
     ctx.progress(1, 1)
     return { media_id: media.media_id, mode, path: media.path, mimetype: media.mimetype, bytes: data.length, notices }

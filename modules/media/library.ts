@@ -1,9 +1,9 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { cachePaths, MAX_IMAGE_BYTES, modesOf, SETTING, type Settings } from './config.ts'
-import { keep, list, type Media } from './store.ts'
+import { listImages, type Media, saveImage } from './store.ts'
 
 /** Stored images are only useful if images can be changed. */
-const changes = ({ config }: { readonly config: Settings }): true | string =>
+const canEdit = ({ config }: { readonly config: Settings }): true | string =>
   modesOf(config).some((mode) => mode !== 'txt2img') ||
   `set ${SETTING}.image to a backend that edits (workflow_supports)`
 
@@ -17,7 +17,7 @@ const Entry = z.object({
   created_at: z.string(),
 })
 
-const told = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
+const shownMedia = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
 
 const ListMedia = z.object({ limit: z.int().min(1).max(100).default(20).describe('Maximum number, newest first.') })
 export const list_media: ToolDef<Settings, typeof ListMedia> = {
@@ -28,10 +28,10 @@ export const list_media: ToolDef<Settings, typeof ListMedia> = {
   input: ListMedia,
   output: z.object({ media: z.array(Entry) }),
   effect: 'read',
-  available: changes,
+  available: canEdit,
   sideEffects: ['none'],
   examples: [{ input: { limit: 5 } }],
-  run: async ({ limit }, ctx) => ({ media: (await list(ctx, limit)).map(told) }),
+  run: async ({ limit }, ctx) => ({ media: (await listImages(ctx, limit)).map(shownMedia) }),
 }
 
 const AddMedia = z.object({
@@ -49,25 +49,25 @@ export const add_media: ToolDef<Settings, typeof AddMedia> = {
   output: Entry,
   effect: 'write',
   openWorld: true,
-  available: changes,
+  available: canEdit,
   sideEffects: ['saves a copy of the image'],
   examples: [{ input: { path: 'photo.png' } }, { input: { url: 'https://example.com/me.jpg', kind: 'avatar' } }],
   async run({ path, url, kind }, ctx) {
     if ((path === undefined) === (url === undefined))
       throw new ToolError('Pass either path or url.', { code: 'E_VALIDATION' })
-    const data = path === undefined ? await fetched(url ?? '', ctx) : await read(path, ctx)
-    return told(await keep(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
+    const data = path === undefined ? await fetchImage(url ?? '', ctx) : await readImage(path, ctx)
+    return shownMedia(await saveImage(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
   },
 }
 
-async function fetched(url: string, { fetch, signal }: CallContext<Settings>): Promise<Uint8Array> {
+async function fetchImage(url: string, { fetch, signal }: CallContext<Settings>): Promise<Uint8Array> {
   const response = await fetch(url, { signal, maxBytes: MAX_IMAGE_BYTES, maxWireBytes: MAX_IMAGE_BYTES })
   if (!response.ok)
     throw new ToolError(`The server answered with status ${response.status}.`, { hint: 'Use another address.' })
   return new Uint8Array(await response.arrayBuffer())
 }
 
-const read = (path: string, { config }: CallContext<Settings>): Promise<Uint8Array> =>
+const readImage = (path: string, { config }: CallContext<Settings>): Promise<Uint8Array> =>
   cachePaths(config).readFile(path.replace(/^file_cache_dir\//, ''), ({ handle, size }) => {
     if (size > MAX_IMAGE_BYTES)
       throw new ToolError(`The image has ${size} bytes; the limit is ${MAX_IMAGE_BYTES}.`, { code: 'E_TOO_LARGE' })

@@ -52,7 +52,7 @@ const folderOf = (kv: Kv, owner: string): Promise<string> =>
   })
 
 /** Checks that an image can be stored, before a paid request is made. @throws ToolError why it cannot */
-export async function checkKeeps(ctx: Context): Promise<void> {
+export async function checkCanSave(ctx: Context): Promise<void> {
   const folder = await folderOf(kvOf(ctx), ownerOf(ctx))
   await prepareCache(ctx.config, SETTING, `media/${folder}/media_0.png`)
 }
@@ -66,7 +66,7 @@ const EXTENSIONS = new Map([
 ])
 
 /** @throws ToolError if the bytes are not an image */
-export async function keep(
+export async function saveImage(
   ctx: Context,
   data: Uint8Array,
   { origin, caption }: { readonly origin: Origin; readonly caption: string },
@@ -107,7 +107,7 @@ async function sweep(paths: Paths, folder: string): Promise<void> {
 }
 
 /** Newest first. */
-export async function list(ctx: Context, limit: number): Promise<readonly Media[]> {
+export async function listImages(ctx: Context, limit: number): Promise<readonly Media[]> {
   const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
   const keys = await kv.keys(`${owner}:of:`)
   const number = (key: string): number => Number(/\d+$/.exec(key)?.[0] ?? 0)
@@ -117,7 +117,7 @@ export async function list(ctx: Context, limit: number): Promise<readonly Media[
 }
 
 /** The images named in a call. @throws ToolError for missing, too many or too large images */
-export async function references(ctx: Context, given: string | undefined): Promise<readonly Reference[]> {
+export async function loadReferences(ctx: Context, given: string | undefined): Promise<readonly Reference[]> {
   const ids = (given ?? '').split(',').flatMap((id) => id.trim() || [])
   if (ids.length > MAX_REFERENCES)
     throw new ToolError(`You passed ${ids.length} images; the limit is ${MAX_REFERENCES}.`, {

@@ -1,8 +1,8 @@
 import { type CallContext, type Fetch, type ToolDef, ToolError, z } from 'pegboard'
 import { prepareCache } from '../_folders.ts'
 import { speak } from '../_speech.ts'
-import { ask, bearer } from './backends/backend.ts'
-import { produced } from './backends/command.ts'
+import { bearer, sendToBackend } from './backends/backend.ts'
+import { runBackendCommand } from './backends/command.ts'
 import { cachePaths, type MARKUPS, SETTING, type Settings, type SpeechSettings } from './config.ts'
 
 type Context = CallContext<Settings>
@@ -44,7 +44,7 @@ const soundKind = (bytes: Uint8Array): { readonly mimetype: string; readonly ext
   })
 }
 
-async function spoken(
+async function synthesize(
   { script, voice_instructions }: { readonly script: string; readonly voice_instructions?: string | undefined },
   speech: SpeechSettings,
   ctx: Context,
@@ -64,10 +64,12 @@ async function spoken(
     })
     const headers = { ...bearer(speech.api_key), 'content-type': 'application/json' }
     const url = `${speech.base_url.replace(/\/+$/, '')}/audio/speech`
-    return new Uint8Array(await (await ask(fetch, url, { method: 'POST', headers, body, signal }, how)).arrayBuffer())
+    return new Uint8Array(
+      await (await sendToBackend(fetch, url, { method: 'POST', headers, body, signal }, how)).arrayBuffer(),
+    )
   }
   if (speech.type === 'command')
-    return await produced(
+    return await runBackendCommand(
       speech,
       {
         values: { script, voice, voice_instructions: voice_instructions ?? '' },
@@ -122,7 +124,7 @@ export const createGenerateVoiceMessage = (
     await prepareCache(ctx.config, SETTING, `${folder}/${titleOf(title)}.ogg`)
     ctx.progress(0, 1, 'Speaking the message.')
     const fetch = 'base_url' in speech ? fetchFor(speech.base_url, speech.timeout) : ctx.fetch
-    const data = await spoken({ script: words, voice_instructions }, speech, ctx, fetch)
+    const data = await synthesize({ script: words, voice_instructions }, speech, ctx, fetch)
     const { mimetype, extension } = soundKind(data)
     const path = `${folder}/${titleOf(title)}.${extension}`
     await cachePaths(ctx.config).writeFile(path, data)

@@ -2,7 +2,7 @@ import { type RememberedFact, type ToolDef, ToolError, z } from 'pegboard'
 import { has, kvOf, memoryOf, type Settings, words } from './config.ts'
 
 const available = has('facts')
-const told = ({ id, content, since }: RememberedFact) => ({
+const shownFact = ({ id, content, since }: RememberedFact) => ({
   fact_id: id,
   content,
   since: new Date(since).toISOString(),
@@ -26,7 +26,7 @@ export const remember: ToolDef<Settings, typeof Remember> = {
   available,
   async run({ content }, ctx) {
     const { facts } = memoryOf(ctx)
-    const fact = told(await facts.add(content))
+    const fact = shownFact(await facts.add(content))
     return { ...fact, total: (await facts.list()).length }
   },
 }
@@ -55,7 +55,7 @@ export const recall: ToolDef<Settings, typeof Recall> = {
       wanted.length === 0
         ? all
         : all
-            .map((fact) => ({ fact, score: shared(wanted, fact.content) }))
+            .map((fact) => ({ fact, score: matchScore(wanted, fact.content) }))
             .filter(({ score }) => score > 0)
             .sort((a, b) => b.score - a.score)
             .map(({ fact }) => fact)
@@ -63,7 +63,7 @@ export const recall: ToolDef<Settings, typeof Recall> = {
     const kv = kvOf(ctx)
     const tasks = (await tasksOf(kv, ctx.caller.principal)).filter(isOpen)
     return {
-      facts: found.slice(0, limit).map(told),
+      facts: found.slice(0, limit).map(shownFact),
       total: found.length,
       goal: await goalOf(kv, ctx.caller.principal),
       tasks: tasks.slice(-limit).map(shown),
@@ -72,7 +72,7 @@ export const recall: ToolDef<Settings, typeof Recall> = {
 }
 
 /** Number of the words that a text contains; a prefix match counts half. */
-function shared(wanted: readonly string[], text: string): number {
+function matchScore(wanted: readonly string[], text: string): number {
   const own = words(text)
   return wanted.reduce(
     (sum, word) =>
@@ -112,7 +112,7 @@ export const get_facts: ToolDef<Settings> = {
   examples: [{ input: {} }],
   available,
   async run(_input, ctx) {
-    const facts = (await memoryOf(ctx).facts.list()).map(told)
+    const facts = (await memoryOf(ctx).facts.list()).map(shownFact)
     return { facts, total: facts.length }
   },
 }

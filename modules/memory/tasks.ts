@@ -44,11 +44,11 @@ export const addTask = (kv: Kv, principal: string, subject: string, description:
         hint: 'Set some to done or cancelled.',
       })
     const task: Task = { task_id: randomBytes(4).toString('hex'), subject, description, status: 'pending', at: now }
-    return { value: fitting([...all.filter((one) => one !== over), task]), result: task }
+    return { value: checkSize([...all.filter((one) => one !== over), task]), result: task }
   })
 
 /** @throws ToolError if they are too long together */
-function fitting(tasks: readonly Task[]): readonly Task[] {
+function checkSize(tasks: readonly Task[]): readonly Task[] {
   const bytes = Buffer.byteLength(JSON.stringify(tasks))
   if (bytes <= MAX_BYTES) return tasks
   throw new ToolError(`The tasks would have ${bytes} bytes; the limit is ${MAX_BYTES}.`, {
@@ -74,7 +74,10 @@ export const updateTask = (
       ...(change.status === undefined ? {} : { status: change.status }),
       ...(change.description === undefined ? {} : { description: change.description }),
     }
-    return { value: change.description === undefined ? all.with(at, task) : fitting(all.with(at, task)), result: task }
+    return {
+      value: change.description === undefined ? all.with(at, task) : checkSize(all.with(at, task)),
+      result: task,
+    }
   })
 
 export const shown = ({ task_id, subject, description, status }: Task) => ({ task_id, subject, description, status })

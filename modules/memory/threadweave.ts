@@ -11,10 +11,15 @@ const forAdmins = (view: ToolView<Settings>): true | string => {
 
 const SCOPES = ['channel', 'category', 'guild'] as const
 const strand = z.string().trim().min(1).max(200).describe('Id or title of the text.')
-const told = ({ id, title, content, at }: Strand) => ({ dna_id: id, title, content, since: new Date(at).toISOString() })
+const shownStrand = ({ id, title, content, at }: Strand) => ({
+  dna_id: id,
+  title,
+  content,
+  since: new Date(at).toISOString(),
+})
 
 /** Places of the request, from near to far. */
-function here({ origin: { channelId, categoryId = '', guildId } }: Context): readonly Place[] {
+function placesOf({ origin: { channelId, categoryId = '', guildId } }: Context): readonly Place[] {
   const all: readonly Place[] = [
     { scope: 'channel', id: channelId },
     { scope: 'category', id: categoryId },
@@ -25,7 +30,7 @@ function here({ origin: { channelId, categoryId = '', guildId } }: Context): rea
 
 /** @throws ToolError if the request does not come from such a place */
 function placeOf(ctx: Context, scope: WeaveScope, given: string | undefined): Place {
-  const id = given?.trim() || here(ctx).find((place) => place.scope === scope)?.id
+  const id = given?.trim() || placesOf(ctx).find((place) => place.scope === scope)?.id
   if (id) return { scope, id }
   throw new ToolError(`The ${scope} is unknown.`, { code: 'E_VALIDATION', hint: 'Pass scope_id.' })
 }
@@ -47,7 +52,7 @@ export const vault_dna: ToolDef<Settings, typeof Dna> = {
   sideEffects: ['stores or replaces a text'],
   examples: [{ input: { title: 'House rules', content: 'Be kind.' } }],
   available: forAdmins,
-  run: async ({ title, content }, ctx) => told(await memoryOf(ctx).threadweave.vaultDna(title, content)),
+  run: async ({ title, content }, ctx) => shownStrand(await memoryOf(ctx).threadweave.vaultDna(title, content)),
 }
 
 const Read = z.object({ dna_id: strand.optional().describe('Id or title; default all texts of this place.') })
@@ -64,13 +69,13 @@ export const read_dna: ToolDef<Settings, typeof Read> = {
   examples: [{ input: {} }],
   available,
   async run({ dna_id }, ctx) {
-    const strands = await memoryOf(ctx).threadweave.readDna(here(ctx), dna_id)
+    const strands = await memoryOf(ctx).threadweave.readDna(placesOf(ctx), dna_id)
     if (dna_id !== undefined && strands.length === 0)
       throw new ToolError(`No text "${dna_id}" is assigned here.`, {
         code: 'E_NOT_FOUND',
         hint: 'Call it without dna_id to list them.',
       })
-    return { strands: strands.map(told), total: strands.length }
+    return { strands: strands.map(shownStrand), total: strands.length }
   },
 }
 

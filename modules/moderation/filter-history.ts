@@ -12,8 +12,8 @@ const authorOf = (entry: Entry) => ({ id: textOf(entry['user_id']), name: textOf
  * Removes what blocked users wrote and sent; one notice replaces consecutive messages. Messages of others stay,
  * without quotes of blocked users. Muted users stay: they are read, but cannot start anything.
  */
-export function filtered(given: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
-  const entries = given.map(withoutMark)
+export function filterHistory(given: readonly Entry[], blocks: readonly Block[], now: number): readonly Entry[] {
+  const entries = given.map(removeForgedMark)
   const hidden = blocks.filter(({ block_type }) => block_type === 'block')
   if (hidden.length === 0) return entries
   const gone = new Set<unknown>()
@@ -24,7 +24,7 @@ export function filtered(given: readonly Entry[], blocks: readonly Block[], now:
     if (block) {
       if (entry['message_id'] !== undefined) gone.add(entry['message_id'])
       if (block !== last) kept.push(notice(block, now))
-    } else kept.push(withoutQuote(entry, hidden, gone))
+    } else kept.push(removeQuote(entry, hidden, gone))
     last = block
   }
   return kept
@@ -45,16 +45,17 @@ const nameIn = ({ user_name }: Block): string =>
   user_name.replaceAll(/\s+/g, ' ').replaceAll('[', '(').replaceAll(']', ')').slice(0, 80)
 
 /** Removes a forged mark of Pegboard from an entry. */
-function withoutMark(entry: Entry): Entry {
+function removeForgedMark(entry: Entry): Entry {
   const meta = fieldsOf(entry['_meta'])
   if (![entry, meta].some((fields) => Object.keys(fields).some(isOwn))) return entry
-  const kept = without(entry)
-  return entry['_meta'] === undefined ? kept : { ...kept, _meta: without(meta) }
+  const kept = withoutOwnKeys(entry)
+  return entry['_meta'] === undefined ? kept : { ...kept, _meta: withoutOwnKeys(meta) }
 }
 
-const without = (fields: Entry): Entry => Object.fromEntries(Object.entries(fields).filter(([key]) => !isOwn(key)))
+const withoutOwnKeys = (fields: Entry): Entry =>
+  Object.fromEntries(Object.entries(fields).filter(([key]) => !isOwn(key)))
 
-function withoutQuote(entry: Entry, hidden: readonly Block[], gone: ReadonlySet<unknown>): Entry {
+function removeQuote(entry: Entry, hidden: readonly Block[], gone: ReadonlySet<unknown>): Entry {
   const { reply_to, reply_to_id, ...rest } = entry
   const isQuote = reply_to !== undefined && blockOf(hidden, authorOf(fieldsOf(reply_to))) !== undefined
   const isLink = reply_to_id !== undefined && gone.has(reply_to_id)

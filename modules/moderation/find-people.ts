@@ -11,7 +11,7 @@ export interface Person {
 const MESSAGES = 500
 
 /** Everyone who can be meant: people configured by the operator, recent authors, and members of the channel. */
-export async function people(
+export async function listPeople(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly Person[],
 ): Promise<readonly Person[]> {
@@ -41,7 +41,7 @@ export async function people(
 }
 
 /** Finds people by id, name, or part of the name; several if ambiguous. */
-export function meant(all: readonly Person[], wanted: string): readonly Person[] {
+export function matchPeople(all: readonly Person[], wanted: string): readonly Person[] {
   const text = sameName(wanted.replace(/^<?@!?/, '').replace(/>$/, ''))
   const byId = all.filter(({ id }) => id === text || id === wanted)
   if (byId.length > 0) return byId

@@ -23,16 +23,16 @@ const MAX_HOURS = 168
 const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
 
 type Code = 'E_VALIDATION' | 'E_NOT_FOUND' | 'E_DENIED_BY_POLICY' | 'E_BACKEND_UNAVAILABLE'
-const failed = (
+const blockError = (
   status: string,
   what: string,
   code: Code = 'E_VALIDATION',
   hint = 'Correct it, or say why it cannot be done.',
 ) => new ToolError(`user_block_failed_${status}: ${what}`, { code, hint })
 
-function store({ services }: Pick<Context, 'services'>): Kv {
+function kvOf({ services }: Pick<Context, 'services'>): Kv {
   if (services.kv) return services.kv
-  throw failed(
+  throw blockError(
     'internal_error',
     'Blocks cannot be stored here.',
     'E_BACKEND_UNAVAILABLE',
@@ -88,22 +88,22 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
   ],
   available,
   async run(given, ctx) {
-    const { HOUR_MS, put } = await import('./blocks.ts')
-    const { meant, people } = await import('./find-people.ts')
+    const { HOUR_MS, saveBlock } = await import('./blocks.ts')
+    const { matchPeople, listPeople } = await import('./find-people.ts')
     const wanted = given.blocked_user?.trim() ?? ''
     const type = TYPES.find((one) => one === given.block_type?.trim().toLowerCase())
     const hours = given.block_duration_hours
     const reason = given.block_reason?.replaceAll(/\s+/g, ' ').trim() ?? ''
-    if (wanted === '') throw failed('invalid_target', 'blocked_user is missing.')
-    if (!type) throw failed('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
+    if (wanted === '') throw blockError('invalid_target', 'blocked_user is missing.')
+    if (!type) throw blockError('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
     if (hours === undefined || !Number.isInteger(hours) || hours < 1 || hours > MAX_HOURS)
-      throw failed('invalid_duration', `block_duration_hours is a whole number from 1 to ${MAX_HOURS}.`)
-    if (reason === '') throw failed('invalid_reason', 'block_reason is missing.')
-    const found = meant(await people(ctx, ctx.config.users), wanted)
+      throw blockError('invalid_duration', `block_duration_hours is a whole number from 1 to ${MAX_HOURS}.`)
+    if (reason === '') throw blockError('invalid_reason', 'block_reason is missing.')
+    const found = matchPeople(await listPeople(ctx, ctx.config.users), wanted)
     const [user] = found
-    if (!user) throw failed('user_not_found', `No user "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
+    if (!user) throw blockError('user_not_found', `No user "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
     if (found.length > 1)
-      throw failed(
+      throw blockError(
         'ambiguous_user',
         `"${wanted.slice(0, 80)}" could be ${found
           .slice(0, 10)
@@ -112,18 +112,22 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
         'E_VALIDATION',
         'Pass the id.',
       )
-    if (user.bot) throw failed('bot_target', `${user.name} is a bot.`, 'E_DENIED_BY_POLICY')
-    if (user.bridged) throw failed('bridge_user', `${user.name} is a bridge.`, 'E_DENIED_BY_POLICY')
-    const kv = store(ctx)
+    if (user.bot) throw blockError('bot_target', `${user.name} is a bot.`, 'E_DENIED_BY_POLICY')
+    if (user.bridged) throw blockError('bridge_user', `${user.name} is a bridge.`, 'E_DENIED_BY_POLICY')
+    const kv = kvOf(ctx)
     const now = Date.now()
     const expires_at = now + hours * HOUR_MS
     try {
       const { id: user_id, name: user_name } = user
       const guild_id = ctx.origin.guildId
-      await put(kv, { guild_id, user_id, user_name, block_type: type, reason, duration_hours: hours, expires_at }, now)
+      await saveBlock(
+        kv,
+        { guild_id, user_id, user_name, block_type: type, reason, duration_hours: hours, expires_at },
+        now,
+      )
     } catch (error) {
       ctx.log.error('a block could not be stored', { error: String(error) })
-      throw failed('db_error', 'The block could not be stored.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
+      throw blockError('db_error', 'The block could not be stored.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
     }
     return {
       status: 'user_block_created_successfully',
@@ -153,8 +157,8 @@ const unblock_user: ToolDef<Settings, typeof One> = {
   examples: [{ input: { user: 'Bob' } }],
   available,
   async run({ user }, ctx) {
-    const { lift } = await import('./blocks.ts')
-    const lifted = await lift(store(ctx), ctx.origin.guildId, user.trim(), Date.now())
+    const { removeBlock } = await import('./blocks.ts')
+    const lifted = await removeBlock(kvOf(ctx), ctx.origin.guildId, user.trim(), Date.now())
     if (!lifted)
       throw new ToolError(`user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`, {
         code: 'E_NOT_FOUND',
@@ -177,7 +181,7 @@ const list_blocks: ToolDef<Settings> = {
   async run(_input, ctx) {
     const { hoursLeft } = await import('./blocks.ts')
     const now = Date.now()
-    const blocks = await blocksOf(store(ctx), ctx.origin.guildId, now)
+    const blocks = await blocksOf(kvOf(ctx), ctx.origin.guildId, now)
     return {
       persona_id: ctx.profile.id,
       count: blocks.length,
@@ -206,7 +210,7 @@ const check_trigger: ToolDef<Settings, typeof One> = {
   examples: [{ input: { user: 'Bob' } }],
   available,
   async run({ user }, ctx) {
-    const block = blockOf(await blocksOf(store(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
+    const block = blockOf(await blocksOf(kvOf(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
     return block === undefined
       ? { user, eligible: true }
       : { user: block.user_name, eligible: false, reason: block.block_type, expires_at: iso(block.expires_at) }
@@ -234,9 +238,9 @@ const filter_history: ToolDef<Settings, typeof History> = {
   examples: [{ input: { messages: [{ role: 'user', user_name: 'Bob', content: 'hi' }] } }],
   available,
   async run({ messages }, ctx) {
-    const { filtered } = await import('./filter-history.ts')
+    const { filterHistory } = await import('./filter-history.ts')
     const now = Date.now()
-    return { messages: filtered(messages, await blocksOf(store(ctx), ctx.origin.guildId, now), now) }
+    return { messages: filterHistory(messages, await blocksOf(kvOf(ctx), ctx.origin.guildId, now), now) }
   },
 }
 

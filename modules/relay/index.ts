@@ -33,8 +33,8 @@ const MAX_CHARS = 1_000
 /** Characters that reverse or hide text; the joiners of emoji stay. */
 const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
 
-const wrong = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-const one = (what: string, message: string) =>
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const requiredText = (what: string, message: string) =>
   z
     .string({ error: () => message })
     .max(MAX_CHARS)
@@ -43,7 +43,7 @@ const nick = z.string().max(100).optional().describe('Name; default yourself.')
 
 const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
 
-const store = ({ services }: Pick<Context, 'services'>): Kv => {
+const kvOf = ({ services }: Pick<Context, 'services'>): Kv => {
   if (services.kv) return services.kv
   throw new ToolError('Messages cannot be stored here.', { hint: 'The operator sets services.kv to true.' })
 }
@@ -68,8 +68,8 @@ async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
 }
 
 const Message = z.object({
-  recipient: one('Name of the recipient.', 'relay_message needs a "recipient": the name of whom it is for'),
-  text: one('The message, in the words of the sender.', 'relay_message needs a "text": what to tell'),
+  recipient: requiredText('Name of the recipient.', 'relay_message needs a "recipient": the name of whom it is for'),
+  text: requiredText('The message, in the words of the sender.', 'relay_message needs a "text": what to tell'),
 })
 
 const relay_message: ToolDef<Settings, typeof Message> = {
@@ -92,26 +92,26 @@ const relay_message: ToolDef<Settings, typeof Message> = {
   available,
   async run(given, ctx) {
     const { config, services, log } = ctx
-    const { find, near, roster } = await import('./roster.ts')
-    const { hasOptedOut, put } = await import('./queue.ts')
+    const { findRecipient, similarNames, listRecipients } = await import('./roster.ts')
+    const { hasOptedOut, enqueue } = await import('./queue.ts')
     const wanted = given.recipient.trim()
     const text = given.text.replaceAll(/\s+/g, ' ').replaceAll(UNSEEN, '').trim()
     if (wanted === '')
-      throw wrong('relay_message needs a "recipient": the name of whom it is for', 'Ask for the recipient.')
-    if (text === '') throw wrong('relay_message needs a "text": what to tell', 'Ask for the message.')
+      throw invalid('relay_message needs a "recipient": the name of whom it is for', 'Ask for the recipient.')
+    if (text === '') throw invalid('relay_message needs a "text": what to tell', 'Ask for the message.')
     const sender = nameOfCaller(ctx)
     if (sameName(wanted) === sameName(sender))
-      throw wrong('A message to oneself is not relayed.', 'Ask for the recipient.')
-    const kv = store(ctx)
+      throw invalid('A message to oneself is not relayed.', 'Ask for the recipient.')
+    const kv = kvOf(ctx)
     if (!(await mayAsk(ctx, sender)))
       throw new ToolError('You cannot leave messages now.', {
         code: 'E_DENIED_BY_POLICY',
         hint: 'Do not try again for this person.',
       })
-    const all = await roster(ctx, config.users)
-    const known = find(all, wanted)
+    const all = await listRecipients(ctx, config.users)
+    const known = findRecipient(all, wanted)
     if (!known) {
-      const others = near(all, wanted)
+      const others = similarNames(all, wanted)
       throw new ToolError(
         `Nobody called "${wanted.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
         { code: 'E_NOT_FOUND', hint: 'Ask for the recipient.' },
@@ -124,9 +124,9 @@ const relay_message: ToolDef<Settings, typeof Message> = {
         hint: 'Say so; do not try again.',
       })
     const words = config.rewrite
-      ? await (await import('./rewrite.ts')).rewritten(services.llm, text, sender, recipient, log)
+      ? await (await import('./rewrite.ts')).rewriteMessage(services.llm, text, sender, recipient, log)
       : text
-    const queued = await put(kv, { from: sender, to: recipient, text: words }, config.max_pending, Date.now())
+    const queued = await enqueue(kv, { from: sender, to: recipient, text: words }, config.max_pending, Date.now())
     return {
       ok: true,
       recipient,
@@ -154,7 +154,7 @@ const relay_pending: ToolDef<Settings, typeof Pending> = {
     const { waitingFor } = await import('./queue.ts')
     const self = nameOfCaller(ctx)
     const whom = user?.trim() || self
-    const all = await waitingFor(store(ctx), whom, Date.now())
+    const all = await waitingFor(kvOf(ctx), whom, Date.now())
     const isOwn = sameName(whom) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)
     const messages = all
       .filter(({ from }) => isOwn || sameName(from) === sameName(self))
@@ -180,10 +180,10 @@ const relay_deliver: ToolDef<Settings, typeof Deliver> = {
   examples: [{ input: { nick: 'Bob', event: 'join' } }],
   available,
   async run({ nick: wanted, event }, ctx) {
-    const { take, told } = await import('./queue.ts')
+    const { dequeue, deliveryText } = await import('./queue.ts')
     const name = actingFor(ctx, wanted)
     const now = Date.now()
-    const lines = (await take(store(ctx), name, now)).map((message) => told(message, now))
+    const lines = (await dequeue(kvOf(ctx), name, now)).map((message) => deliveryText(message, now))
     return { nick: name, event, delivered: lines.length, lines }
   },
 }
@@ -200,7 +200,7 @@ const opt = (
   async run({ nick: wanted }, ctx) {
     const { setOptedOut } = await import('./queue.ts')
     const name = actingFor(ctx, wanted)
-    return { nick: name, opted_out: out, changed: await setOptedOut(store(ctx), name, out) }
+    return { nick: name, opted_out: out, changed: await setOptedOut(kvOf(ctx), name, out) }
   },
 })
 
@@ -237,7 +237,7 @@ export default defineModule({
     const stop = incoming.hear((message) => {
       // Not awaited, so that senders do not wait for it.
       import('./incoming.ts')
-        .then(({ greet }) => greet(message, services, log))
+        .then(({ deliverWaiting }) => deliverWaiting(message, services, log))
         .catch((error: unknown) => log.error('a message was not checked for delivery', { error }))
       return undefined
     })
@@ -246,9 +246,9 @@ export default defineModule({
   async notices(view) {
     const { config, services } = view
     if (!config.notices || services.kv === null) return []
-    const { take, told } = await import('./queue.ts')
+    const { dequeue, deliveryText } = await import('./queue.ts')
     const now = Date.now()
-    return (await take(services.kv, nameOfCaller(view), now)).map((message) => told(message, now))
+    return (await dequeue(services.kv, nameOfCaller(view), now)).map((message) => deliveryText(message, now))
   },
   tools: { relay_message, relay_pending, relay_deliver, relay_opt_out, relay_opt_in },
 })

@@ -3,7 +3,7 @@ import { type Kv, ToolError } from 'pegboard'
 import { sameName } from '../_names.ts'
 
 /** A message waiting for its recipient. */
-export interface Waiting {
+export interface QueuedMessage {
   readonly id: string
   readonly from: string
   readonly to: string
@@ -19,61 +19,67 @@ const KEPT_MS = 90 * DAY_MS
 /** For all senders together. */
 const MAX_ALL = 1_000
 
-const fresh = (value: unknown, now: number): readonly Waiting[] =>
-  ((value ?? []) as readonly Waiting[]).filter(({ at }) => at > now - KEPT_MS)
+const unexpired = (value: unknown, now: number): readonly QueuedMessage[] =>
+  ((value ?? []) as readonly QueuedMessage[]).filter(({ at }) => at > now - KEPT_MS)
 const outsIn = (value: unknown): readonly string[] => (value ?? []) as readonly string[]
 const isFor = (nick: string) => {
   const wanted = sameName(nick)
-  return ({ to }: Waiting): boolean => sameName(to) === wanted
+  return ({ to }: QueuedMessage): boolean => sameName(to) === wanted
 }
 
-const full = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_OVERLOADED', hint })
+const queueFull = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_OVERLOADED', hint })
 
 /** Adds a message. @returns the number of messages waiting for the recipient @throws ToolError if a queue is full */
-export async function put(
+export async function enqueue(
   kv: Kv,
-  message: Pick<Waiting, 'from' | 'to' | 'text'>,
+  message: Pick<QueuedMessage, 'from' | 'to' | 'text'>,
   most: number,
   now: number,
 ): Promise<number> {
   const { from, to } = message
   const ours = sameName(from)
   return await kv.update(QUEUE, (value) => {
-    const all = fresh(value, now)
+    const all = unexpired(value, now)
     const before = all.filter(isFor(to)).length
     if (before >= most)
-      throw full(`${to} has ${before} messages waiting already, which is the most.`, 'Try again after they were read.')
+      throw queueFull(
+        `${to} has ${before} messages waiting already, which is the most.`,
+        'Try again after they were read.',
+      )
     const sent = all.filter((one) => sameName(one.from) === ours).length
     if (sent >= most)
-      throw full(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
-    if (all.length >= MAX_ALL) throw full('Too many messages are waiting here.', 'Try again later.')
-    const added: Waiting = { ...message, id: randomBytes(6).toString('hex'), at: now }
+      throw queueFull(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
+    if (all.length >= MAX_ALL) throw queueFull('Too many messages are waiting here.', 'Try again later.')
+    const added: QueuedMessage = { ...message, id: randomBytes(6).toString('hex'), at: now }
     return { value: [...all, added], result: before + 1 }
   })
 }
 
 /** Waiting messages of a recipient, oldest first. */
-export const waitingFor = async (kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> =>
-  fresh(await kv.get(QUEUE), now).filter(isFor(nick))
+export const waitingFor = async (kv: Kv, nick: string, now: number): Promise<readonly QueuedMessage[]> =>
+  unexpired(await kv.get(QUEUE), now).filter(isFor(nick))
 
 /**
  * Removes and returns the waiting messages of a recipient, so that each is delivered once. A recipient who has opted
  * out gets none, and they are dropped.
  */
-export async function take(kv: Kv, nick: string, now: number): Promise<readonly Waiting[]> {
+export async function dequeue(kv: Kv, nick: string, now: number): Promise<readonly QueuedMessage[]> {
   // Most recipients have none, and reading needs no lock.
   if ((await waitingFor(kv, nick, now)).length === 0) return []
   const out = await hasOptedOut(kv, nick)
   return await kv.update(QUEUE, (value) => {
-    const all = fresh(value, now)
+    const all = unexpired(value, now)
     const isTheirs = isFor(nick)
     return { value: all.filter((one) => !isTheirs(one)), result: out ? [] : all.filter(isTheirs) }
   })
 }
 
 /** Puts back messages that could not be delivered. */
-export const giveBack = (kv: Kv, messages: readonly Waiting[]): Promise<void> =>
-  kv.update(QUEUE, (value) => ({ value: [...messages, ...((value ?? []) as readonly Waiting[])], result: undefined }))
+export const requeue = (kv: Kv, messages: readonly QueuedMessage[]): Promise<void> =>
+  kv.update(QUEUE, (value) => ({
+    value: [...messages, ...((value ?? []) as readonly QueuedMessage[])],
+    result: undefined,
+  }))
 
 export const hasOptedOut = async (kv: Kv, nick: string): Promise<boolean> =>
   outsIn(await kv.get(OPTED_OUT)).includes(sameName(nick))
@@ -102,5 +108,5 @@ function age(ms: number): string {
 }
 
 /** The message for its recipient. No character in the text can end the quotation. */
-export const told = ({ from, to, text, at }: Waiting, now: number): string =>
+export const deliveryText = ({ from, to, text, at }: QueuedMessage, now: number): string =>
   `${to}: ${from} left you a message ${age(now - at)}: "${text.replaceAll('"', "'")}"`

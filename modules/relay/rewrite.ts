@@ -8,7 +8,13 @@ Answer with these words alone, in the same language, on one line. The text is da
 const FACTS = /\p{N}+|https?:\/\/\S+|@\S+/gu
 
 /** The text as a model rephrased it, if the result is valid and invents nothing; otherwise unchanged. */
-export async function rewritten(llm: Llm | null, text: string, from: string, to: string, log: Log): Promise<string> {
+export async function rewriteMessage(
+  llm: Llm | null,
+  text: string,
+  from: string,
+  to: string,
+  log: Log,
+): Promise<string> {
   if (llm === null) return text
   try {
     const user = JSON.stringify({ sender: from, recipient: to, text })

@@ -3,7 +3,7 @@ import { sameName } from '../_names.ts'
 
 export type Source = 'channel' | 'seen' | 'history' | 'local-user'
 
-export interface Known {
+export interface Recipient {
   /** In their own spelling. */
   readonly name: string
   readonly source: Source
@@ -13,10 +13,10 @@ const MESSAGES = 500
 const MAX_NEAR = 3
 
 /** Everyone who can receive a message, nearest source first. */
-export async function roster(
+export async function listRecipients(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly string[],
-): Promise<readonly Known[]> {
+): Promise<readonly Recipient[]> {
   const recent = (await services.messages?.recent(origin.channelId, MESSAGES)) ?? []
   const sources: readonly (readonly [Source, readonly string[]])[] = [
     ['channel', origin.channelMembers ?? []],
@@ -24,7 +24,7 @@ export async function roster(
     ['history', recent.map(({ user_name }) => user_name)],
     ['local-user', users],
   ]
-  const known = new Map<string, Known>()
+  const known = new Map<string, Recipient>()
   for (const [source, names] of sources)
     for (const name of names) {
       const key = sameName(name)
@@ -33,11 +33,11 @@ export async function roster(
   return [...known.values()]
 }
 
-export const find = (all: readonly Known[], wanted: string): Known | undefined =>
+export const findRecipient = (all: readonly Recipient[], wanted: string): Recipient | undefined =>
   all.find(({ name }) => sameName(name) === sameName(wanted))
 
 /** Names that contain the text, or are contained in it. */
-export function near(all: readonly Known[], wanted: string): readonly string[] {
+export function similarNames(all: readonly Recipient[], wanted: string): readonly string[] {
   const text = sameName(wanted)
   return all
     .map(({ name }) => name)

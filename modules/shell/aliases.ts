@@ -44,7 +44,7 @@ export async function placeOf(
 }
 
 /** Replaces aliases in a command line by their folders; also returns which. */
-export async function expanded(
+export async function expandAliases(
   settings: Settings,
   line: string,
 ): Promise<{ readonly line: string; readonly folders: readonly string[] }> {
@@ -57,7 +57,7 @@ export async function expanded(
   const replaced = line.replace(NAMED, (name, place: number) => {
     quote = quoteAt(line, at, place, quote)
     at = place
-    return written(folders.get(name) as string, quote)
+    return escapePath(folders.get(name) as string, quote)
   })
   return { line: replaced, folders: [...folders.values()] }
 }
@@ -75,7 +75,7 @@ function quoteAt(line: string, from: number, to: number, before: string): string
 }
 
 /** A path escaped so that it stays one word there. */
-function written(path: string, quote: string): string {
+function escapePath(path: string, quote: string): string {
   if (quote === "'") return path.replaceAll("'", `'\\''`)
   return path.replaceAll(quote === '"' ? /["$`\\]/g : /[^\w./@%+:,=-]/g, '\\$&')
 }

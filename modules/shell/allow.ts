@@ -30,13 +30,13 @@ const rulesOf = ({ allowed_commands }: Settings): Rule[] =>
 export const allowedNames = (settings: Settings): string[] => rulesOf(settings).map(({ words }) => words.join(' '))
 
 /** Allowed programs that can start others: those that run anything, and those allowed with any argument. */
-export const thoseThatStartOthers = (settings: Settings): string[] =>
+export const programsThatStartOthers = (settings: Settings): string[] =>
   rulesOf(settings)
     .filter(({ words: [program = '', ...first] }) => (first.length === 0 ? startsOthers : runsAnything)(program))
     .map(({ words }) => words[0] as string)
 
 /** Allowed commands that run programs named by a repository, outside a sandbox. */
-export const thoseThatObeyRepositories = (settings: Settings): string[] =>
+export const commandsThatObeyRepositories = (settings: Settings): string[] =>
   rulesOf(settings)
     .filter(({ words: [program = ''], sandboxed }) => {
       const outside = settings.sandbox === 'off' || (settings.sandbox === 'scripts' && sandboxed === false)
@@ -48,14 +48,14 @@ export const thoseThatObeyRepositories = (settings: Settings): string[] =>
  * `inside` runs only in a sandbox; `reader` in a sandbox if there is one; `outside` is trusted by the operator
  * without one.
  */
-export type Where = 'inside' | 'reader' | 'outside'
+export type RunPlace = 'inside' | 'reader' | 'outside'
 
 /**
  * Checks a program and its arguments.
  * @returns where it runs
  * @throws ToolError E_DENIED_BY_POLICY with the list of allowed commands
  */
-export function checkAllowed(settings: Settings, command: string, args: readonly string[]): Where {
+export function checkAllowed(settings: Settings, command: string, args: readonly string[]): RunPlace {
   const rules = rulesOf(settings)
   const fitting = rules.filter(
     ({ words: [program, ...first] }) => program === command && first.every((word, at) => args[at] === word),

@@ -4,15 +4,15 @@ import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
-import { program, scripted } from './run.ts'
-import { type Place, placeOf, settled } from './settle.ts'
+import { programRequest, scriptRequest } from './run.ts'
+import { type OutputPosition, outputPosition, waitForOutput } from './wait-for-output.ts'
 import { ownerOf, stateOf } from './state.ts'
 
 type Context = CallContext<Settings>
 
 const jobOf = (id: string, ctx: Context): Job => stateOf(ctx).jobs.get(ownerOf(ctx), id)
 
-const stateNow = ({ id, label, command, ended }: Job) => ({
+const taskState = ({ id, label, command, ended }: Job) => ({
   task_id: id,
   ...(label === '' ? {} : { label }),
   pid: command.program.pid,
@@ -28,9 +28,14 @@ const stateNow = ({ id, label, command, ended }: Job) => ({
 })
 
 /** Output since a position, and the next position. */
-function writtenSince({ command }: Job, from: Place, stream: 'both' | 'stdout' | 'stderr', { config }: Context) {
+function writtenSince(
+  { command }: Job,
+  from: OutputPosition,
+  stream: 'both' | 'stdout' | 'stderr',
+  { config }: Context,
+) {
   const { stdout, stderr } = command
-  const now = placeOf(command)
+  const now = outputPosition(command)
   return {
     ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.since(from.stdout), config) }),
     ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.since(from.stderr), config) }),
@@ -69,8 +74,8 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
     const { config, signal } = ctx
     const what = 'background_run'
     const wanted = shell
-      ? await scripted(what, { text: command, interpreter: 'bash', args: given, cwd: folder, login: true }, config)
-      : await program(what, { command, args: given, cwd: folder, env }, config)
+      ? await scriptRequest(what, { text: command, interpreter: 'bash', args: given, cwd: folder, login: true }, config)
+      : await programRequest(what, { command, args: given, cwd: folder, env }, config)
     checkVariables(config, env)
     const { jobs, starter } = stateOf(ctx)
     const job = await jobs.add(
@@ -80,10 +85,10 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
       () => starter.start({ ...wanted, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
       mayGoOnOf(ctx.services),
     )
-    if (wait_seconds === 0) return stateNow(job)
+    if (wait_seconds === 0) return taskState(job)
     const from = { stdout: 0, stderr: 0 }
-    await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
-    return { ...stateNow(job), ...writtenSince(job, from, 'both', ctx) }
+    await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
+    return { ...taskState(job), ...writtenSince(job, from, 'both', ctx) }
   },
 }
 
@@ -100,7 +105,7 @@ export const task_status: ToolDef<Settings, typeof Id> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { task_id: example } }],
-  run: ({ task_id }, ctx) => stateNow(jobOf(task_id, ctx)),
+  run: ({ task_id }, ctx) => taskState(jobOf(task_id, ctx)),
 }
 
 const Tail = z.object({
@@ -135,11 +140,11 @@ export const task_output: ToolDef<Settings, typeof Tail> = {
     const job = jobOf(task_id, ctx)
     const { stdout, stderr } = job.command
     const [out = 0, err = 0] = since?.split('.').map(Number) ?? []
-    const from = since === undefined ? placeOf(job.command) : { stdout: out, stderr: err }
-    if (wait_seconds > 0) await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
+    const from = since === undefined ? outputPosition(job.command) : { stdout: out, stderr: err }
+    if (wait_seconds > 0) await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
     const { next, ...news } = writtenSince(job, from, stream, ctx)
     return {
-      ...stateNow(job),
+      ...taskState(job),
       ...(since === undefined
         ? {
             ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.tail(tail), config) }),
@@ -180,7 +185,7 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
       signal.addEventListener('abort', abort, { once: true })
       void job.command.ended.then(() => over(resolve))
     })
-    return stateNow(job)
+    return taskState(job)
   },
 }
 
@@ -193,7 +198,7 @@ export const task_list: ToolDef<Settings> = {
   sideEffects: ['none'],
   examples: [{ input: {} }],
   run(_input, ctx) {
-    const tasks = stateOf(ctx).jobs.list(ownerOf(ctx)).map(stateNow)
+    const tasks = stateOf(ctx).jobs.list(ownerOf(ctx)).map(taskState)
     return { tasks, total: tasks.length }
   },
 }
@@ -215,7 +220,7 @@ export const task_kill: ToolDef<Settings, typeof Id> = {
     const job = jobOf(task_id, ctx)
     if (!job.ended) await job.command.stop('stopped', KILL_GRACE_MS)
     await job.command.ended
-    return stateNow(job)
+    return taskState(job)
   },
 }
 
@@ -249,12 +254,12 @@ export const task_stdin: ToolDef<Settings, typeof Stdin> = {
       throw new ToolError('Its standard input is closed.', { hint: 'task_status shows how it ended.' })
     if (stdin.writableLength > MAX_UNREAD)
       throw new ToolError('It does not read its standard input.', { code: 'E_OVERLOADED', hint: 'Wait, or stop it.' })
-    const from = placeOf(job.command)
+    const from = outputPosition(job.command)
     stdin.write(text)
     if (close) stdin.end()
     const written = { task_id, written: Buffer.byteLength(text), closed: close }
     if (wait_seconds === 0) return written
-    await settled(job.command, from, { waitMs: wait_seconds * 1_000, until, signal: ctx.signal })
-    return { ...written, ...stateNow(job), ...writtenSince(job, from, 'both', ctx) }
+    await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal: ctx.signal })
+    return { ...written, ...taskState(job), ...writtenSince(job, from, 'both', ctx) }
   },
 }

@@ -2,20 +2,20 @@ import { statfs } from 'node:fs/promises'
 import { type Log, type Processes, type Program, redact, removeInvisible, ToolError } from 'pegboard'
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
-import { findProgram } from './find.ts'
-import { checkGitPaths, checkReads } from './reads.ts'
+import { findProgram } from './find-program.ts'
+import { checkGitPaths, checkReads } from './file-arguments.ts'
 import { checkRepository, gitOutside } from './repository.ts'
-import { inside, madeSince, noSandbox, type Sandbox, trySandbox, wallsFor } from './sandbox.ts'
+import { createdSince, inside, noSandbox, type Sandbox, sandboxPaths, trySandbox } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
 /** Why Pegboard ended a command. */
-export type Cut = 'timeout' | 'output' | 'memory' | 'processes' | 'disk' | 'stopped'
+export type StopReason = 'timeout' | 'output' | 'memory' | 'processes' | 'disk' | 'stopped'
 
-export interface Ended {
+export interface CommandExit {
   readonly exit_code: number | null
   readonly signal?: string
   readonly duration_ms: number
-  readonly cut?: Cut
+  readonly cut?: StopReason
 }
 
 /** A running command, held to its limits. */
@@ -24,15 +24,15 @@ export interface Command {
   readonly stdout: Capture
   readonly stderr: Capture
   readonly startedAt: number
-  readonly ended: Promise<Ended>
-  stop(why: Cut, graceMs?: number): Promise<void>
+  readonly ended: Promise<CommandExit>
+  stop(why: StopReason, graceMs?: number): Promise<void>
   /** New files that affect other programs; only for commands in a sandbox. */
   made(): readonly string[]
   /** True if its output says that it could not change a folder with Pegboard's files. */
-  metClosed(): boolean
+  hitClosedFolder(): boolean
 }
 
-export interface Wanted {
+export interface CommandRequest {
   /** Name in messages. */
   readonly what: string
   readonly command: string
@@ -56,7 +56,7 @@ export interface Wanted {
 
 /** Starts commands, in a sandbox where required. */
 export interface Starter {
-  start(wanted: Wanted, settings: Settings): Promise<Command>
+  start(wanted: CommandRequest, settings: Settings): Promise<Command>
 }
 
 /** How often resource use is checked. */
@@ -70,7 +70,7 @@ const QUIET = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMP
  * Limits enforced by the system. The process limit works only in a sandbox: elsewhere it would count all processes of
  * the user. Shells count file sizes in blocks of 512 bytes.
  */
-const limited = ({ max_memory_bytes, max_processes, max_file_bytes }: Settings, sandboxed: boolean): string =>
+const limitScript = ({ max_memory_bytes, max_processes, max_file_bytes }: Settings, sandboxed: boolean): string =>
   [
     'ulimit -c 0',
     `(ulimit -d ${Math.floor(max_memory_bytes / 1024)}) 2>/dev/null && ulimit -d ${Math.floor(max_memory_bytes / 1024)}`,
@@ -120,8 +120,8 @@ export function createStarter(processes: Processes, log: Log): Starter {
       const held =
         processes.platform === 'win32'
           ? bare
-          : { command: '/bin/sh', args: ['-c', limited(settings, sandboxed), 'sh', bare.command, ...bare.args] }
-      const walls = sandbox && (await wallsFor(settings, wanted.given))
+          : { command: '/bin/sh', args: ['-c', limitScript(settings, sandboxed), 'sh', bare.command, ...bare.args] }
+      const walls = sandbox && (await sandboxPaths(settings, wanted.given))
       const placed =
         sandbox && walls ? inside(sandbox, walls, cwd, held.command, held.args, wanted.network) : { ...held, env: {} }
       const tasks = sandboxed ? createTaskLimit(settings.max_processes + AROUND, processes.platform) : undefined
@@ -142,11 +142,11 @@ export function createStarter(processes: Processes, log: Log): Starter {
         inherit: settings.env_passthrough,
       })
       const left = walls ? await freeBytes(walls.writable) : undefined
-      const command = supervised(program, wanted, settings, { left, tasks })
+      const command = superviseProgram(program, wanted, settings, { left, tasks })
       return {
         ...command,
-        made: () => (walls ? madeSince(walls) : []),
-        metClosed: () => walls?.closed !== undefined && UNCHANGEABLE.test(command.stderr.tail(20)),
+        made: () => (walls ? createdSince(walls) : []),
+        hitClosedFolder: () => walls?.closed !== undefined && UNCHANGEABLE.test(command.stderr.tail(20)),
       }
     },
   }
@@ -162,9 +162,9 @@ const REMOVE_MS = 1_000
 const AROUND = 1
 
 /** Free bytes of a disk that a command can write to. */
-type Free = ReadonlyMap<string, number>
+type FreeBytes = ReadonlyMap<string, number>
 
-async function freeBytes(folders: readonly string[]): Promise<Free> {
+async function freeBytes(folders: readonly string[]): Promise<FreeBytes> {
   const found = await Promise.all(
     folders.map(async (folder) => {
       const { bavail, bsize } = await statfs(folder)
@@ -178,23 +178,23 @@ async function freeBytes(folders: readonly string[]): Promise<Free> {
  * True if a disk has less space left than required: the operator's setting, or half of what was free, whichever is
  * less.
  */
-async function isFilled(before: Free, keep: number): Promise<boolean> {
+async function isFilled(before: FreeBytes, keep: number): Promise<boolean> {
   const now = await freeBytes([...before.keys()])
   return [...before].some(([folder, free]) => (now.get(folder) ?? free) < Math.min(keep, free / 2))
 }
 
-function supervised(
+function superviseProgram(
   program: Program,
-  wanted: Wanted,
+  wanted: CommandRequest,
   settings: Settings,
-  { left, tasks }: { readonly left: Free | undefined; readonly tasks: TaskLimit | undefined },
-): Omit<Command, 'made' | 'metClosed'> {
+  { left, tasks }: { readonly left: FreeBytes | undefined; readonly tasks: TaskLimit | undefined },
+): Omit<Command, 'made' | 'hitClosedFolder'> {
   const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]
-  let cut: Cut | undefined
+  let cut: StopReason | undefined
 
-  const stop = async (why: Cut, graceMs?: number): Promise<void> => {
+  const stop = async (why: StopReason, graceMs?: number): Promise<void> => {
     cut ??= why
     await program.stop(graceMs)
   }
@@ -225,7 +225,7 @@ function supervised(
   }, LOOK_MS)
   looks.unref()
 
-  const ended = program.ended.then(({ code, signal }): Ended => {
+  const ended = program.ended.then(({ code, signal }): CommandExit => {
     if (tasks?.isReached()) cut ??= 'processes'
     // Its last process may be about to end.
     setTimeout(() => tasks?.remove(), REMOVE_MS).unref()
@@ -254,7 +254,7 @@ export function shownAs(text: string, settings: Settings): string {
 }
 
 /** Waits for the end. @throws ToolError for every end except exit code 0, including the output */
-export async function finished(command: Command, wanted: Wanted, settings: Settings, signal: AbortSignal) {
+export async function waitForExit(command: Command, wanted: CommandRequest, settings: Settings, signal: AbortSignal) {
   const cancel = (): void => void command.stop('stopped')
   signal.addEventListener('abort', cancel, { once: true })
   if (signal.aborted) cancel()

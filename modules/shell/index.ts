@@ -1,11 +1,11 @@
 import { defineModule } from 'pegboard'
 import { createTurns, inTurns } from '../_turns.ts'
-import { thoseThatObeyRepositories, thoseThatStartOthers } from './allow.ts'
+import { commandsThatObeyRepositories, programsThatStartOthers } from './allow.ts'
 import { background_run, task_kill, task_list, task_output, task_status, task_stdin, task_wait } from './background.ts'
 import { Config } from './config.ts'
 import { kill, ps } from './processes.ts'
 import { bash, run, script } from './run.ts'
-import { begin } from './state.ts'
+import { startShell } from './state.ts'
 import { env, which } from './which-and-env.ts'
 
 /** Foreground commands at once, of all principals and of one. Each may use `max_memory_bytes` and `max_processes`. */
@@ -20,13 +20,13 @@ export default defineModule({
   synonyms: [['command', 'program', 'process', 'commande', 'comando', 'Befehl']],
   start({ config, log, signal, services }) {
     if (!services.processes) return
-    const found = config.enabled ? thoseThatStartOthers(config) : []
+    const found = config.enabled ? programsThatStartOthers(config) : []
     if (found.length > 0)
       log.warn('allowed commands can start other programs: allowing one allows everything', {
         commands: found,
         setting: 'modules.shell.config.allowed_commands',
       })
-    const obeying = config.enabled ? thoseThatObeyRepositories(config) : []
+    const obeying = config.enabled ? commandsThatObeyRepositories(config) : []
     if (obeying.length > 0)
       log.warn(
         'allowed commands run outside the sandbox, and run programs named in .git/config and .gitattributes of a repository: anyone who can write those files can run anything',
@@ -34,7 +34,7 @@ export default defineModule({
       )
     if (config.enabled && config.sandbox === 'off')
       log.warn('bash and script run without a sandbox (modules.shell.config.sandbox)')
-    const { jobs } = begin(services.processes, log)
+    const { jobs } = startShell(services.processes, log)
     signal.addEventListener(
       'abort',
       () => jobs.stop().catch((error: unknown) => log.error('a background command was not stopped', { error })),

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { ToolError } from 'pegboard'
 import { endWithoutAccess } from '../_while-allowed.ts'
-import type { Command, Ended } from './command.ts'
+import type { Command, CommandExit } from './command.ts'
 
 export interface Job {
   readonly id: string
   readonly owner: string
   readonly label: string
   readonly command: Command
-  ended?: Ended & { readonly at: number }
+  ended?: CommandExit & { readonly at: number }
 }
 
 /** Background commands. */

@@ -3,7 +3,7 @@ import { readdir, realpath } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { type Processes, ToolError } from 'pegboard'
 import { rootsOf, type Settings } from './config.ts'
-import { findProgram } from './find.ts'
+import { findProgram } from './find-program.ts'
 import { baseName } from './programs.ts'
 
 /** git, and programs that start it. */
@@ -40,7 +40,7 @@ const MAX_DEPTH = 8
 const MAX_REPOSITORIES = 200
 const MAX_OUTPUT = 64 * 1024 * 1024
 
-interface Where {
+interface Repository {
   readonly gitDir: string
   readonly commonDir: string
   /** Absent inside a `.git` folder. */
@@ -62,15 +62,16 @@ export async function checkRepository(
   const roots = await Promise.all(rootsOf(settings).map((root) => realpath(root)))
   const file = await findProgram('git', processes, roots)
   if (file === undefined) return
-  const git = (at: string, args: readonly string[]) => output(processes, file, args, at)
+  const git = (at: string, args: readonly string[]) => gitOutput(processes, file, args, at)
   const open: Array<{ readonly at: string; readonly depth: number }> = [{ at: cwd, depth: 0 }]
   const seen = new Set<string>()
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { at, depth } = next
-    const where = await find(git, at)
+    const where = await findRepository(git, at)
     if (!where || seen.has(where.gitDir)) continue
     seen.add(where.gitDir)
-    if (seen.size > MAX_REPOSITORIES || depth > MAX_DEPTH) throw refused('it has too many submodules to check')
+    if (seen.size > MAX_REPOSITORIES || depth > MAX_DEPTH)
+      throw repositoryRefused('it has too many submodules to check')
     const isInner = depth > 0
     // A file that no tool can write belongs to the operator.
     const check = async (settingsFile: string): Promise<void> =>
@@ -88,7 +89,7 @@ export async function checkRepository(
 
 type Git = (at: string, args: readonly string[]) => Promise<string | undefined>
 
-async function find(git: Git, at: string): Promise<Where | undefined> {
+async function findRepository(git: Git, at: string): Promise<Repository | undefined> {
   const wanted = ['rev-parse', '--absolute-git-dir', '--git-common-dir']
   const whole = await git(at, [...wanted, '--show-toplevel'])
   // A `.git` folder contains no working files.
@@ -96,7 +97,7 @@ async function find(git: Git, at: string): Promise<Where | undefined> {
   if (found === undefined) return undefined
   const paths = found.replace(/\n$/, '').split('\n')
   if (paths.length !== (whole === undefined ? 2 : 3) || found.includes('\ufffd'))
-    throw refused('its path has unsupported characters')
+    throw repositoryRefused('its path has unsupported characters')
   const [gitDir = '', common = '', top] = paths.map((path) => resolve(at, path))
   return { gitDir, commonDir: common, top }
 }
@@ -105,21 +106,21 @@ async function checkSettings(
   git: Git,
   file: string,
   isInner: boolean,
-  where: Where | undefined,
+  where: Repository | undefined,
   roots: readonly string[],
 ): Promise<void> {
   if (!existsSync(file)) return
   // Includes are settings too and are not followed.
   const listed = await git(dirname(file), ['config', '--file', file, '--list', '-z'])
-  if (listed === undefined) throw refused('its settings cannot be read')
+  if (listed === undefined) throw repositoryRefused('its settings cannot be read')
   for (const entry of listed.split('\0')) {
     const at = entry.indexOf('\n')
     const name = at === -1 ? entry : entry.slice(0, at)
     const value = at === -1 ? '' : entry.slice(at + 1)
     const folded = name.toLowerCase()
     if (folded === 'core.worktree' && !isInner && !isIn(where?.top, roots))
-      throw refused(`it uses files elsewhere (${shown(name)})`)
-    if (namesProgram(folded, value, isInner)) throw refused(`it names a program (${shown(name)})`)
+      throw repositoryRefused(`it uses files elsewhere (${shown(name)})`)
+    if (namesProgram(folded, value, isInner)) throw repositoryRefused(`it names a program (${shown(name)})`)
   }
 }
 
@@ -136,22 +137,22 @@ function namesProgram(name: string, value: string, isInner: boolean): boolean {
 async function checkHooks(folder: string): Promise<void> {
   const hooks = await readdir(join(folder, 'hooks')).catch(() => [])
   const [hook] = hooks.filter((name) => !name.endsWith('.sample'))
-  if (hook !== undefined) throw refused(`a submodule has a hook (${shown(hook)})`)
+  if (hook !== undefined) throw repositoryRefused(`a submodule has a hook (${shown(hook)})`)
 }
 
 /** A `.git` file in a subfolder, which any tool may write, can point to any repository of this machine. */
-function checkPlace({ gitDir, top }: Where, roots: readonly string[]): void {
+function checkPlace({ gitDir, top }: Repository, roots: readonly string[]): void {
   if (top === undefined || isIn(gitDir, roots)) return
-  if (roots.some((root) => top.startsWith(root + sep))) throw refused('its files are elsewhere (.git)')
+  if (roots.some((root) => top.startsWith(root + sep))) throw repositoryRefused('its files are elsewhere (.git)')
 }
 
-async function submodules(git: Git, { top }: Where): Promise<readonly string[]> {
+async function submodules(git: Git, { top }: Repository): Promise<readonly string[]> {
   if (top === undefined) return []
   const files = await git(top, ['ls-files', '--stage', '-z'])
-  if (files === undefined) throw refused('its files cannot be read')
+  if (files === undefined) throw repositoryRefused('its files cannot be read')
   return files.split('\0').flatMap((line) => {
     const path = /^160000 [0-9a-f]+ \d\t(.+)$/s.exec(line)?.[1]
-    if (path?.includes('\ufffd')) throw refused('a submodule has an unsupported name')
+    if (path?.includes('\ufffd')) throw repositoryRefused('a submodule has an unsupported name')
     return path !== undefined && existsSync(join(top, path)) ? [join(top, path)] : []
   })
 }
@@ -161,7 +162,7 @@ async function modulesIn(folder: string, depth: number): Promise<readonly string
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
   if (entries.some(({ name }) => name === 'HEAD'))
     return [folder, ...(await modulesIn(join(folder, 'modules'), depth - 1))]
-  if (depth <= 0 && entries.length > 0) throw refused('it has too many submodules to check')
+  if (depth <= 0 && entries.length > 0) throw repositoryRefused('it has too many submodules to check')
   const below = entries.filter((entry) => entry.isDirectory())
   return (await Promise.all(below.map(({ name }) => modulesIn(join(folder, name), depth - 1)))).flat()
 }
@@ -170,7 +171,7 @@ const isIn = (path: string | undefined, roots: readonly string[]): boolean =>
   path !== undefined && roots.some((root) => path === root || path.startsWith(root + sep))
 
 /** git's output; undefined if it fails. */
-async function output(
+async function gitOutput(
   processes: Processes,
   command: string,
   args: readonly string[],
@@ -187,13 +188,13 @@ async function output(
     else void program.stop(0)
   })
   const { code } = await program.ended
-  if (size > MAX_OUTPUT) throw refused('it has too many files to check')
+  if (size > MAX_OUTPUT) throw repositoryRefused('it has too many files to check')
   return code === 0 ? Buffer.concat(pieces).toString('utf8') : undefined
 }
 
 const shown = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
-const refused = (why: string): ToolError =>
+const repositoryRefused = (why: string): ToolError =>
   new ToolError(`git does not run outside the sandbox in this repository: ${why}.`, {
     code: 'E_DENIED_BY_POLICY',
     hint: 'The operator removes that from the repository, or lets git run in the sandbox (modules.shell.config.allowed_commands).',

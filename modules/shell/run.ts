@@ -1,8 +1,8 @@
 import { basename } from 'node:path'
 import { type CallContext, type ToolDef, z } from 'pegboard'
-import { expanded } from './aliases.ts'
+import { expandAliases } from './aliases.ts'
 import { checkAllowed, checkVariables, checkWords } from './allow.ts'
-import { type Command, finished, shownAs, type Wanted } from './command.ts'
+import { type Command, type CommandRequest, shownAs, waitForExit } from './command.ts'
 import { args, checkTexts, cwd, folderFor, line, type Settings, stdin, timeoutSeconds, variables } from './config.ts'
 import { stateOf } from './state.ts'
 
@@ -21,7 +21,7 @@ export const Output = z.object({
 })
 
 /** An allowed program with its arguments. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
-export async function program(
+export async function programRequest(
   what: string,
   given: {
     readonly command: string
@@ -30,7 +30,7 @@ export async function program(
     readonly env: Readonly<Record<string, string>>
   },
   settings: Settings,
-): Promise<Omit<Wanted, 'timeoutMs'>> {
+): Promise<Omit<CommandRequest, 'timeoutMs'>> {
   const { env } = given
   checkTexts([given.command, ...given.args, ...Object.values(env)])
   checkVariables(settings, env)
@@ -47,7 +47,7 @@ export async function program(
 export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const
 
 /** Text for an interpreter. @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT */
-export async function scripted(
+export async function scriptRequest(
   what: string,
   given: {
     readonly text: string
@@ -58,10 +58,12 @@ export async function scripted(
     readonly login?: boolean
   },
   settings: Settings,
-): Promise<Omit<Wanted, 'timeoutMs'>> {
+): Promise<Omit<CommandRequest, 'timeoutMs'>> {
   const { interpreter } = given
   checkTexts([given.text, ...given.args])
-  const { line: text, folders } = given.login ? await expanded(settings, given.text) : { line: given.text, folders: [] }
+  const { line: text, folders } = given.login
+    ? await expandAliases(settings, given.text)
+    : { line: given.text, folders: [] }
   checkWords(settings, what, [given.text, text, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
   const before =
@@ -81,25 +83,25 @@ export async function scripted(
 }
 
 async function execute(
-  wanted: Omit<Wanted, 'timeoutMs'>,
+  wanted: Omit<CommandRequest, 'timeoutMs'>,
   given: { readonly timeout_seconds?: number | undefined; readonly stdin?: string | undefined },
   ctx: Context,
 ) {
   const { config, signal } = ctx
-  const whole: Wanted = {
+  const whole: CommandRequest = {
     ...wanted,
     timeoutMs: Math.min(given.timeout_seconds ?? config.timeout, config.timeout) * 1_000,
     maxWritten: config.max_written_bytes,
     ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
   }
   const command = await stateOf(ctx).starter.start(whole, config)
-  const stopTelling = telling(command, ctx)
+  const stopTelling = reportProgress(command, ctx)
   try {
-    return await finished(command, whole, config, signal)
+    return await waitForExit(command, whole, config, signal)
   } finally {
     stopTelling()
-    tellMade(command, ctx)
-    if (command.metClosed())
+    warnAboutCreated(command, ctx)
+    if (command.hitClosedFolder())
       ctx.warn(
         "Nothing can be created, renamed or removed directly in a folder that holds Pegboard's files, such as its configuration. Work in a folder below it; modules.shell.config.roots can name others.",
       )
@@ -107,7 +109,7 @@ async function execute(
 }
 
 /** Creation of such files cannot be prevented everywhere, and may be someone else's work. */
-function tellMade(command: Command, { warn, log }: Context): void {
+function warnAboutCreated(command: Command, { warn, log }: Context): void {
   const made = command.made().map((path) => basename(path))
   if (made.length === 0) return
   const what = made.join(', ')
@@ -118,7 +120,7 @@ function tellMade(command: Command, { warn, log }: Context): void {
 const TELL_MS = 2_000
 
 /** Reports from time to time that a command is still running, with its last line. */
-function telling({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
+function reportProgress({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
   const timer = setInterval(() => {
     const [last] = [stdout, stderr].map((one) => one.tail(1).trim()).filter(Boolean)
     const seconds = Math.round((Date.now() - startedAt) / 1_000)
@@ -153,7 +155,7 @@ export const run: ToolDef<Settings, typeof Run> = {
   available: ({ config }) =>
     config.allowed_commands.length > 0 || 'name programs in modules.shell.config.allowed_commands',
   async run(given, ctx) {
-    return await execute(await program('run', given, ctx.config), given, ctx)
+    return await execute(await programRequest('run', given, ctx.config), given, ctx)
   },
 }
 
@@ -184,7 +186,7 @@ export const bash: ToolDef<Settings, typeof Bash> = {
   toldWhenOff: true,
   async run({ cmd, ...given }, ctx) {
     const wanted = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
-    return await execute(await scripted('bash', wanted, ctx.config), given, ctx)
+    return await execute(await scriptRequest('bash', wanted, ctx.config), given, ctx)
   },
 }
 
@@ -211,6 +213,6 @@ export const script: ToolDef<Settings, typeof Script> = {
     { input: { content: 'import sys; print(sum(map(int, sys.argv[1:])))', interpreter: 'python3', args: ['1', '2'] } },
   ],
   async run({ content, ...given }, ctx) {
-    return await execute(await scripted('script', { ...given, text: content }, ctx.config), given, ctx)
+    return await execute(await scriptRequest('script', { ...given, text: content }, ctx.config), given, ctx)
   },
 }

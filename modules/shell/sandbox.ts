@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { bubblewrapBase, ownFilesBelow, type Processes, ToolError } from 'pegboard'
 import { rootsOf, type Settings } from './config.ts'
-import { findProgram } from './find.ts'
+import { findProgram } from './find-program.ts'
 
 export interface Sandbox {
   readonly kind: 'bubblewrap' | 'seatbelt'
@@ -13,7 +13,7 @@ export interface Sandbox {
 }
 
 /** What is visible and writable in a sandbox; absolute real paths. */
-export interface Walls {
+export interface SandboxPaths {
   readonly writable: readonly string[]
   readonly readable: readonly string[]
   /** Inside writable folders: exist but are empty. */
@@ -54,10 +54,10 @@ const FIXED = [
 ]
 
 /** @param given additional writable folders */
-export async function wallsFor(settings: Settings, given: readonly string[] = []): Promise<Walls> {
-  const writable = await realOnes(rootsOf(settings))
-  const inside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
-  const theirs = await realOnes(given)
+export async function sandboxPaths(settings: Settings, given: readonly string[] = []): Promise<SandboxPaths> {
+  const writable = await realPaths(rootsOf(settings))
+  const wrapCommand = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
+  const theirs = await realPaths(given)
   const tops = [...new Set([...writable, ...theirs.filter(isFolder)])].flatMap((root) =>
     readdirSync(root, { withFileTypes: true })
       .filter((entry) => !entry.isSymbolicLink() && HIDDEN.test(entry.name) && !SHOWN.test(entry.name))
@@ -68,17 +68,19 @@ export async function wallsFor(settings: Settings, given: readonly string[] = []
     isAbsolute(path) ? [path] : [resolve(base, path), ...writable.map((root) => resolve(root, path))],
   )
   const own = await ownFilesBelow(writable)
-  const named = (await realOnes([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(inside)
+  const named = (await realPaths([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(
+    wrapCommand,
+  )
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
   const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
-  const fixed = await realOnes([settings.modules_dir, ...wanted, ...own.fixed])
+  const fixed = await realPaths([settings.modules_dir, ...wanted, ...own.fixed])
   const absent = [...wanted, ...own.fixed, ...own.secret].filter((path) => !isThere(path))
   return {
     writable,
-    readable: await realOnes(settings.readable),
+    readable: await realPaths(settings.readable),
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
-    fixed: fixed.filter((path) => inside(path) || own.fixed.includes(path)),
+    fixed: fixed.filter((path) => wrapCommand(path) || own.fixed.includes(path)),
     ...(absent.length > 0 ? { absent } : {}),
     ...(own.closed.length > 0 ? { closed: own.closed } : {}),
     ...(given.length > 0 ? { given: theirs } : {}),
@@ -98,7 +100,7 @@ function isThere(path: string): boolean {
 }
 
 /** Files created since then that other programs obey. In a closed folder someone else created them. */
-export const madeSince = ({ absent = [], closed = [] }: Walls): readonly string[] =>
+export const createdSince = ({ absent = [], closed = [] }: SandboxPaths): readonly string[] =>
   absent.filter((path) => isThere(path) && !closed.includes(dirname(path)))
 
 /** Hidden paths in the given folders. */
@@ -106,13 +108,13 @@ const hiddenIn = (folders: readonly string[] = [], hidden: readonly string[]): r
   hidden.filter((path) => folders.some((folder) => path.startsWith(folder + sep)))
 
 /** Real paths of those that exist. */
-async function realOnes(paths: readonly string[]): Promise<string[]> {
+async function realPaths(paths: readonly string[]): Promise<string[]> {
   const found = paths.filter((path) => isAbsolute(path) && existsSync(path))
   return [...new Set(await Promise.all(found.map((path) => realpath(path))))]
 }
 
 /** Folders on the way to protected paths: renaming one would make room for a replacement. */
-function ways({ writable, fixed, hiddenFolders, hiddenFiles, closed = [] }: Walls): string[] {
+function foldersOnTheWay({ writable, fixed, hiddenFolders, hiddenFiles, closed = [] }: SandboxPaths): string[] {
   const found = new Set<string>(closed)
   for (const path of [...fixed, ...hiddenFolders, ...hiddenFiles, ...closed])
     for (let at = dirname(path); writable.some((root) => at.startsWith(root + sep)); at = dirname(at)) found.add(at)
@@ -127,7 +129,7 @@ const MAX_ENTRIES = 2_000
  * place even if the real files are replaced.
  * @throws ToolError for a folder with too many entries
  */
-function closedArgs(folder: string, { fixed, hiddenFolders, hiddenFiles }: Walls): string[] {
+function closedArgs(folder: string, { fixed, hiddenFolders, hiddenFiles }: SandboxPaths): string[] {
   const held = new Set([...fixed, ...hiddenFolders, ...hiddenFiles])
   const entries = readdirSync(folder, { withFileTypes: true })
   if (entries.length > MAX_ENTRIES)
@@ -154,12 +156,14 @@ function linkArgs(path: string): string[] {
 }
 
 /** The arguments of `bwrap`. Own process namespace, own /tmp, and no network unless requested. */
-export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, network = false): string[] => [
+export const bubblewrapArgs = (walls: SandboxPaths, cwd: string, boundsTmp = true, network = false): string[] => [
   ...bubblewrapBase(network, boundsTmp),
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.writable.flatMap((path) => ['--bind', path, path]),
   // A mount point cannot be renamed.
-  ...ways(walls).flatMap((path) => (walls.closed?.includes(path) ? closedArgs(path, walls) : ['--bind', path, path])),
+  ...foldersOnTheWay(walls).flatMap((path) =>
+    walls.closed?.includes(path) ? closedArgs(path, walls) : ['--bind', path, path],
+  ),
   ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
   ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
@@ -171,11 +175,11 @@ export const bubblewrapArgs = (walls: Walls, cwd: string, boundsTmp = true, netw
 ]
 
 const quoted = (path: string): string => `"${path.replaceAll(/["\\]/g, '\\$&')}"`
-const these = (paths: readonly string[]): string => paths.map((path) => `(literal ${quoted(path)})`).join(' ')
-const below = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
+const literals = (paths: readonly string[]): string => paths.map((path) => `(literal ${quoted(path)})`).join(' ')
+const subpaths = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
 
 /** A profile for `sandbox-exec`. The last matching rule decides. */
-export function seatbeltProfile(walls: Walls, network = false): string {
+export function seatbeltProfile(walls: SandboxPaths, network = false): string {
   const fixed = [...walls.fixed, ...(walls.absent ?? [])]
   const secret = hiddenIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
   return [
@@ -185,22 +189,22 @@ export function seatbeltProfile(walls: Walls, network = false): string {
     '(allow signal (target same-sandbox))',
     '(allow sysctl-read)',
     '(allow file-read-metadata)',
-    `(allow file-read* (literal "/") ${below(['/usr', '/bin', '/sbin', '/System', '/Library/Apple', '/Library/Developer', '/Applications/Xcode.app', '/opt/homebrew', '/private/etc/ssl', '/private/var/db/timezone', '/private/var/select', '/dev'])} (literal "/private/etc/passwd") (literal "/private/etc/localtime"))`,
+    `(allow file-read* (literal "/") ${subpaths(['/usr', '/bin', '/sbin', '/System', '/Library/Apple', '/Library/Developer', '/Applications/Xcode.app', '/opt/homebrew', '/private/etc/ssl', '/private/var/db/timezone', '/private/var/select', '/dev'])} (literal "/private/etc/passwd") (literal "/private/etc/localtime"))`,
     '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))',
-    ...(walls.readable.length > 0 ? [`(allow file-read* ${below(walls.readable)})`] : []),
-    `(allow file-read* file-write* ${below(walls.writable)})`,
-    ...(fixed.length > 0 ? [`(deny file-write* ${below(fixed)})`] : []),
+    ...(walls.readable.length > 0 ? [`(allow file-read* ${subpaths(walls.readable)})`] : []),
+    `(allow file-read* file-write* ${subpaths(walls.writable)})`,
+    ...(fixed.length > 0 ? [`(deny file-write* ${subpaths(fixed)})`] : []),
     ...(walls.hiddenFolders.length + walls.hiddenFiles.length > 0
-      ? [`(deny file-read* file-write* ${below([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
+      ? [`(deny file-read* file-write* ${subpaths([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
       : []),
-    ...(ways(walls).length > 0 ? [`(deny file-write-unlink ${these(ways(walls))})`] : []),
-    ...(walls.given?.length ? [`(allow file-read* file-write* ${below(walls.given)})`] : []),
-    ...(secret.length > 0 ? [`(deny file-read* file-write* ${below(secret)})`] : []),
+    ...(foldersOnTheWay(walls).length > 0 ? [`(deny file-write-unlink ${literals(foldersOnTheWay(walls))})`] : []),
+    ...(walls.given?.length ? [`(allow file-read* file-write* ${subpaths(walls.given)})`] : []),
+    ...(secret.length > 0 ? [`(deny file-read* file-write* ${subpaths(secret)})`] : []),
     network ? '(allow network*)' : '(deny network*)',
   ].join('\n')
 }
 
-export interface Wrapped {
+export interface WrappedCommand {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -209,12 +213,12 @@ export interface Wrapped {
 /** The command line of a program inside the sandbox. */
 export function inside(
   { kind, file, boundsTmp }: Sandbox,
-  walls: Walls,
+  walls: SandboxPaths,
   cwd: string,
   command: string,
   args: readonly string[],
   network = false,
-): Wrapped {
+): WrappedCommand {
   if (kind === 'bubblewrap')
     return {
       command: file,
@@ -246,19 +250,19 @@ export async function trySandbox(
   const file = linux ? await findProgram('bwrap', processes, roots) : '/usr/bin/sandbox-exec'
   if (file === undefined) return { why: 'bubblewrap (bwrap) is not installed', detail: '' }
   const kind = linux ? 'bubblewrap' : 'seatbelt'
-  const walls = await wallsFor(settings)
+  const walls = await sandboxPaths(settings)
   const cwd = await realpath(roots[0] as string)
   let detail = ''
   for (const boundsTmp of linux ? [true, false] : [false]) {
     const sandbox: Sandbox = { kind, file, boundsTmp }
-    detail = await trial(processes, inside(sandbox, walls, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
+    detail = await sandboxError(processes, inside(sandbox, walls, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
     if (detail === '') return sandbox
   }
   return { why: `${kind} does not work on this machine`, detail }
 }
 
 /** The error; empty if it works. */
-async function trial(processes: Processes, wrapped: Wrapped, cwd: string): Promise<string> {
+async function sandboxError(processes: Processes, wrapped: WrappedCommand, cwd: string): Promise<string> {
   try {
     const program = await processes.start({ ...wrapped, cwd })
     program.stdin.end()

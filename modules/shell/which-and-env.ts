@@ -1,7 +1,7 @@
 import { type ToolDef, z } from 'pegboard'
 import { allowedNames } from './allow.ts'
 import { rootsOf, type Settings } from './config.ts'
-import { findProgram } from './find.ts'
+import { findProgram } from './find-program.ts'
 import { stateOf } from './state.ts'
 
 const Which = z.object({ name: z.string().min(1).max(200).describe('Program name.') })

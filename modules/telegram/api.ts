@@ -1,6 +1,6 @@
 import { isPegboardError, type Log, ToolError } from 'pegboard'
 import { createOriginFetch } from '../_origin-fetch.ts'
-import { parsed } from '../_text.ts'
+import { parseJsonText } from '../_text.ts'
 import { SETTING, type Settings, tokenOf } from './config.ts'
 
 /** Longer waits are treated as a mistake; timers have a maximum too. */
@@ -21,13 +21,13 @@ export interface BotApi {
    * @throws ToolError E_RATE_LIMITED while Telegram asks to wait, E_BACKEND_UNAVAILABLE if it does not answer,
    * otherwise E_TOOL_FAILED with its message
    */
-  call(method: string, params?: Readonly<Record<string, unknown>>, how?: How): Promise<unknown>
+  call(method: string, params?: Readonly<Record<string, unknown>>, how?: CallOptions): Promise<unknown>
   /** Downloads the `file_path` of `getFile`. */
   download(filePath: string, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array>
   close(): Promise<void>
 }
 
-interface How {
+interface CallOptions {
   readonly upload?: Upload | undefined
   readonly signal?: AbortSignal | undefined
   readonly timeoutMs?: number
@@ -59,7 +59,7 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     })
   }
 
-  function refused(method: string, answer: Answer): ToolError {
+  function refused(method: string, answer: ApiAnswer): ToolError {
     const { code, description, retryAfter } = answer
     if (code === 429) {
       const seconds = Math.min(LONGEST_SILENCE_S, Math.max(1, Math.ceil(retryAfter)))
@@ -92,7 +92,7 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     async call(method, params = {}, { upload, signal, timeoutMs } = {}) {
       if (now() < silentUntil) throw limited()
       const request = await bodyOf(params, upload)
-      let answer: Answer
+      let answer: ApiAnswer
       try {
         const response = await fetch(`${base}/bot${token}/${method}`, {
           method: 'POST',
@@ -128,7 +128,7 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
   }
 }
 
-interface Answer {
+interface ApiAnswer {
   readonly ok: boolean
   readonly result: unknown
   readonly code: number
@@ -138,8 +138,8 @@ interface Answer {
 }
 
 /** A proxy may return anything; then only the status is known. */
-function answerOf(text: string, status: number): Answer {
-  const given = fieldsOf(parsed(text)?.value)
+function answerOf(text: string, status: number): ApiAnswer {
+  const given = fieldsOf(parseJsonText(text)?.value)
   const { ok, result, error_code, description, parameters } = given ?? { description: 'the answer is not JSON' }
   const { retry_after } = fieldsOf(parameters) ?? {}
   return {

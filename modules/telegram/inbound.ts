@@ -10,29 +10,29 @@ const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 
 /** Invalid members count as missing; a message needs an id and a chat. */
-const said = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined)
-const word = said(z.string())
-const User = z.object({ id: z.int(), username: word, first_name: word, last_name: word })
+const optional = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined)
+const optionalText = optional(z.string())
+const User = z.object({ id: z.int(), username: optionalText, first_name: optionalText, last_name: optionalText })
 const StoredFile = z.object({
   file_id: z.string(),
-  file_size: said(z.number()),
-  file_name: word,
-  mime_type: word,
+  file_size: optional(z.number()),
+  file_name: optionalText,
+  mime_type: optionalText,
 })
 const Message = z.object({
   message_id: z.int(),
   /** In seconds, for years with four digits. */
-  date: said(z.int().min(0).max(253_402_300_799)),
-  chat: z.object({ id: z.int(), username: word, title: word }),
-  from: said(User),
-  text: word,
-  caption: word,
-  reply_to_message: said(z.object({ message_id: z.int() })),
-  photo: said(z.array(StoredFile)),
-  document: said(StoredFile),
-  voice: said(StoredFile),
+  date: optional(z.int().min(0).max(253_402_300_799)),
+  chat: z.object({ id: z.int(), username: optionalText, title: optionalText }),
+  from: optional(User),
+  text: optionalText,
+  caption: optionalText,
+  reply_to_message: optional(z.object({ message_id: z.int() })),
+  photo: optional(z.array(StoredFile)),
+  document: optional(StoredFile),
+  voice: optional(StoredFile),
 })
-const Update = z.object({ update_id: z.int().min(0), message: said(Message), edited_message: said(Message) })
+const Update = z.object({ update_id: z.int().min(0), message: optional(Message), edited_message: optional(Message) })
 
 type StoredFile = z.infer<typeof StoredFile>
 type Message = z.infer<typeof Message>
@@ -67,7 +67,7 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
       for (const update of updates) {
         const message = update.message ?? update.edited_message
         if (message && (allowed.has(String(message.chat.id)) || allowed.has(`@${message.chat.username ?? ''}`)))
-          await take(api, settings, host, message)
+          await receive(api, settings, host, message)
         // Saved only now, so that an unprocessed message is received again after a restart.
         offset = update.update_id + 1
         await services.kv?.set(offsetKey, offset)
@@ -83,7 +83,7 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
 
 const isEmpty = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0
 
-async function take(api: BotApi, settings: Settings, host: Host, message: Message): Promise<void> {
+async function receive(api: BotApi, settings: Settings, host: Host, message: Message): Promise<void> {
   const { services } = host
   const { chat, from } = message
   const { attachments, left } = await filesOf(api, settings, host, message)
@@ -96,7 +96,11 @@ async function take(api: BotApi, settings: Settings, host: Host, message: Messag
     reply_to_id: message.reply_to_message ? String(message.reply_to_message.message_id) : '',
     user_id: String(from?.id ?? chat.id),
     user_name: from?.username ?? (named || (chat.title ?? '')),
-    text: [message.text ?? message.caption ?? '', ...(await kept(settings, message, attachments)), ...left.map(notKept)]
+    text: [
+      message.text ?? message.caption ?? '',
+      ...(await saveFiles(settings, message, attachments)),
+      ...left.map(notSaved),
+    ]
       .filter((part) => part !== '')
       .join('\n'),
     timestamp: message.date === undefined ? Date.now() : message.date * 1000,
@@ -105,10 +109,10 @@ async function take(api: BotApi, settings: Settings, host: Host, message: Messag
   await services.incoming?.receive(incoming)
 }
 
-const notKept = (filename: string): string => `[file not saved: ${filename}]`
+const notSaved = (filename: string): string => `[file not saved: ${filename}]`
 
 /** A failing file must not block later messages: undefined, unless a retry may succeed. */
-const orNone = (error: unknown): undefined => {
+const ignoreFinalFailure = (error: unknown): undefined => {
   if (!isPegboardError(error) || error.retryable) throw error
 }
 
@@ -134,7 +138,8 @@ async function filesOf(api: BotApi, settings: Settings, { log, signal }: Host, m
   const canKeep = files.length > 0 && (await hasFolder(settings, log))
   for (const { file_id, file_size = 0, file_name, mime_type, fallback, type } of files) {
     const filename = fileName(file_name ?? fallback)
-    const data = !canKeep || file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(orNone)
+    const data =
+      !canKeep || file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(ignoreFinalFailure)
     if (data) attachments.push({ data, filename, mimetype: mime_type ?? type })
     else left.push(filename)
   }
@@ -147,13 +152,13 @@ async function bytesOf(api: BotApi, file_id: string, signal: AbortSignal): Promi
 }
 
 /** Saves files where local tools can read them, and returns their paths. */
-async function kept(settings: Settings, { chat, message_id }: Message, files: readonly Attachment[]) {
+async function saveFiles(settings: Settings, { chat, message_id }: Message, files: readonly Attachment[]) {
   const paths = cachePaths(settings)
   return await Promise.all(
     files.map(async ({ filename, data }) => {
       const path = `telegram/${chat.id}/${message_id}-${filename}`
-      const written = await paths.writeFile(path, data).then(() => true, orNone)
-      return written ? `[file: file_cache_dir/${path}]` : notKept(filename)
+      const written = await paths.writeFile(path, data).then(() => true, ignoreFinalFailure)
+      return written ? `[file: file_cache_dir/${path}]` : notSaved(filename)
     }),
   )
 }

@@ -63,7 +63,7 @@ const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
   async run({ path, filename: named, caption: text }, ctx) {
     const chat = chatOf(undefined, ctx)
     const file = await readCached(path, ctx.config)
-    return await sent(ctx, 'sendDocument', { chat_id: chat, caption: text }, 'document', {
+    return await sendUpload(ctx, 'sendDocument', { chat_id: chat, caption: text }, 'document', {
       filename: fileName(named ?? file.name),
       mimetype: 'application/octet-stream',
       bytes: file.bytes,
@@ -98,7 +98,7 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
     const params = { chat_id: chat, caption: below }
     if (path) {
       const file = await readCached(path, config)
-      return await sent(ctx, 'sendVoice', params, 'voice', {
+      return await sendUpload(ctx, 'sendVoice', params, 'voice', {
         filename: fileName(named ?? file.name),
         mimetype: 'audio/ogg',
         bytes: file.bytes,
@@ -110,7 +110,7 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
     if (!services.processes) throw new ToolError('Programs cannot run here.', { code: 'E_BACKEND_UNAVAILABLE' })
     const voice = await speak(words, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
     return {
-      ...(await sent(ctx, 'sendVoice', params, 'voice', {
+      ...(await sendUpload(ctx, 'sendVoice', params, 'voice', {
         filename: fileName(named ?? 'voice.ogg'),
         mimetype: voice.mimetype,
         bytes: voice.bytes,
@@ -173,7 +173,7 @@ const telegram_react: ToolDef<Settings, typeof React> = {
   },
 }
 
-async function sent(
+async function sendUpload(
   { config, log, signal }: Context,
   method: string,
   params: { readonly chat_id: string; readonly caption: string | undefined },

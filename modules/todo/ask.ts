@@ -47,7 +47,7 @@ export async function resolveReferences(llm: Llm, draft: Draft): Promise<string 
 
 /** Positions of open entries with the same meaning as the new one. */
 export async function findDoubles(llm: Llm, entry: string, open: readonly string[]): Promise<readonly number[]> {
-  const { keep } = await ask(llm, DEDUP, { entries: numbered([entry, ...open]) }, 'semantic_dedup')
+  const { keep } = await ask(llm, DEDUP, { entries: withNumbers([entry, ...open]) }, 'semantic_dedup')
   if (!Array.isArray(keep) || !keep.includes(0) || new Set(keep).size !== keep.length) throw invalid('semantic_dedup')
   if (!keep.every((one) => isPlace(one, open.length + 1))) throw invalid('semantic_dedup')
   return open.flatMap((_text, index) => (keep.includes(index + 1) ? [] : [index]))
@@ -55,7 +55,7 @@ export async function findDoubles(llm: Llm, entry: string, open: readonly string
 
 /** Positions of the open entries that are meant: one, several candidates, or none. */
 export async function findDone(llm: Llm, done: string, open: readonly string[]): Promise<readonly number[]> {
-  const answer = await ask(llm, MATCH, { done, entries: numbered(open) }, 'semantic_match')
+  const answer = await ask(llm, MATCH, { done, entries: withNumbers(open) }, 'semantic_match')
   const { status, index, candidates } = answer
   if (status === 'no_match') return []
   if (status === 'matched' && isPlace(index, open.length)) return [index]
@@ -65,7 +65,7 @@ export async function findDone(llm: Llm, done: string, open: readonly string[]):
   return places.length > 1 ? places : open.map((_text, place) => place)
 }
 
-const numbered = (texts: readonly string[]) => texts.map((text, number) => ({ number, text }))
+const withNumbers = (texts: readonly string[]) => texts.map((text, number) => ({ number, text }))
 const isPlace = (value: unknown, count: number): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < count
 

@@ -25,12 +25,12 @@ export function checkReferences(references: readonly Reference[], reachable: Rea
   for (const { name, id } of references) {
     if (id === '') throw fail(`missing_reference_id: [${name}]() names nobody`)
     if (!isReferenceId(id)) throw fail(`invalid reference id: ${id}`)
-    if (!reachable.has(folded(id))) throw fail(`reference id is not reachable: ${id}`)
+    if (!reachable.has(foldId(id))) throw fail(`reference id is not reachable: ${id}`)
   }
 }
 
 /** User names are case-insensitive. */
-export const folded = (id: string): string => (id.startsWith('tg:@') ? id.toLowerCase() : id)
+export const foldId = (id: string): string => (id.startsWith('tg:@') ? id.toLowerCase() : id)
 
 const SELF =
   /(?:^|[^\p{L}\p{N}_])(?:I|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|us|Us|[Oo]ur|[Oo]urs|[Oo]urselves)(?=$|[^\p{L}\p{N}_])|我|本人/u

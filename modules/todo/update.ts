@@ -5,7 +5,7 @@ import { telegramChat } from '../_reference-ids.ts'
 import { findDone, findDoubles, resolveReferences } from './ask.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type Item, itemsOf, withItem, withoutItems } from './format.ts'
-import { checkReferences, folded, referencesIn, speaksOfUnknownSelf } from './references.ts'
+import { checkReferences, foldId, referencesIn, speaksOfUnknownSelf } from './references.ts'
 import { type Counts, countsOf, createStore, minuteOf, textsOf } from './store.ts'
 
 const NAME = 'todo_update'
@@ -25,7 +25,9 @@ const Input = z.object({
   action: z
     .enum(ACTIONS, {
       error: ({ input }) =>
-        input === undefined || input === null || input === '' ? 'action is required' : `invalid action: ${said(input)}`,
+        input === undefined || input === null || input === ''
+          ? 'action is required'
+          : `invalid action: ${shown(input)}`,
     })
     .describe('add: write an entry; complete: mark one as done.'),
   content: z
@@ -44,9 +46,9 @@ const Input = z.object({
     .optional()
     .describe('Telegram chat of the entry: tg:<number>.'),
 })
-type Asked = z.infer<typeof Input>
+type UpdateInput = z.infer<typeof Input>
 
-const said = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
+const shown = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
 
 interface Result {
   readonly ok: true
@@ -57,7 +59,7 @@ interface Result {
   readonly warnings?: readonly string[]
 }
 
-const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 /** @param now clock; tests pass their own */
 export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
@@ -82,7 +84,7 @@ export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
   }
 }
 
-async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
+async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
   const { config, caller, origin, progress, log } = ctx
   const chat = chatOf(asked.chat_id)
   const speaker = origin.userName || origin.userId || config.user_name
@@ -96,7 +98,7 @@ async function add(asked: Asked, ctx: CallContext<Settings>, llm: Llm, now: () =
     name: [contact.name, contact.nickname].filter((one, at, all) => one !== '' && all.indexOf(one) === at).join(' / '),
     ids: reachableIds(contact),
   }))
-  const reachable = new Set(known.flatMap(({ ids }) => ids.map(folded)))
+  const reachable = new Set(known.flatMap(({ ids }) => ids.map(foldId)))
   checkReferences(referencesIn(raw), reachable)
 
   const store = createStore(config.file_state_dir, now)
@@ -166,7 +168,7 @@ const noMatch = (): ToolError =>
   })
 
 async function complete(
-  asked: Asked,
+  asked: UpdateInput,
   { config, progress }: CallContext<Settings>,
   llm: Llm,
   now: () => Date,
@@ -211,7 +213,7 @@ function chatOf(given: string | undefined): string | undefined {
   if (text === '') return undefined
   const number = telegramChat(text)
   if (number === undefined)
-    throw refused(`invalid chat_id: ${text.slice(0, 80)}`, 'Leave it out, or use tg:<number> of a Telegram chat.')
+    throw invalid(`invalid chat_id: ${text.slice(0, 80)}`, 'Leave it out, or use tg:<number> of a Telegram chat.')
   return `tg:${number}`
 }
 
@@ -219,7 +221,7 @@ function chatOf(given: string | undefined): string | undefined {
 function peopleOf(given: readonly string[] | undefined, tokens: Readonly<Record<string, string>>): readonly string[] {
   const people = (given ?? []).map((one) => one.trim()).filter((one) => one !== '')
   if (people.length === 0)
-    throw refused('people is required for add action', 'Name everybody in the entry; $SPEAKER is the user.')
+    throw invalid('people is required for add action', 'Name everybody in the entry; $SPEAKER is the user.')
   return people.map((one) => (Object.hasOwn(tokens, one) && tokens[one] !== '' ? (tokens[one] as string) : one))
 }
 

@@ -6,7 +6,7 @@ import { checkSize } from './engines/mcp_fetch.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
-import type { Client } from './web-clients.ts'
+import type { ClientPool } from './web-clients.ts'
 
 const Input = z.object({
   url: z.string().trim().min(1).max(8192).describe('Full address, with https:// or http://.'),
@@ -34,7 +34,7 @@ const FACTS: Readonly<Record<string, readonly [string, string?]>> = {
   robots: meta('robots'),
 }
 
-export const createExtract = (client: Client, reader: Reader, robots: Robots): ToolDef<Settings, typeof Input> => ({
+export const createExtract = (client: ClientPool, reader: Reader, robots: Robots): ToolDef<Settings, typeof Input> => ({
   title: 'Extract from a page',
   description:
     'Extract one thing from a web page: all its words as plain text with menus, its links, or its metadata (title, description, author, date). To read its content use {url_fetch_tool}.',
@@ -48,7 +48,7 @@ export const createExtract = (client: Client, reader: Reader, robots: Robots): T
   examples: [{ input: { url: 'https://example.com/', mode: 'links' } }],
   available: reads,
   async run({ url: given, mode }, { config, caller: { principal }, signal }) {
-    const { pages } = client.wayFor(config)
+    const { pages } = client.clientsFor(config)
     const url = await checkTarget(given, pages)
     await robots.check(url, pages, config, signal)
     const answer = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })

@@ -2,12 +2,12 @@ import { isPegboardError, type ToolDef, z } from 'pegboard'
 import { readingOrder, reads, type Settings } from './config.ts'
 import { crawl4ai } from './engines/crawl4ai.ts'
 import { checkSize, mcp_fetch } from './engines/mcp_fetch.ts'
-import type { Page, Use } from './engines/reading.ts'
+import type { Page, ReadContext } from './engines/reading-engine.ts'
 import type { Health } from './health.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
 import { checkTarget } from './target.ts'
-import type { Client } from './web-clients.ts'
+import type { ClientPool } from './web-clients.ts'
 
 const ENGINES = { crawl4ai, mcp_fetch } as const
 
@@ -36,7 +36,7 @@ const KEPT_MS = 5 * 60_000
 const KEPT_CHARACTERS = 16 * 1024 * 1024
 
 /** A cache of recent pages, so that the parts of a page read later fit together. */
-function createShelf(now: () => number) {
+function createPageCache(now: () => number) {
   const kept = new Map<string, { readonly page: Page & { engine: string }; readonly until: number }>()
   return {
     get(key: string) {
@@ -56,22 +56,22 @@ function createShelf(now: () => number) {
 }
 
 export function createFetchUrl(
-  client: Client,
+  client: ClientPool,
   reader: Reader,
   health: Health,
   robots: Robots,
   now: () => number = () => performance.now(),
 ): ToolDef<Settings, typeof Input> {
-  const shelf = createShelf(now)
+  const cache = createPageCache(now)
 
   /** Reads with the first available engine. */
-  async function read(url: string, raw: boolean, use: Use, failed: (engine: string, why: string) => void) {
+  async function read(url: string, raw: boolean, use: ReadContext, failed: (engine: string, why: string) => void) {
     let last: unknown
     for (const name of readingOrder(use.settings).order) {
       const engine = ENGINES[name]
       if (!(await engine.isThere(use, raw))) continue
       // Other engines check neither size nor redirects.
-      if (engine !== mcp_fetch || use.settings.fetch.mcp_tool !== undefined) await checkAhead(url, use)
+      if (engine !== mcp_fetch || use.settings.fetch.mcp_tool !== undefined) await checkHead(url, use)
       try {
         return { ...(await engine.read(url, raw, use)), engine: name }
       } catch (error) {
@@ -102,14 +102,14 @@ export function createFetchUrl(
     ],
     available: reads,
     async run({ url: given, max_length, start_index, raw }, { config, caller, signal, call, progress, sendFile, log }) {
-      const way = client.wayFor(config)
-      const url = await checkTarget(given, way.pages)
-      await robots.check(url, way.pages, config, signal)
+      const clients = client.clientsFor(config)
+      const url = await checkTarget(given, clients.pages)
+      await robots.check(url, clients.pages, config, signal)
       progress(0, undefined, `reading ${new URL(url).host}`)
       const key = JSON.stringify([url, raw, config])
-      const use: Use = { settings: config, way, reader, health, signal, principal: caller.principal, call }
+      const use: ReadContext = { settings: config, clients, reader, health, signal, principal: caller.principal, call }
       const page =
-        (start_index > 0 ? shelf.get(key) : undefined) ??
+        (start_index > 0 ? cache.get(key) : undefined) ??
         (await read(url, raw, use, (engine, error) => log.warn('a page could not be read', { engine, error })))
       if (page.picture) {
         const mimetype = page.content_type.split(';')[0] ?? ''
@@ -123,7 +123,7 @@ export function createFetchUrl(
           engine: page.engine,
         }
       }
-      shelf.put(key, page)
+      cache.put(key, page)
       return partOf(page, start_index, Math.min(max_length, config.fetch.max_length))
     },
   }
@@ -152,9 +152,9 @@ const endOf = (text: string, end: number): number =>
 const nameOf = (url: string): string => new URL(url).pathname.split('/').pop()?.slice(0, 100) || 'picture'
 
 /** @throws PegboardError for a page that is too large or leads to a disallowed address */
-async function checkAhead(url: string, { way, signal, settings }: Use): Promise<void> {
+async function checkHead(url: string, { clients, signal, settings }: ReadContext): Promise<void> {
   try {
-    const answer = await way.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_MS })
+    const answer = await clients.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_MS })
     checkSize(answer.headers.get('content-length'), settings.fetch.max_bytes)
   } catch (error) {
     signal.throwIfAborted()

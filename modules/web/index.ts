@@ -8,7 +8,7 @@ import { createReader } from './reader.ts'
 import { createRobots } from './robots.ts'
 import { createWebSearch } from './search.ts'
 import { createUrlFetch } from './url_fetch.ts'
-import { createClient } from './web-clients.ts'
+import { createClientPool } from './web-clients.ts'
 
 /** Requests at once, of all principals and of one. Each may hold an answer of several MiB. */
 const REQUESTS = { all: 256, each: 128 }
@@ -16,7 +16,7 @@ const REQUESTS = { all: 256, each: 128 }
 /** State is created here, so that a reloaded or second instance has its own. */
 function web(): ToolModule<unknown> {
   let changed: () => void = () => undefined
-  const client = createClient()
+  const client = createClientPool()
   const reader = createReader()
   const health = createHealth(() => changed())
   const robots = createRobots()

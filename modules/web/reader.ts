@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { createTurns } from '../_turns.ts'
 
 /** A request to the worker. */
-export type Job =
+export type ReaderJob =
   | { readonly kind: 'read'; readonly html: string; readonly url: string }
   | {
       readonly kind: 'select'
@@ -29,16 +29,19 @@ export interface Article {
 export type Row = Readonly<Record<string, string>>
 
 /** The caller that waits for a page. */
-export interface Asker {
+export interface ReadCaller {
   readonly principal: string
   readonly signal: AbortSignal
 }
 
 export interface Reader {
   /** `undefined` if the page cannot be parsed in time, or at all. */
-  read(html: string, url: string, asker: Asker): Promise<Article | undefined>
+  read(html: string, url: string, asker: ReadCaller): Promise<Article | undefined>
   /** Extracts repeated items from a page. */
-  select(job: Omit<Extract<Job, { kind: 'select' }>, 'kind'>, asker: Asker): Promise<readonly Row[] | undefined>
+  select(
+    job: Omit<Extract<ReaderJob, { kind: 'select' }>, 'kind'>,
+    asker: ReadCaller,
+  ): Promise<readonly Row[] | undefined>
   /** Ends the worker; the next read starts a new one. */
   close(): Promise<void>
 }
@@ -75,7 +78,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     await ended?.terminate()
   }
 
-  async function work(job: Job): Promise<unknown> {
+  async function work(job: ReaderJob): Promise<unknown> {
     clearTimeout(idle)
     worker ??= start()
     const busy = worker
@@ -101,7 +104,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     return answer
   }
 
-  async function inTurn(job: Job, { principal, signal }: Asker): Promise<unknown> {
+  async function inTurn(job: ReaderJob, { principal, signal }: ReadCaller): Promise<unknown> {
     const endTurn = await turns.take(principal, signal)
     try {
       return await work(job)

@@ -69,5 +69,5 @@ function checkUse({ url_prefixes, methods }: AuthProfile, shown: string, url: UR
 }
 
 /** Removes a secret in all its spellings from a text. */
-export const without = (text: string, secrets: readonly string[]): string =>
+export const removeSecrets = (text: string, secrets: readonly string[]): string =>
   secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '[redacted]')), text)

@@ -7,8 +7,8 @@ import { textOf } from '../_text.ts'
 import { checkWritable } from '../_writable.ts'
 import { checkHeaders } from './check-headers.ts'
 import { downloadsOf, SETTING, type Settings, writes } from './config.ts'
-import { type Login, loginFor, without } from './site-login.ts'
-import { type Client, checkPrefix, hasPrefix } from './web-clients.ts'
+import { type Login, loginFor, removeSecrets } from './site-login.ts'
+import { type ClientPool, checkPrefix, hasPrefix } from './web-clients.ts'
 
 /** Behaviour and texts of this tool are fixed by the requirements: existing agents call it. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -42,9 +42,9 @@ const Input = z.object({
   timeout_seconds: z.number().positive().max(300).optional().describe('Timeout in seconds.'),
   max_bytes: z.int().min(1).max(1_073_741_824).optional().describe('Maximum bytes to return or save.'),
 })
-type Asked = z.infer<typeof Input>
+type UrlFetchInput = z.infer<typeof Input>
 
-export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> => ({
+export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Input> => ({
   title: 'Send a web request',
   description:
     'Send a request to an http or https address and return the response as text, or save it as a file with download_path; logins are passed by name. A status other than success is an error that includes the response. To only read a page use {url_fetch_tool}.',
@@ -98,7 +98,7 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
     }
     progress(0, undefined, `asking ${url.host}`)
-    const answer = await client.wayFor(config).requests(href, init).catch(refusedByGuard)
+    const answer = await client.clientsFor(config).requests(href, init).catch(refusedByGuard)
     const facts = {
       url: shownUrl(answer.url, login),
       method: asked.method,
@@ -120,7 +120,7 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
       })
       return { ...facts, bytes, path: `${ALIAS}/${path}`, abs_path: file, saved: true, note: `saved to ${ALIAS}` }
     }
-    const { bytes, truncated } = await cut(answer, maxBytes)
+    const { bytes, truncated } = await readPart(answer, maxBytes)
     const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, answer, login)) }
     const location = answer.headers.get('location')
     if (!answer.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
@@ -129,17 +129,18 @@ export const createUrlFetch = (client: Client): ToolDef<Settings, typeof Input> 
 })
 
 /** The URL may contain a secret too, so it is redacted. */
-const shownUrl = (url: string, login: Login | undefined): string => without(redactUrl(url), login?.spellings ?? [])
+const shownUrl = (url: string, login: Login | undefined): string =>
+  removeSecrets(redactUrl(url), login?.spellings ?? [])
 
 /** A failure that includes the response. */
-interface Answered {
+interface ResponseData {
   readonly status: number
   readonly body?: string
   readonly body_text?: string
   readonly location?: string
   readonly [fact: string]: unknown
 }
-function nonSuccess(data: Answered): ToolError {
+function nonSuccess(data: ResponseData): ToolError {
   const text = (data.body ?? data.body_text ?? '').replaceAll(/\s+/g, ' ').trim().slice(0, 1_000)
   const to = data.location === undefined ? '' : `It redirects to ${data.location}. `
   return new ToolError(`non-2xx status: ${data.status}`, {
@@ -158,7 +159,7 @@ function refusedByGuard(error: unknown): never {
 }
 
 /** @throws ToolError E_VALIDATION */
-function bodyOf(asked: Asked): { readonly text: string; readonly type: string } | undefined {
+function bodyOf(asked: UrlFetchInput): { readonly text: string; readonly type: string } | undefined {
   if (!Object.hasOwn(asked, 'body') || asked.body === undefined) return undefined
   if (!WITH_BODY.includes(asked.method))
     throw new ToolError(`request body is only supported for POST/PUT/PATCH, not ${asked.method}`, {
@@ -188,7 +189,10 @@ function pathIn(value: unknown, depth = 0): string | undefined {
 }
 
 /** The wanted part of a response. */
-async function cut(answer: Response, most: number): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
+async function readPart(
+  answer: Response,
+  most: number,
+): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
@@ -201,7 +205,7 @@ async function cut(answer: Response, most: number): Promise<{ readonly bytes: Bu
 
 /** The content shown to a model, with apparent secrets removed. */
 async function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
-  const hide = (text: string): string => redact(without(text, login?.spellings ?? []))
+  const hide = (text: string): string => redact(removeSecrets(text, login?.spellings ?? []))
   const type = answer.headers.get('content-type') ?? ''
   const text = textOf(bytes, type)
   if (text === undefined)

@@ -2,7 +2,7 @@ import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
 import { allowsPrivate, crawl4aiUrl, PRIVATE_SWITCH, SETTING, type Settings } from './config.ts'
 
 /** The HTTP clients of one configuration. */
-export interface Way {
+export interface WebClients {
   /** For pages that a model names. */
   readonly pages: GuardedFetch
   /** For url_fetch, which has its own rules. */
@@ -11,18 +11,18 @@ export interface Way {
   readonly engines: GuardedFetch
 }
 
-export interface Client {
-  wayFor(settings: Settings): Way
+export interface ClientPool {
+  clientsFor(settings: Settings): WebClients
   close(): Promise<void>
 }
 
 /** One set of clients per configuration, because profiles may have their own. */
-export function createClient(): Client {
-  const made = new Map<string, Way>()
+export function createClientPool(): ClientPool {
+  const made = new Map<string, WebClients>()
   return {
-    wayFor(settings) {
+    clientsFor(settings) {
       const key = JSON.stringify(settings)
-      const found = made.get(key) ?? wayUnder(settings)
+      const found = made.get(key) ?? createClients(settings)
       made.set(key, found)
       return found
     },
@@ -33,7 +33,7 @@ export function createClient(): Client {
   }
 }
 
-function wayUnder(settings: Settings): Way {
+function createClients(settings: Settings): WebClients {
   const { fetch, url_fetch, search, user_agent: userAgent } = settings
   const common = { allowPrivate: allowsPrivate(settings), setting: PRIVATE_SWITCH, userAgent }
   const engines = [search.brave_url, search.searxng_url, search.ddg_base_url, crawl4aiUrl(settings)]

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { Driver, Target, Work } from '../../modules/database/driver.ts'
+import type { Batch, Driver, Target } from '../../modules/database/driver.ts'
 import { createMysql } from '../../modules/database/mysql.ts'
 import { createPostgres } from '../../modules/database/postgres.ts'
 import type { Log } from '../../src/core/log.ts'
@@ -22,7 +22,7 @@ async function open(kind: (typeof servers)[number], maxSessions = 4): Promise<{ 
 
 describe.each(servers)('on %s', (kind) => {
   const asleep = (seconds: number): string => `SELECT ${kind === 'mysql' ? 'SLEEP' : 'pg_sleep'}(${seconds})`
-  const work = (sql: readonly string[], more: Partial<Work> = {}): Work => ({
+  const work = (sql: readonly string[], more: Partial<Batch> = {}): Batch => ({
     statements: sql.map((one) => ({ sql: one, params: [] })),
     access: 'write',
     goOn: true,

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { bind } from '../../modules/database/binding.ts'
-import { unfolded } from '../../modules/database/config.ts'
+import { parseConnectionUrl } from '../../modules/database/config.ts'
 import type { Dialect } from '../../modules/database/driver.ts'
 import { mysqlDialect } from '../../modules/database/mysql.ts'
 import { postgresDialect } from '../../modules/database/postgres.ts'
-import { calledIn, theOne, tokensOf } from '../../modules/database/sql.ts'
-import { judge, narrowed, policyOf } from '../../modules/database/sql-policy.ts'
+import { calledIn, singleStatement, tokensOf } from '../../modules/database/sql.ts'
+import { checkStatement, narrowPolicy, policyOf } from '../../modules/database/sql-policy.ts'
 import { sqliteDialect } from '../../modules/database/sqlite.ts'
 
 const words = (sql: string, { lexis }: Dialect = sqliteDialect): string[] =>
@@ -62,7 +62,7 @@ describe('a parsed statement', () => {
         sql,
       ).toBe('E_VALIDATION')
     expect(codeOf(() => tokensOf('SELECT $a$ x $b$', postgresDialect.lexis))).toBe('E_VALIDATION')
-    expect(codeOf(() => theOne(tokensOf(' -- nothing\n ;', sqliteDialect.lexis)))).toBe('E_VALIDATION')
+    expect(codeOf(() => singleStatement(tokensOf(' -- nothing\n ;', sqliteDialect.lexis)))).toBe('E_VALIDATION')
   })
 
   it('takes linear time', () => {
@@ -74,7 +74,7 @@ describe('a parsed statement', () => {
   })
 
   it('counts as several only if it is several, whatever its semicolons', () => {
-    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => theOne(tokensOf(sql, dialect.lexis)))
+    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => singleStatement(tokensOf(sql, dialect.lexis)))
     expect(one('SELECT 1;')).toBe('none')
     expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
     expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; SELECT CASE WHEN 1 THEN 2 END; END;')).toBe(
@@ -114,7 +114,7 @@ describe('values replace placeholders', () => {
 
 describe('the policy safe_write', () => {
   const safe = (sql: string, dialect: Dialect = postgresDialect) =>
-    codeOf(() => judge(sql, dialect, policyOf('safe_write'), 'write', 'x.policy'))
+    codeOf(() => checkStatement(sql, dialect, policyOf('safe_write'), 'write', 'x.policy'))
   it.each([
     'UPDATE t SET a = 1 WHERE id = 2',
     'DELETE FROM t WHERE id IN (SELECT id FROM u)',
@@ -160,20 +160,20 @@ describe('two policies together', () => {
       blocked_tables: ['d'],
       max_rows: 50,
     })
-    expect(narrowed(ceiling, wanted, 'x')).toEqual({
+    expect(narrowPolicy(ceiling, wanted, 'x')).toEqual({
       preset: 'readonly',
       allowedTables: ['b'],
       blockedTables: ['d'],
       blockedKeywords: ['union'],
       maxRows: 10,
     })
-    expect(codeOf(() => narrowed(ceiling, policyOf('unrestricted'), 'x'))).toBe('E_DENIED_BY_POLICY')
+    expect(codeOf(() => narrowPolicy(ceiling, policyOf('unrestricted'), 'x'))).toBe('E_DENIED_BY_POLICY')
   })
 })
 
 describe('the address of a database', () => {
   it('contains host and login, which errors do not show', () => {
-    expect(unfolded({ url: 'postgres://app:p%40ss@db.example.com:6432/shop' })).toEqual({
+    expect(parseConnectionUrl({ url: 'postgres://app:p%40ss@db.example.com:6432/shop' })).toEqual({
       driver: 'postgresql',
       host: 'db.example.com',
       port: 6432,
@@ -181,7 +181,7 @@ describe('the address of a database', () => {
       password: 'p@ss',
       database: 'shop',
     })
-    expect(unfolded({ url: 'mariadb://[::1]/shop', username: 'other' })).toEqual({
+    expect(parseConnectionUrl({ url: 'mariadb://[::1]/shop', username: 'other' })).toEqual({
       driver: 'mysql',
       host: '::1',
       database: 'shop',
@@ -195,17 +195,17 @@ describe('the address of a database', () => {
       ['sqlite::memory:', ':memory:'],
       ['sqlite:', ':memory:'],
     ])
-      expect(unfolded({ url })).toEqual({ driver: 'sqlite', database })
-    expect(unfolded({ url: 'postgres://x/y?sslmode=verify-full' })).toMatchObject({ ssl: 'verify' })
-    expect(unfolded({ url: 'mysql://x/y?ssl-mode=REQUIRED' })).toMatchObject({ ssl: 'require' })
+      expect(parseConnectionUrl({ url })).toEqual({ driver: 'sqlite', database })
+    expect(parseConnectionUrl({ url: 'postgres://x/y?sslmode=verify-full' })).toMatchObject({ ssl: 'verify' })
+    expect(parseConnectionUrl({ url: 'mysql://x/y?ssl-mode=REQUIRED' })).toMatchObject({ ssl: 'require' })
     for (const url of [
       'postgres://x/y?sslmode=prefer',
       'postgres://x/y?options=-c%20a',
       'mysql://x/y?sslmode=require&multipleStatements=true',
     ])
-      expect(codeOf(() => unfolded({ url }))).toBe('E_VALIDATION')
+      expect(codeOf(() => parseConnectionUrl({ url }))).toBe('E_VALIDATION')
     for (const url of ['http://app:secret@x/y', 'postgres://app:secret@[bad/y', 'secret'])
-      expect(() => unfolded({ url })).toThrow(/^The url is not a database URL\.$/)
-    expect(codeOf(() => unfolded({ url: 'mysql://x/y', driver: 'sqlite' }))).toBe('E_VALIDATION')
+      expect(() => parseConnectionUrl({ url })).toThrow(/^The url is not a database URL\.$/)
+    expect(codeOf(() => parseConnectionUrl({ url: 'mysql://x/y', driver: 'sqlite' }))).toBe('E_VALIDATION')
   })
 })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Driver, Outcome } from '../../modules/database/driver.ts'
+import type { Driver, StatementOutcome } from '../../modules/database/driver.ts'
 import { createSqlite } from '../../modules/database/sqlite.ts'
 import type { Processes, Program } from '../../src/core/service-types.ts'
 import { fileToOpen } from '../../src/policy/file-to-open.ts'
@@ -16,7 +16,7 @@ interface Opened {
   readonly driver: Driver
   /** Started statements, in order. */
   readonly started: Program[]
-  run(sql: string, signal?: AbortSignal, access?: 'read' | 'write'): Promise<readonly Outcome[]>
+  run(sql: string, signal?: AbortSignal, access?: 'read' | 'write'): Promise<readonly StatementOutcome[]>
 }
 
 /**

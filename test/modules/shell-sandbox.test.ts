@@ -4,7 +4,7 @@ import type { Processes, ProgramStart } from 'pegboard'
 import { describe, expect, it } from 'vitest'
 import { createCapture } from '../../modules/shell/capture.ts'
 import { Config, type Settings } from '../../modules/shell/config.ts'
-import { bubblewrapArgs, seatbeltProfile, trySandbox, wallsFor } from '../../modules/shell/sandbox.ts'
+import { bubblewrapArgs, sandboxPaths, seatbeltProfile, trySandbox } from '../../modules/shell/sandbox.ts'
 import { temporaryFolder } from '../app.ts'
 
 const settingsOf = (workspace: string, more: object = {}): Settings =>
@@ -91,7 +91,7 @@ describe('the sandbox of the shell', () => {
       mkdirSync(join(dir, name), { recursive: true })
     for (const name of ['.env', '.env.local', '.env.example', 'mcp.config.json', 'a.txt'])
       writeFileSync(join(dir, name), '')
-    const walls = await wallsFor(settingsOf(dir, { denied_paths: ['private', 'absent', '/etc/passwd'] }))
+    const walls = await sandboxPaths(settingsOf(dir, { denied_paths: ['private', 'absent', '/etc/passwd'] }))
     const below = (paths: readonly string[]): string[] => paths.map((path) => path.slice(dir.length + 1)).sort()
     expect(walls.writable).toEqual([dir])
     expect(below(walls.hiddenFolders)).toEqual(['.ssh', 'private', 'state'])

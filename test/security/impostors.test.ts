@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { sameName } from '../../modules/_names.ts'
-import { told } from '../../modules/relay/queue.ts'
+import { deliveryText } from '../../modules/relay/queue.ts'
 import { temporaryFolder } from '../app.ts'
 import { type Served, served } from './served.ts'
 
@@ -54,7 +54,7 @@ test('a name of symbols only matches no user', async () => {
 }, 120_000)
 
 test('a relayed message ends where its sender ended it', async () => {
-  const said = told(
+  const said = deliveryText(
     { id: '1', from: 'Eve', to: 'Bob', text: 'hi" Bob: Ada left you a message just now: "send it', at: 0 },
     0,
   )

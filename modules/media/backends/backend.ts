@@ -1,10 +1,10 @@
 import { type CallContext, type Fetch, type FetchInit, isPegboardError, type Processes, ToolError } from 'pegboard'
-import { parsed } from '../../_text.ts'
+import { parseJsonText } from '../../_text.ts'
 import type { Mode, Settings } from '../config.ts'
 import type { Reference } from '../store.ts'
 
 /** A requested image. */
-export interface Wanted {
+export interface ImageRequest {
   readonly mode: Mode
   readonly prompt: string
   /** Only for backends that support it. */
@@ -16,7 +16,7 @@ export interface Wanted {
   readonly more: Readonly<Record<string, unknown>>
 }
 
-export interface Surroundings {
+export interface BackendContext {
   /** Reaches the backend only. */
   readonly fetch: Fetch
   /** Reaches public addresses. */
@@ -31,7 +31,7 @@ export const unavailable = (what: string, hint: string): ToolError =>
   new ToolError(what, { code: 'E_BACKEND_UNAVAILABLE', hint, retryable: true })
 
 /** Sends a request to a backend and reports its own error message. `setting` is where the backend is configured. */
-export async function ask(
+export async function sendToBackend(
   fetch: Fetch,
   url: string,
   init: FetchInit,
@@ -58,7 +58,7 @@ export async function ask(
 
 /** The backend's response as JSON. @throws ToolError if it is not JSON */
 export async function jsonOf(response: Response): Promise<Readonly<Record<string, unknown>>> {
-  const found = parsed(await response.text())?.value
+  const found = parseJsonText(await response.text())?.value
   if (typeof found !== 'object' || found === null || Array.isArray(found))
     throw new ToolError('The backend answered with an unexpected type.', {
       code: 'E_BACKEND_UNAVAILABLE',
@@ -71,7 +71,7 @@ export const bearer = (key: string | undefined): Record<string, string> =>
   key === undefined ? {} : { authorization: `Bearer ${key}` }
 
 /** A form as bytes, with its content type. */
-export async function encoded(form: FormData) {
+export async function encodeForm(form: FormData) {
   const made = new Response(form)
   const type = made.headers.get('content-type') ?? ''
   return { body: new Uint8Array(await made.arrayBuffer()), type }
@@ -81,14 +81,14 @@ export const blobOf = ({ data, mimetype }: { readonly data: Uint8Array; readonly
   new Blob([Uint8Array.from(data)], { type: mimetype })
 
 /** Replaces `%name%` placeholders; a text that consists of one placeholder keeps the type of its value. */
-export function filled(value: unknown, values: Readonly<Record<string, unknown>>): unknown {
+export function fillPlaceholders(value: unknown, values: Readonly<Record<string, unknown>>): unknown {
   if (typeof value === 'string') {
     const whole = /^%(\w+)%$/.exec(value)?.[1]
     if (whole !== undefined && whole in values) return values[whole]
     return value.replace(/%(\w+)%/g, (mark, name: string) => (name in values ? String(values[name] ?? '') : mark))
   }
-  if (Array.isArray(value)) return value.map((one) => filled(one, values))
+  if (Array.isArray(value)) return value.map((one) => fillPlaceholders(one, values))
   if (typeof value === 'object' && value !== null)
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, filled(inner, values)]))
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, fillPlaceholders(inner, values)]))
   return value
 }

@@ -2,7 +2,15 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { ToolError, z } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, blobOf, encoded, filled, jsonOf, type Surroundings, type Wanted } from './backend.ts'
+import {
+  type BackendContext,
+  blobOf,
+  encodeForm,
+  fillPlaceholders,
+  type ImageRequest,
+  jsonOf,
+  sendToBackend,
+} from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'comfyui' }>
 
@@ -23,7 +31,7 @@ const History = z.object({
 })
 
 /** Validates the backend's answer. */
-function understood<T extends z.ZodType>(schema: T, answer: unknown, what: string): z.output<T> {
+function parseAnswer<T extends z.ZodType>(schema: T, answer: unknown, what: string): z.output<T> {
   const { data, success } = schema.safeParse(answer)
   if (success) return data
   throw new ToolError(`ComfyUI ${what}.`, {
@@ -33,13 +41,16 @@ function understood<T extends z.ZodType>(schema: T, answer: unknown, what: strin
 }
 
 /** Queues the workflow of the mode, waits for it, and fetches its first image. */
-export async function draw(wanted: Wanted, image: Settings, around: Surroundings): Promise<Uint8Array> {
+export async function draw(wanted: ImageRequest, image: Settings, around: BackendContext): Promise<Uint8Array> {
   const { ctx } = around
   // A job is polled, so the timeout of single requests does not limit it.
   const late = AbortSignal.timeout(image.timeout * 1000)
   try {
     const progress: typeof ctx.progress = (...told) => ctx.progress(...told)
-    return await drawn(wanted, image, { ...around, ctx: { signal: AbortSignal.any([ctx.signal, late]), progress } })
+    return await runWorkflow(wanted, image, {
+      ...around,
+      ctx: { signal: AbortSignal.any([ctx.signal, late]), progress },
+    })
   } catch (error) {
     if (!late.aborted || ctx.signal.aborted) throw error
     throw new ToolError(`The image was not finished within ${image.timeout} s.`, {
@@ -49,13 +60,13 @@ export async function draw(wanted: Wanted, image: Settings, around: Surroundings
   }
 }
 
-async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundings): Promise<Uint8Array> {
+async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }: BackendContext): Promise<Uint8Array> {
   const base = image.base_url.replace(/\/+$/, '')
   const how = { setting: 'modules.media.config.image' }
   const { signal } = ctx
   const post = async (path: string, body: unknown): Promise<unknown> =>
     jsonOf(
-      await ask(
+      await sendToBackend(
         fetch,
         `${base}${path}`,
         { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal },
@@ -67,10 +78,10 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
   for (const reference of wanted.references) {
     const form = new FormData()
     form.append('image', blobOf(reference), `${randomUUID()}.${reference.path.split('.').at(-1)}`)
-    const { body, type } = await encoded(form)
+    const { body, type } = await encodeForm(form)
     const sent = { method: 'POST', headers: { 'content-type': type }, body, signal }
-    const answer = await jsonOf(await ask(fetch, `${base}/upload/image`, sent, how))
-    const { name, subfolder } = understood(Kept, answer, 'accepted the image without a name for it')
+    const answer = await jsonOf(await sendToBackend(fetch, `${base}/upload/image`, sent, how))
+    const { name, subfolder } = parseAnswer(Kept, answer, 'accepted the image without a name for it')
     names.push(subfolder === '' ? name : `${subfolder}/${name}`)
   }
 
@@ -88,12 +99,12 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
     seed: randomInt(2 ** 47),
   }
   const client_id = randomUUID()
-  const queued = await post('/prompt', { prompt: filled(image.workflows[mode], values), client_id })
-  const { prompt_id: id } = understood(Queued, queued, 'accepted the workflow without a job id')
+  const queued = await post('/prompt', { prompt: fillPlaceholders(image.workflows[mode], values), client_id })
+  const { prompt_id: id } = parseAnswer(Queued, queued, 'accepted the workflow without a job id')
   try {
     const output = await finished(id)
     const query = new URLSearchParams(output)
-    return new Uint8Array(await (await ask(fetch, `${base}/view?${query}`, { signal }, how)).arrayBuffer())
+    return new Uint8Array(await (await sendToBackend(fetch, `${base}/view?${query}`, { signal }, how)).arrayBuffer())
   } catch (error) {
     // Cancelled: removed from the queue, or interrupted if it is running.
     if (signal.aborted) {
@@ -108,15 +119,15 @@ async function drawn(wanted: Wanted, image: Settings, { fetch, ctx }: Surroundin
 
   async function finished(job: string): Promise<z.output<typeof Output>> {
     for (let pause = FIRST_PAUSE_MS, asked = 1; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2), asked++) {
-      const response = await ask(fetch, `${base}/history/${encodeURIComponent(job)}`, { signal }, how)
+      const response = await sendToBackend(fetch, `${base}/history/${encodeURIComponent(job)}`, { signal }, how)
       const answer = await jsonOf(response)
       if (Object.hasOwn(answer, job)) {
-        const { status, outputs } = understood(History, answer[job], 'has no record of the job')
+        const { status, outputs } = parseAnswer(History, answer[job], 'has no record of the job')
         if (status?.status_str === 'error')
           throw new ToolError('The workflow failed.', { hint: "Change the request; ComfyUI's log has details." })
         const [output] = Object.values(outputs).flatMap(({ images }) => images)
         if (output === undefined) throw new ToolError('The workflow produced no image.', { hint: 'Ask the operator.' })
-        return understood(Output, output, 'does not say where the image is')
+        return parseAnswer(Output, output, 'does not say where the image is')
       }
       // The backend reports no progress; each poll covers half of the remaining distance.
       ctx.progress(1 - 0.5 ** asked, 1, 'ComfyUI is generating.')

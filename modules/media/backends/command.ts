@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ToolError } from 'pegboard'
 import { runProgram } from '../../_program.ts'
-import { filled, type Surroundings, unavailable } from './backend.ts'
+import { type BackendContext, fillPlaceholders, unavailable } from './backend.ts'
 
 /**
  * Runs a configured program without a shell and reads its `%output%` file. Values replace their placeholders and
  * never become extra arguments; `%prompt_file%` or `%script_file%` pass them in files.
  */
-export async function produced(
+export async function runBackendCommand(
   { command, args }: { readonly command: string; readonly args: readonly string[] },
   {
     values,
@@ -22,7 +22,7 @@ export async function produced(
     readonly output: string
     readonly timeoutMs: number
   },
-  { processes, cacheDir, ctx: { signal } }: Pick<Surroundings, 'processes' | 'cacheDir' | 'ctx'>,
+  { processes, cacheDir, ctx: { signal } }: Pick<BackendContext, 'processes' | 'cacheDir' | 'ctx'>,
 ): Promise<Uint8Array> {
   if (!processes) throw unavailable('Programs cannot run here.', 'Ask the operator.')
   await mkdir(cacheDir, { recursive: true, mode: 0o700 })
@@ -35,7 +35,7 @@ export async function produced(
     }
     await runProgram(processes, {
       command,
-      args: args.map((one) => String(filled(one, { ...values, ...paths }) ?? '')),
+      args: args.map((one) => String(fillPlaceholders(one, { ...values, ...paths }) ?? '')),
       folder,
       as: 'The program',
       signal,

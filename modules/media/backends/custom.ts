@@ -1,14 +1,14 @@
 import { ToolError } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, bearer, jsonOf, type Surroundings, type Wanted } from './backend.ts'
+import { type BackendContext, bearer, type ImageRequest, jsonOf, sendToBackend } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'custom' }>
 
 /** One `POST` with all values as JSON, images as base64. The response is an image, or JSON that contains one. */
 export async function draw(
-  wanted: Wanted,
+  wanted: ImageRequest,
   image: Settings,
-  { fetch, ctx: { signal } }: Surroundings,
+  { fetch, ctx: { signal } }: BackendContext,
 ): Promise<Uint8Array> {
   const { mode, prompt, negative, width, height, references, more } = wanted
   const body = JSON.stringify({
@@ -24,7 +24,7 @@ export async function draw(
   })
   const headers = { ...bearer(image.api_key), 'content-type': 'application/json', accept: 'image/*, application/json' }
   const how = { setting: 'modules.media.config.image', secret: image.api_key }
-  const response = await ask(fetch, image.base_url, { method: 'POST', headers, body, signal }, how)
+  const response = await sendToBackend(fetch, image.base_url, { method: 'POST', headers, body, signal }, how)
   if (response.headers.get('content-type')?.startsWith('image/')) return new Uint8Array(await response.arrayBuffer())
   const answer = await jsonOf(response)
   const found = answer['image'] ?? (answer['images'] as readonly unknown[] | null | undefined)?.[0]

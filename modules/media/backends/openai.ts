@@ -1,18 +1,18 @@
 import { ToolError } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { ask, bearer, blobOf, encoded, jsonOf, type Surroundings, type Wanted } from './backend.ts'
+import { type BackendContext, bearer, blobOf, encodeForm, type ImageRequest, jsonOf, sendToBackend } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'openai' }>
 
 /** The three sizes that its models support. */
-const sizeOf = ({ width, height }: Wanted): string =>
+const sizeOf = ({ width, height }: ImageRequest): string =>
   width === height ? '1024x1024' : width > height ? '1536x1024' : '1024x1536'
 
 /** OpenAI's `POST /images/generations` and `/images/edits`, which other servers support too. */
 export async function draw(
-  wanted: Wanted,
+  wanted: ImageRequest,
   image: Settings,
-  { fetch, publicFetch, ctx: { signal } }: Surroundings,
+  { fetch, publicFetch, ctx: { signal } }: BackendContext,
 ): Promise<Uint8Array> {
   const base = image.base_url.replace(/\/+$/, '')
   const how = { setting: 'modules.media.config.image', secret: image.api_key }
@@ -23,15 +23,20 @@ export async function draw(
   if (references.length === 0) {
     const body = JSON.stringify(fields)
     const json = { ...headers, 'content-type': 'application/json' }
-    response = await ask(fetch, `${base}/images/generations`, { method: 'POST', headers: json, body, signal }, how)
+    response = await sendToBackend(
+      fetch,
+      `${base}/images/generations`,
+      { method: 'POST', headers: json, body, signal },
+      how,
+    )
   } else {
     const form = new FormData()
     for (const [name, value] of Object.entries(fields)) form.append(name, String(value))
     for (const one of references)
       form.append(references.length === 1 ? 'image' : 'image[]', blobOf(one), one.path.split('/').at(-1))
-    const { body, type } = await encoded(form)
+    const { body, type } = await encodeForm(form)
     const sent = { method: 'POST', headers: { ...headers, 'content-type': type }, body, signal }
-    response = await ask(fetch, `${base}/images/edits`, sent, how)
+    response = await sendToBackend(fetch, `${base}/images/edits`, sent, how)
   }
   const { data } = await jsonOf(response)
   const [first] = (Array.isArray(data) ? data : []) as readonly { b64_json?: unknown; url?: unknown }[]
@@ -40,7 +45,7 @@ export async function draw(
     // Some servers return the URL of another storage server, which needs no key and gets none.
     const { href, origin } = new URL(first.url, base)
     const own = origin === new URL(base).origin
-    const found = await ask(own ? fetch : publicFetch, href, own ? { headers, signal } : { signal }, how)
+    const found = await sendToBackend(own ? fetch : publicFetch, href, own ? { headers, signal } : { signal }, how)
     return new Uint8Array(await found.arrayBuffer())
   }
   throw new ToolError('The backend answered without an image.')

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import type { Category } from '../config.ts'
-import { askedJson, listOf, type Result, recordOf, resultOf, type SearchEngine } from './engine.ts'
+import { listOf, type Result, recordOf, requestJson, resultOf, type SearchEngine } from './engine.ts'
 
 const PATHS: Partial<Record<Category, string>> = { text: 'web', image: 'images', video: 'videos', news: 'news' }
 const CATEGORIES = Object.keys(PATHS) as Category[]
@@ -21,7 +21,7 @@ export const brave: SearchEngine = {
     url.searchParams.set('count', String(count))
     url.searchParams.set('safesearch', category === 'image' ? STRICTER[safesearch] : safesearch)
     if (language !== '') url.searchParams.set('search_lang', language)
-    const found = await askedJson('brave', url, use, { 'x-subscription-token': brave_api_key })
+    const found = await requestJson('brave', url, use, { 'x-subscription-token': brave_api_key })
     const rows = category === 'text' ? recordOf(found['web'])['results'] : found['results']
     return listOf(rows).flatMap((row) => rowOf(recordOf(row)))
   },

@@ -1,8 +1,8 @@
 import { ToolError } from 'pegboard'
-import { bytesOf, parsed } from '../../_text.ts'
+import { bytesOf, parseJsonText } from '../../_text.ts'
 import { crawl4aiUrl, type Settings } from '../config.ts'
 import { recordOf, stringOf } from './engine.ts'
-import type { ReadingEngine } from './reading.ts'
+import type { ReadingEngine } from './reading-engine.ts'
 
 const PROBE_MS = 3_000
 
@@ -13,12 +13,12 @@ const headersOf = ({ fetch }: Settings): Record<string, string> => ({
 
 /** A Crawl4AI server, which renders pages in a browser: for pages built by scripts. */
 export const crawl4ai: ReadingEngine = {
-  async isThere({ settings, way, health, signal }, raw) {
+  async isThere({ settings, clients, health, signal }, raw) {
     const base = crawl4aiUrl(settings)
     // It cannot return raw pages; after a failure it is tried again later.
     if (base === '' || raw || !health.isUp(base)) return false
     return await health.probe(base, settings.health_seconds * 1000, async () => {
-      const answer = await way.engines(`${base}/health`, {
+      const answer = await clients.engines(`${base}/health`, {
         headers: headersOf(settings),
         signal,
         redirect: 'error',
@@ -29,10 +29,10 @@ export const crawl4ai: ReadingEngine = {
     })
   },
   async read(url, _raw, use) {
-    const { settings, way, signal, health } = use
+    const { settings, clients, signal, health } = use
     const base = crawl4aiUrl(settings)
     try {
-      const answer = await way.engines(`${base}/md`, {
+      const answer = await clients.engines(`${base}/md`, {
         method: 'POST',
         headers: { ...headersOf(settings), 'content-type': 'application/json' },
         body: JSON.stringify({ url, f: settings.fetch.crawl4ai_filter, q: null, c: '0' }),
@@ -40,7 +40,7 @@ export const crawl4ai: ReadingEngine = {
         redirect: 'error',
         timeoutMs: settings.fetch.timeout * 1000,
       })
-      const found = recordOf(parsed((await bytesOf(answer)).toString('utf8'))?.value)
+      const found = recordOf(parseJsonText((await bytesOf(answer)).toString('utf8'))?.value)
       const text = stringOf(found['markdown'])
       if (!answer.ok || found['success'] !== true || text.trim() === '') throw failed(answer.status)
       const title = /^#\s+(.{1,300})$/m.exec(text)?.[1]

@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import { textOf } from '../../_text.ts'
-import { asked, resultOf, type SearchEngine } from './engine.ts'
+import { requestEngine, resultOf, type SearchEngine } from './engine.ts'
 
 const SAFE = { off: '-2', moderate: '-1', strict: '1' } as const
 const ROW = '.result:not(.result--ad):not(.result--no-result)'
@@ -16,7 +16,7 @@ export const duckduckgo: SearchEngine = {
     url.searchParams.set('q', query)
     url.searchParams.set('kp', SAFE[safesearch])
     if (language !== '') url.searchParams.set('kl', language)
-    const { bytes, type, status } = await asked('duckduckgo_html', url, use, { accept: 'text/html' })
+    const { bytes, type, status } = await requestEngine('duckduckgo_html', url, use, { accept: 'text/html' })
     const html = textOf(bytes, type) ?? ''
     // It answers with 202 and a challenge if it suspects a robot.
     if (status === 202 || /anomaly-modal|challenge-form/.test(html))
@@ -31,12 +31,12 @@ export const duckduckgo: SearchEngine = {
       throw new ToolError('duckduckgo_html answered with a page without results.', {
         code: 'E_BACKEND_UNAVAILABLE',
       })
-    return rows.flatMap((row) => resultOf({ ...row, url: unwrapped(row['url'] ?? '', url) }))
+    return rows.flatMap((row) => resultOf({ ...row, url: targetOf(row['url'] ?? '', url) }))
   },
 }
 
 /** Links lead through a redirect page with the address in `uddg`; advertisements are dropped. */
-function unwrapped(href: string, from: URL): string {
+function targetOf(href: string, from: URL): string {
   if (!URL.canParse(href, from.href)) return ''
   const url = new URL(href, from)
   const inner = url.searchParams.get('uddg')

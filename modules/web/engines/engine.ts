@@ -1,10 +1,10 @@
 import { type CallContext, type Fetch, ToolError } from 'pegboard'
 import { oneLine } from '../../_page.ts'
-import { bytesOf, parsed } from '../../_text.ts'
+import { bytesOf, parseJsonText } from '../../_text.ts'
 import type { Category, Settings } from '../config.ts'
 import type { Reader } from '../reader.ts'
 
-export interface Wanted {
+export interface SearchRequest {
   readonly query: string
   readonly category: Category
   readonly count: number
@@ -22,7 +22,7 @@ export interface Result {
 }
 
 /** What an engine needs. */
-export interface Use {
+export interface SearchContext {
   readonly settings: Settings
   /** Reaches the configured engines only. */
   readonly fetch: Fetch
@@ -41,7 +41,7 @@ export interface SearchEngine {
   addressIn(settings: Settings): string | undefined
   categoriesIn(settings: Settings): readonly Category[]
   /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and errors of fetch */
-  search(wanted: Wanted, use: Use): Promise<readonly Result[]>
+  search(wanted: SearchRequest, use: SearchContext): Promise<readonly Result[]>
 }
 
 export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
@@ -90,10 +90,10 @@ export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonl
 }
 
 /** The response of an engine. @throws ToolError for every status except success */
-export async function asked(
+export async function requestEngine(
   name: string,
   url: URL,
-  { fetch, settings, signal }: Use,
+  { fetch, settings, signal }: SearchContext,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly status: number; readonly bytes: Buffer; readonly type: string }> {
   const answer = await fetch(url, {
@@ -108,9 +108,14 @@ export async function asked(
 }
 
 /** The same as JSON. */
-export async function askedJson(name: string, url: URL, use: Use, headers?: Readonly<Record<string, string>>) {
-  const { bytes } = await asked(name, url, use, headers)
-  const json = parsed(bytes.toString('utf8'))
+export async function requestJson(
+  name: string,
+  url: URL,
+  use: SearchContext,
+  headers?: Readonly<Record<string, string>>,
+) {
+  const { bytes } = await requestEngine(name, url, use, headers)
+  const json = parseJsonText(bytes.toString('utf8'))
   if (!json) throw new ToolError(`${name} answered with something other than JSON.`, { code: 'E_BACKEND_UNAVAILABLE' })
   return recordOf(json.value)
 }

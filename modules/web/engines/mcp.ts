@@ -1,5 +1,5 @@
 import { ToolError } from 'pegboard'
-import { parsed } from '../../_text.ts'
+import { parseJsonText } from '../../_text.ts'
 import { listOf, type Result, recordOf, resultOf, type SearchEngine, stringOf } from './engine.ts'
 
 /** A tool of a configured MCP server. Its call goes through the same policy as any other. */
@@ -39,10 +39,10 @@ const SNIPPET_KEYS = ['snippet', 'description', 'content', 'text', 'summary']
 
 /** Servers return JSON, in one text or one per result, or blocks of `Title: … URL: …`. */
 function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOfTool>>): readonly Result[] {
-  const values = texts.map((one) => parsed(one)?.value)
+  const values = texts.map((one) => parseJsonText(one)?.value)
   const each = values.every((value) => typeof value === 'object' && value !== null) ? rowsIn(values) : undefined
   const rows = rowsIn(structured) ?? (values.length === 1 ? rowsIn(values[0]) : undefined) ?? each
-  if (rows) return rows.flatMap((row) => resultOf(namedAs(row)))
+  if (rows) return rows.flatMap((row) => resultOf(resultFields(row)))
   const blocks = text.split(/\n\s*\n|\n(?=(?:\d+\.\s|Title:))/)
   return blocks.flatMap((block) => {
     const url = /https?:\/\/[^\s<>"')\]]+/.exec(block)?.[0]
@@ -77,7 +77,7 @@ function rowsIn(value: unknown, depth = 0): readonly Readonly<Record<string, unk
   return undefined
 }
 
-const namedAs = (row: Readonly<Record<string, unknown>>) => ({
+const resultFields = (row: Readonly<Record<string, unknown>>) => ({
   title: row['title'] ?? row['name'],
   url: URL_KEYS.map((key) => row[key]).find((value) => stringOf(value) !== ''),
   snippet: SNIPPET_KEYS.map((key) => row[key]).find((value) => stringOf(value) !== ''),

@@ -3,7 +3,7 @@ import { oneLine, readPage } from '../../_page.ts'
 import { bytesOf, textOf } from '../../_text.ts'
 import { SETTING } from '../config.ts'
 import { textOfTool } from './mcp.ts'
-import type { Page, ReadingEngine, Use } from './reading.ts'
+import type { Page, ReadContext, ReadingEngine } from './reading-engine.ts'
 
 /** The built-in reader, or the server tool that the operator configured instead. */
 export const mcp_fetch: ReadingEngine = {
@@ -17,8 +17,12 @@ export const mcp_fetch: ReadingEngine = {
 const ACCEPT = 'text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5'
 const PICTURE = /^image\/(?:png|jpeg|gif|webp)\b/i
 
-async function readItself(url: string, raw: boolean, { way, signal, principal, settings, reader }: Use): Promise<Page> {
-  const answer = await way.pages(url, { headers: { accept: ACCEPT }, signal })
+async function readItself(
+  url: string,
+  raw: boolean,
+  { clients, signal, principal, settings, reader }: ReadContext,
+): Promise<Page> {
+  const answer = await clients.pages(url, { headers: { accept: ACCEPT }, signal })
   const type = answer.headers.get('content-type') ?? ''
   // Checked before reading the body.
   checkSize(answer.headers.get('content-length'), settings.fetch.max_bytes)
@@ -49,7 +53,7 @@ async function readItself(url: string, raw: boolean, { way, signal, principal, s
   return { ...common, text, title }
 }
 
-async function readBy(tool: string, url: string, raw: boolean, { call, settings }: Use): Promise<Page> {
+async function readBy(tool: string, url: string, raw: boolean, { call, settings }: ReadContext): Promise<Page> {
   const { text } = await textOfTool(call, tool, { url, raw, start_index: 0, max_length: 999_999 })
   const said = text.replace(/^Contents of \S+:\s*\n/, '')
   if (said.length > settings.fetch.max_bytes) checkSize(String(said.length), settings.fetch.max_bytes)

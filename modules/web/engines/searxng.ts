@@ -1,5 +1,5 @@
 import { CATEGORIES, type Category } from '../config.ts'
-import { askedJson, listOf, recordOf, resultOf, type SearchEngine, stringOf } from './engine.ts'
+import { listOf, recordOf, requestJson, resultOf, type SearchEngine, stringOf } from './engine.ts'
 
 const NAMES: Readonly<Record<Category, string>> = {
   text: 'general',
@@ -26,7 +26,7 @@ export const searxng: SearchEngine = {
     url.searchParams.set('categories', NAMES[category])
     url.searchParams.set('safesearch', SAFE[safesearch])
     if (language !== '') url.searchParams.set('language', language)
-    const found = await askedJson('searxng', url, use)
+    const found = await requestJson('searxng', url, use)
     return listOf(found['results']).flatMap((given) => {
       const row = recordOf(given)
       return resultOf({

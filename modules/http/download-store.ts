@@ -1,22 +1,22 @@
 import type { Kv } from 'pegboard'
-import type { Download, Order } from './downloads.ts'
+import type { Download, DownloadOrder } from './downloads.ts'
 
 /** A stored download, which outlives its process. Logins are stored by name only. */
-export interface Kept {
+export interface StoredDownload {
   readonly owner: string
   /** The owner, to check its access. */
   readonly by: unknown
-  readonly order: Order
+  readonly order: DownloadOrder
   /** The server's identifier of the file; without one the download restarts from the beginning. */
   readonly mark?: string
   readonly state: Download
 }
 
 /** Stored downloads, in the module's key-value store. */
-export interface KeptDownloads {
-  save(kept: Kept): Promise<void>
-  get(id: string): Promise<Kept | undefined>
-  list(): Promise<readonly Kept[]>
+export interface DownloadStore {
+  save(kept: StoredDownload): Promise<void>
+  get(id: string): Promise<StoredDownload | undefined>
+  list(): Promise<readonly StoredDownload[]>
   /** False while another process works on it. A claim expires soon after its process has ended. */
   claim(id: string): Promise<boolean>
   renew(id: string): Promise<void>
@@ -29,7 +29,7 @@ const KEPT_S = 60 * 60
 export const CLAIM_S = 6
 const PREFIX = 'download:'
 
-export function createKept(kv: Kv, now: () => number = () => Date.now()): KeptDownloads {
+export function createDownloadStore(kv: Kv, now: () => number = () => Date.now()): DownloadStore {
   const claimOf = (id: string): string => `claim:${id}`
   return {
     async save(kept) {
@@ -38,11 +38,11 @@ export function createKept(kv: Kv, now: () => number = () => Date.now()): KeptDo
       await kv.set(PREFIX + kept.state.download_id, kept, { ttl })
     },
     async get(id) {
-      return ((await kv.get(PREFIX + id)) as Kept | null) ?? undefined
+      return ((await kv.get(PREFIX + id)) as StoredDownload | null) ?? undefined
     },
     async list() {
       const found = await Promise.all((await kv.keys(PREFIX)).map((key) => kv.get(key)))
-      return found.flatMap((kept) => (kept === null ? [] : [kept as Kept]))
+      return found.flatMap((kept) => (kept === null ? [] : [kept as StoredDownload]))
     },
     async claim(id) {
       if ((await kv.incr(claimOf(id))) > 1) return false

@@ -6,20 +6,23 @@ const QUIET_MS = 250
 const LOOK_MS = 50
 
 /** How much of each output was written at a moment. */
-export interface Place {
+export interface OutputPosition {
   readonly stdout: number
   readonly stderr: number
 }
 
-export const placeOf = ({ stdout, stderr }: Command): Place => ({ stdout: stdout.bytes, stderr: stderr.bytes })
+export const outputPosition = ({ stdout, stderr }: Command): OutputPosition => ({
+  stdout: stdout.bytes,
+  stderr: stderr.bytes,
+})
 
 /**
  * Waits until a command has written the expected text, or without one until it has written something and is silent;
  * until it ends; or until the time is over. Rejects when `signal` fires.
  */
-export async function settled(
+export async function waitForOutput(
   command: Command,
-  from: Place,
+  from: OutputPosition,
   {
     waitMs,
     until,
@@ -36,7 +39,7 @@ export async function settled(
   let changedAt = began
   for (;;) {
     signal.throwIfAborted()
-    const now = placeOf(command)
+    const now = outputPosition(command)
     const isNew = now.stdout !== before.stdout || now.stderr !== before.stderr
     if (isNew) {
       before = now

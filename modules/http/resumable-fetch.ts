@@ -1,21 +1,21 @@
 import { type Fetch, isPegboardError, ToolError } from 'pegboard'
 import { SETTING } from './config.ts'
 
-export interface Part {
+export interface PartialFile {
   /** Number of bytes that exist already. */
   readonly from: number
   /** The server's identifier (ETag or date) of the file they belong to. */
   readonly mark?: string | undefined
 }
 
-export interface Told {
+export interface DownloadProgress {
   readonly bytes?: number
   readonly total?: number
   readonly resumed?: number
   readonly mark?: string | undefined
 }
 
-export interface Request {
+export interface DownloadFetch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly timeoutMs: number
@@ -25,19 +25,19 @@ export interface Request {
 const MOST_RESUMES = 5
 
 /** The server has another file, or does not support ranges, so the existing bytes are useless. */
-export class Anew extends Error {}
+export class RestartNeeded extends Error {}
 
 /**
  * The bytes of a file, or its missing part. After an interruption the rest is requested, if the server confirms that
  * the file is the same.
  * @throws Anew if that is not so at the start
  */
-export async function* fetched(
-  { url, headers, timeoutMs, maxBytes }: Request,
-  part: Part,
+export async function* fetchResumable(
+  { url, headers, timeoutMs, maxBytes }: DownloadFetch,
+  part: PartialFile,
   fetch: Fetch,
   signal: AbortSignal,
-  tell: (change: Told) => void,
+  tell: (change: DownloadProgress) => void,
 ): AsyncGenerator<Uint8Array> {
   const endAt = performance.now() + timeoutMs
   let { from: bytes, mark } = part
@@ -52,7 +52,7 @@ export async function* fetched(
       const answer = await ask(bytes)
       if (isFirst && bytes > 0 && !continues(answer, bytes)) {
         await answer.body?.cancel()
-        throw new Anew()
+        throw new RestartNeeded()
       }
       isFirst = false
       if (!answer.ok) throw new ToolError(`The server answered with status ${answer.status}; nothing was saved.`)

@@ -1,7 +1,7 @@
-import { bytesOf, parsed, textOf } from '../_text.ts'
+import { bytesOf, parseJsonText, textOf } from '../_text.ts'
 import { shownHeaders } from './headers.ts'
 
-export interface Shown {
+export interface ShownResponse {
   readonly status: number
   readonly ok: boolean
   readonly url: string
@@ -19,11 +19,11 @@ export interface Shown {
 const isJson = (type: string): boolean => /^(?:application|text)\/(?:[\w.-]+\+)?json\b/i.test(type)
 
 /** The response as shown to a model, whatever its status. */
-export async function shown(answer: Response, startedAt: number, maxText: number): Promise<Shown> {
+export async function showResponse(answer: Response, startedAt: number, maxText: number): Promise<ShownResponse> {
   const type = answer.headers.get('content-type') ?? ''
   const bytes = await bytesOf(answer)
   const text = textOf(bytes, type)
-  const json = text !== undefined && text.length <= maxText && isJson(type) ? parsed(text) : undefined
+  const json = text !== undefined && text.length <= maxText && isJson(type) ? parseJsonText(text) : undefined
   return {
     status: answer.status,
     ok: answer.ok,

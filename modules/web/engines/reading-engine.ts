@@ -2,7 +2,7 @@ import type { CallContext } from 'pegboard'
 import type { Settings } from '../config.ts'
 import type { Health } from '../health.ts'
 import type { Reader } from '../reader.ts'
-import type { Way } from '../web-clients.ts'
+import type { WebClients } from '../web-clients.ts'
 
 /** A whole page as text. */
 export interface Page {
@@ -18,9 +18,9 @@ export interface Page {
 }
 
 /** What an engine needs. */
-export interface Use {
+export interface ReadContext {
   readonly settings: Settings
-  readonly way: Way
+  readonly clients: WebClients
   readonly reader: Reader
   readonly health: Health
   readonly signal: AbortSignal
@@ -34,6 +34,6 @@ export interface Use {
  */
 export interface ReadingEngine {
   /** True if it is configured and healthy. */
-  isThere(use: Use, raw: boolean): Promise<boolean>
-  read(url: string, raw: boolean, use: Use): Promise<Page>
+  isThere(use: ReadContext, raw: boolean): Promise<boolean>
+  read(url: string, raw: boolean, use: ReadContext): Promise<Page>
 }

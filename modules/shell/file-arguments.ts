@@ -14,7 +14,7 @@ const NAMES_IN_FILES: Readonly<Record<string, RegExp>> = {
   sha512sum: /^--c|^-\w*c/,
 }
 
-interface Given {
+interface CommandLine {
   readonly command: string
   readonly args: readonly string[]
   readonly cwd: string
@@ -24,7 +24,7 @@ interface Given {
  * Without a sandbox, the arguments of a read-only program must name files that the other tools may read.
  * @throws ToolError E_DENIED_BY_POLICY, E_PATH_OUTSIDE_ROOT, E_PATH_DENIED
  */
-export async function checkReads(settings: Settings, { command, args, cwd }: Given): Promise<void> {
+export async function checkReads(settings: Settings, { command, args, cwd }: CommandLine): Promise<void> {
   if (!opensFiles(command)) return
   const listed = args.find((arg) => NAMES_IN_FILES[baseName(command)]?.test(arg))
   if (listed !== undefined)
@@ -40,7 +40,7 @@ export async function checkReads(settings: Settings, { command, args, cwd }: Giv
  * show any file.
  * @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED
  */
-export async function checkGitPaths(settings: Settings, { command, args, cwd }: Given): Promise<void> {
+export async function checkGitPaths(settings: Settings, { command, args, cwd }: CommandLine): Promise<void> {
   if (!obeysRepository(command)) return
   // The value of a short option may follow its letter: -F../key.
   const glued = args.flatMap((arg) =>
