@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { promises as fs } from 'node:fs'
 import { join } from 'node:path'
 import { createPaths, exclusively, isPegboardError, ToolError } from 'pegboard'
+import { tooLarge } from './_errors.ts'
 
 const MAX_BYTES = 4 * 1024 * 1024
 const UNWRITABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ENOSPC'])
@@ -51,10 +52,7 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
       try {
         return await paths.readFile(name, async ({ handle, size }) => {
           if (size > MAX_BYTES)
-            throw new ToolError(`${name} has ${size} bytes; the limit is ${MAX_BYTES}.`, {
-              code: 'E_TOO_LARGE',
-              hint: 'Move old entries to another file.',
-            })
+            throw tooLarge(`${name} has ${size} bytes; the limit is ${MAX_BYTES}.`, 'Move old entries to another file.')
           const bytes = await handle.readFile()
           // Other bytes would be changed by writing them back.
           if (!isUtf8(bytes))

@@ -1,4 +1,5 @@
 import { defineModule, ToolError, type ToolModule, z } from 'pegboard'
+import { unavailable } from '../_errors.ts'
 import { createJsonFile } from '../_json-file.ts'
 
 const SETTING = 'modules.archives.config'
@@ -113,10 +114,7 @@ function archives(): ToolModule<unknown> {
           const entries =
             index_file === undefined ? (await import('./entries.ts')).entries : entriesIn(await files.read(index_file))
           if (entries === undefined)
-            throw new ToolError('external_archives index unavailable.', {
-              code: 'E_BACKEND_UNAVAILABLE',
-              hint: `The operator checks ${SETTING}.index_file.`,
-            })
+            throw unavailable('external_archives index unavailable.', `The operator checks ${SETTING}.index_file.`)
           const terms = termsOf(query)
           if (terms.length === 0)
             return none('The query has no specific word. Name a person, program, game, network or event.')

@@ -1,4 +1,4 @@
-import { ToolError } from 'pegboard'
+import { denied, invalid, notFound } from '../_errors.ts'
 import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { findByName, findByNamePart, type NameAndCode } from './match.ts'
@@ -85,8 +85,6 @@ const isPlaceholder = (name: string): boolean => /^\d+$/.test(name)
 const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
   visible(groups, 'subs', user).filter(({ name }) => !isPlaceholder(name))
 
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-
 const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
 
 /** @throws ToolError with a message for the model */
@@ -96,10 +94,7 @@ function parentOf(all: readonly Parent[], wanted: string | undefined, kind: Kind
 }
 
 function missing(all: readonly Item[], wanted: string, what: string): never {
-  throw new ToolError(`Unknown ${what}: "${wanted.slice(0, 80)}".`, {
-    code: 'E_NOT_FOUND',
-    hint: `There are: ${namesOf(all).slice(0, 1_000)}.`,
-  })
+  throw notFound(`Unknown ${what}: "${wanted.slice(0, 80)}".`, `There are: ${namesOf(all).slice(0, 1_000)}.`)
 }
 
 const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
@@ -177,10 +172,7 @@ async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limi
   // Closed subs are matched by full name only, or their names could be guessed letter by letter.
   const sub = findByNamePart(open, wanted) ?? findByName(all, wanted) ?? missing(open, wanted, 'sub')
   if (!sub.open)
-    throw new ToolError(`${sub.name} is not publicly readable.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: 'Say so; its messages cannot be read any other way.',
-    })
+    throw denied(`${sub.name} is not publicly readable.`, 'Say so; its messages cannot be read any other way.')
   const { list_messages } = board
   const given =
     typeof list_messages === 'function'

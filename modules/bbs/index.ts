@@ -1,4 +1,5 @@
-import { type CallContext, createConnect, defineModule, type ToolDef, ToolError, type ToolModule, z } from 'pegboard'
+import { type CallContext, createConnect, defineModule, type ToolDef, type ToolModule, z } from 'pegboard'
+import { invalid, unavailable } from '../_errors.ts'
 import { createJsonFile, type JsonFile } from '../_json-file.ts'
 import { KINDS, ORDERS } from './kinds.ts'
 
@@ -36,8 +37,6 @@ const Config = z.strictObject({
 
 type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
-
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 const clamp = (given: number | undefined, most: number, usual: number): number =>
   Math.min(most, Math.max(1, Math.trunc(given ?? usual)))
 /** Models guess values, so they are checked when the tool runs, with a helpful error. */
@@ -95,10 +94,10 @@ async function boardOf(files: JsonFile, { host_file, provider }: Settings, share
   const given = provider === undefined ? undefined : shared[provider]
   const found = provider === undefined ? await files.read(host_file as string) : (fieldOf(given, 'default') ?? given)
   if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found
-  throw new ToolError('The facts about this board cannot be read now.', {
-    code: 'E_BACKEND_UNAVAILABLE',
-    hint: `The operator checks ${SETTING}.${provider === undefined ? 'host_file' : 'provider'}.`,
-  })
+  throw unavailable(
+    'The facts about this board cannot be read now.',
+    `The operator checks ${SETTING}.${provider === undefined ? 'host_file' : 'provider'}.`,
+  )
 }
 
 const fieldOf = (value: unknown, key: string): unknown =>

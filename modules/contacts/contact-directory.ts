@@ -1,4 +1,4 @@
-import { isPegboardError, ToolError } from 'pegboard'
+import { isPegboardError, type ToolError } from 'pegboard'
 import {
   type Contact,
   type ContactFile,
@@ -8,6 +8,7 @@ import {
   type Section,
   type Status,
 } from '../_contact-files.ts'
+import { notFound } from '../_errors.ts'
 import { SETTING, type Settings } from './config.ts'
 
 export type ContactFields = Readonly<Record<string, string | readonly string[]>>
@@ -142,10 +143,7 @@ function trimEmptyLines(lines: readonly string[]): readonly string[] {
 
 /** @throws ToolError E_NOT_FOUND */
 export const contactNotFound = (contact_id: string): ToolError =>
-  new ToolError(`contact not found: ${contact_id.slice(0, 80)}`, {
-    code: 'E_NOT_FOUND',
-    hint: 'Use the contact_id of a section in contacts/ACTIVE.md.',
-  })
+  notFound(`contact not found: ${contact_id.slice(0, 80)}`, 'Use the contact_id of a section in contacts/ACTIVE.md.')
 
 /** True if sending was refused by policy, rather than failed on the way. */
 export const isRefusal = (error: unknown): boolean =>

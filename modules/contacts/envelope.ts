@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { ToolError } from 'pegboard'
+import { invalid, tooLarge } from '../_errors.ts'
 
 /** The message format for agents; people get its text only. */
 export interface Envelope {
@@ -24,17 +24,17 @@ const RFC3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d
 const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/
 const MAX_TEXT = 32_000
 
-/** The wording of these errors is fixed by the requirements. */
-const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-
-/** Creates an envelope for a text, or validates a complete one. @throws ToolError */
+/**
+ * Creates an envelope for a text, or validates a complete one. The wording of the errors is fixed by the requirements.
+ * @throws ToolError
+ */
 export function envelopeOf(wanted: MessageInput, now: Date): Envelope {
   const [type = ''] = wanted.content_type.split(';')
   if (type.trim().toLowerCase() !== 'application/json')
-    throw refused('content_type must be application/json envelope', 'Leave content_type out.')
+    throw invalid('content_type must be application/json envelope', 'Leave content_type out.')
   const session = textOrNone(wanted.session_id)
   if (session !== undefined && !UUID_V7.test(session))
-    throw refused('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
+    throw invalid('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
   const text = wanted.message_text ?? ''
   if (text.trim() !== '') {
     checkLength(text)
@@ -49,7 +49,7 @@ export function envelopeOf(wanted: MessageInput, now: Date): Envelope {
   }
   const whole = textOrNone(wanted.message_base64)
   if (whole === undefined)
-    throw refused('message_text or message_base64 is required', 'Put the message into message_text.')
+    throw invalid('message_text or message_base64 is required', 'Put the message into message_text.')
   return parseEnvelope(whole, session, textOrNone(wanted.reply_to))
 }
 
@@ -61,18 +61,18 @@ function parseEnvelope(base64: string, session: string | undefined, reply: strin
   const text = (name: string): string => {
     const value = fields[name]
     if (typeof value === 'string' && value.trim() !== '') return value
-    throw refused(`message envelope missing ${name}`, hint)
+    throw invalid(`message envelope missing ${name}`, hint)
   }
   const message_id = text('message_id')
   const said = text('text')
   checkLength(said)
   const sent_at = text('sent_at')
   if (!RFC3339.test(sent_at) || Number.isNaN(Date.parse(sent_at)))
-    throw refused('message envelope sent_at must be RFC3339', hint)
+    throw invalid('message envelope sent_at must be RFC3339', hint)
   const session_id = typeof fields['session_id'] === 'string' ? textOrNone(fields['session_id']) : undefined
-  if (session_id === undefined && session === undefined) throw refused('message envelope missing session_id', hint)
+  if (session_id === undefined && session === undefined) throw invalid('message envelope missing session_id', hint)
   if (session_id !== undefined && !UUID_V7.test(session_id))
-    throw refused('message envelope session_id must be uuid_v7', hint)
+    throw invalid('message envelope session_id must be uuid_v7', hint)
   const reply_to = typeof fields['reply_to'] === 'string' ? textOrNone(fields['reply_to']) : reply
   return {
     message_id,
@@ -86,11 +86,11 @@ function parseEnvelope(base64: string, session: string | undefined, reply: strin
 function decodeBase64(base64: string, hint: string): string {
   // Accepts both base64 alphabets; Node itself ignores invalid characters.
   const url = base64.replaceAll('+', '-').replaceAll('/', '_')
-  if (!BASE64URL.test(url)) throw refused('message_base64 decode failed: invalid characters', hint)
+  if (!BASE64URL.test(url)) throw invalid('message_base64 decode failed: invalid characters', hint)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(url, 'base64url'))
   } catch {
-    throw refused('message_base64 decode failed: not UTF-8 text', hint)
+    throw invalid('message_base64 decode failed: not UTF-8 text', hint)
   }
 }
 
@@ -99,15 +99,15 @@ function jsonOf(text: string, hint: string): Readonly<Record<string, unknown>> {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch {}
-  throw refused('message_base64 must be envelope json', hint)
+  throw invalid('message_base64 must be envelope json', hint)
 }
 
 function checkLength(text: string): void {
   if (text.length <= MAX_TEXT) return
-  throw new ToolError(`The message has ${text.length} characters; the limit is ${MAX_TEXT}.`, {
-    code: 'E_TOO_LARGE',
-    hint: 'Split it into several messages.',
-  })
+  throw tooLarge(
+    `The message has ${text.length} characters; the limit is ${MAX_TEXT}.`,
+    'Split it into several messages.',
+  )
 }
 
 /** UUID version 7: milliseconds followed by random bits (RFC 9562). */

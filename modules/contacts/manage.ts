@@ -1,5 +1,6 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
+import { invalid } from '../_errors.ts'
 import { telegramNumber } from '../_reference-ids.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type ContactFields, contactNotFound, createDirectory } from './contact-directory.ts'
@@ -107,15 +108,9 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   examples: [{ input: { contact_id: 'tg:1001', name: 'Ann Lee', tg_private_chat_id: '1001' } }],
   async run({ contact_id, name, status, ...rest }, { config }) {
     if (/[\s\p{Cc}]/u.test(contact_id))
-      throw new ToolError('A contact_id cannot contain spaces.', {
-        code: 'E_VALIDATION',
-        hint: 'Use an id such as tg:1001.',
-      })
+      throw invalid('A contact_id cannot contain spaces.', 'Use an id such as tg:1001.')
     if ([contact_id, name].some((one) => one?.includes('<!--')))
-      throw new ToolError('A name or contact_id cannot contain "<!--".', {
-        code: 'E_VALIDATION',
-        hint: 'Leave it out.',
-      })
+      throw invalid('A name or contact_id cannot contain "<!--".', 'Leave it out.')
     const fields = Object.fromEntries(
       Object.entries(rest).filter((one): one is [string, string | string[]] => one[1] !== undefined),
     ) satisfies ContactFields

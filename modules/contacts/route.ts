@@ -1,13 +1,12 @@
 import { ToolError } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
+import { invalid } from '../_errors.ts'
 import { telegramChat, telegramNumber } from '../_reference-ids.ts'
 
 /** Where a message goes: to an adapter of a chat platform, or to a peer. */
 export type Route =
   | { readonly by: 'adapter'; readonly adapter: string; readonly channel: string; readonly peer_id: string }
   | { readonly by: 'peer'; readonly node: string; readonly address: string; readonly peer_id: string }
-
-const refused = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 
 /**
  * Finds the recipient by contact_id, otherwise by private chat or peer, and for `tg:@user` the only contact of that
@@ -39,7 +38,7 @@ export function findContact(wanted: string, contacts: readonly Contact[]): Conta
 function onlyMatch(wanted: string, found: readonly Contact[]): Contact | undefined {
   if (found.length < 2) return found[0]
   const ids = found.map(({ contact_id }) => contact_id).join(' or ')
-  throw refused(`${wanted} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
+  throw invalid(`${wanted} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
 }
 
 /** @param adapters names of the running adapters @throws ToolError */
@@ -63,10 +62,10 @@ export function routeTo(
   if (chat_id !== undefined) {
     const chat = telegramChat(chat_id) ?? telegramNumber(chat_id)
     if (chat === undefined)
-      throw refused(`invalid chat_id: ${chat_id.slice(0, 80)}`, 'Leave it out, or use tg:<number>.')
+      throw invalid(`invalid chat_id: ${chat_id.slice(0, 80)}`, 'Leave it out, or use tg:<number>.')
     if (chat === tg_private_chat_id || tg_group_chat_ids.includes(chat)) return telegram(chat)
     if (tg_private_chat_id !== '') return telegram(tg_private_chat_id)
-    throw refused(`chat_id ${chat_id} does not belong to ${contact_id}`, 'Leave it out: Pegboard finds the chat.')
+    throw invalid(`chat_id ${chat_id} does not belong to ${contact_id}`, 'Leave it out: Pegboard finds the chat.')
   }
 
   const direct = tg_private_chat_id || lowestId(tg_group_chat_ids) || telegramChat(contact_id)
@@ -82,7 +81,7 @@ export function routeTo(
       hint: 'The operator sets modules.contacts.config.peers to true.',
     })
   }
-  throw refused(
+  throw invalid(
     `unable to resolve delivery channel for contact_id=${contact_id}`,
     'Its entry in contacts/ACTIVE.md needs tg_private_chat_id, tg_group_chat_ids, or maep_node_id.',
   )

@@ -1,5 +1,6 @@
 import { type CallContext, isPegboardError, scrub, type ToolDef, ToolError, z } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
+import { denied } from '../_errors.ts'
 import { stateFiles } from '../_state-files.ts'
 import { SETTING, type Settings } from './config.ts'
 import { contactNotFound, createDirectory, isRefusal } from './contact-directory.ts'
@@ -74,10 +75,10 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   const contact = findContact(asked.contact_id, contacts)
   if (!contact) throw contactNotFound(asked.contact_id)
   if (contact.kind === 'human' && !config.allow_humans)
-    throw new ToolError(`${contact.contact_id} is a person, and messages to people are disabled.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `See ${SETTING}.allow_humans.`,
-    })
+    throw denied(
+      `${contact.contact_id} is a person, and messages to people are disabled.`,
+      `See ${SETTING}.allow_humans.`,
+    )
   const adapters = new Set(services.adapters?.list().map(({ name }) => name))
   const route = routeTo(contact, asked.chat_id?.trim() || undefined, adapters, config.peers)
   checkCooldown(contact, now)

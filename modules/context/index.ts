@@ -10,6 +10,7 @@ import {
   z,
 } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
+import { denied, invalid, notFound } from '../_errors.ts'
 
 const SETTING = 'modules.context.config'
 
@@ -44,10 +45,10 @@ function serviceOf<Name extends Service>({ services }: Context, name: Name): Non
 function checkBelieved(ctx: Context): void {
   const { roles, principal } = ctx.caller
   if (principal === 'local' || isAdmin(ctx) || roles.some((role) => ctx.config.channel_roles.includes(role))) return
-  throw new ToolError('This token cannot say which channel a request comes from.', {
-    code: 'E_DENIED_BY_POLICY',
-    hint: `The operator adds a role of this token to ${SETTING}.channel_roles.`,
-  })
+  throw denied(
+    'This token cannot say which channel a request comes from.',
+    `The operator adds a role of this token to ${SETTING}.channel_roles.`,
+  )
 }
 
 /**
@@ -65,13 +66,10 @@ function channelOf(
   const platform = where?.trim() || from
   // A channel of another platform is never the request's own, whatever its name.
   const channel = given?.trim() || (platform === from ? own : '')
-  if (channel === '') throw new ToolError('The channel is unknown.', { code: 'E_VALIDATION', hint: 'Give channel_id.' })
+  if (channel === '') throw invalid('The channel is unknown.', 'Give channel_id.')
   if ((channel === own && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
     return { channel, platform }
-  throw new ToolError('You can only read the channel that the request comes from.', {
-    code: 'E_DENIED_BY_POLICY',
-    hint: 'Leave channel_id and platform out.',
-  })
+  throw denied('You can only read the channel that the request comes from.', 'Leave channel_id and platform out.')
 }
 
 const iso = (timestamp: number): string => new Date(timestamp).toISOString()
@@ -89,10 +87,7 @@ const shownEntry = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, 
 const tags = ['context', 'chat', 'history']
 
 const missing = (id: string): ToolError =>
-  new ToolError(`Message "${id.slice(0, 80)}" is not in this conversation.`, {
-    code: 'E_NOT_FOUND',
-    hint: 'conversation_get lists the messages.',
-  })
+  notFound(`Message "${id.slice(0, 80)}" is not in this conversation.`, 'conversation_get lists the messages.')
 
 /** Removes messages of users whom the persona has blocked. Without the moderation module, nobody is blocked. */
 async function withoutBlocked(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
@@ -210,10 +205,7 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
     const conversations = serviceOf(ctx, 'conversations')
     if (message_id === undefined) {
       if (all) return { channel_id: channel, deleted: await conversations.clear(channel, platform) }
-      throw new ToolError('No entry was named.', {
-        code: 'E_VALIDATION',
-        hint: 'Pass message_id, or all: true for the whole conversation.',
-      })
+      throw invalid('No entry was named.', 'Pass message_id, or all: true for the whole conversation.')
     }
     if (await conversations.delete(channel, message_id, platform)) return { channel_id: channel, deleted: 1 }
     throw missing(message_id)
@@ -276,12 +268,8 @@ const message_search: ToolDef<Settings, typeof Search> = {
     const messages = serviceOf(ctx, 'messages')
     const wanted = query.trim()
     if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
-      throw new ToolError('Only admins can search all channels.', {
-        code: 'E_DENIED_BY_POLICY',
-        hint: 'Leave everywhere out.',
-      })
-    if (everywhere && wanted === '')
-      throw new ToolError('Searching all channels needs a query.', { code: 'E_VALIDATION', hint: 'Pass query.' })
+      throw denied('Only admins can search all channels.', 'Leave everywhere out.')
+    if (everywhere && wanted === '') throw invalid('Searching all channels needs a query.', 'Pass query.')
     const { channel, platform } = everywhere
       ? { channel: undefined, platform: where?.trim() || undefined }
       : channelOf(ctx, channel_id, where)

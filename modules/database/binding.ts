@@ -1,4 +1,5 @@
-import { ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import type { Token } from './sql.ts'
 
 /** Values for placeholders. */
@@ -58,9 +59,9 @@ export function bind(
   }
   const spare = [...named.keys()].filter((name) => !used.has(name))
   if (spare.length > 0)
-    throw new ToolError(
+    throw invalid(
       list ? `${list.length} values for ${used.size} placeholders.` : `No placeholder :${spare[0]} in the statement.`,
-      { code: 'E_VALIDATION', hint: 'Use :p0, :p1 … or ? with a list, and :name with an object.' },
+      'Use :p0, :p1 … or ? with a list, and :name with an object.',
     )
   return { sql: text + sql.slice(from), params }
 }
@@ -78,5 +79,4 @@ const isNumbered = (tokens: readonly Token[], at: number): boolean => {
   if (!mark || !name || name.start !== mark.end) return false
   return (isMark(mark, ':') && /^p\d+$/.test(name.text)) || (isMark(mark, '$') && name.kind === 'number')
 }
-const missing = (placeholder: string): ToolError =>
-  new ToolError(`No value for ${placeholder}.`, { code: 'E_VALIDATION', hint: 'Add it to params.' })
+const missing = (placeholder: string): ToolError => invalid(`No value for ${placeholder}.`, 'Add it to params.')

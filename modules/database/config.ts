@@ -1,5 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
-import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { createPaths, type Paths, type ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
 import type { Target } from './driver.ts'
 import { PolicyInput } from './sql-policy.ts'
@@ -142,10 +143,10 @@ function sslOf(parameters: URLSearchParams): Target['ssl'] {
     const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? MODES[value.toLowerCase()] : undefined
     ssl = mode
     if (mode === undefined)
-      throw new ToolError(`The url has an unknown parameter: ${name}.`, {
-        code: 'E_VALIDATION',
-        hint: 'sslmode is disable, require, verify-ca or verify-full; set anything else in options.',
-      })
+      throw invalid(
+        `The url has an unknown parameter: ${name}.`,
+        'sslmode is disable, require, verify-ca or verify-full; set anything else in options.',
+      )
   }
   return ssl
 }
@@ -157,10 +158,10 @@ function sslOf(parameters: URLSearchParams): Target['ssl'] {
 export function parseConnectionUrl(given: ConnectionAddress): ConnectionAddress & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
   const bad = (): ToolError =>
-    new ToolError('The url is not a database URL.', {
-      code: 'E_VALIDATION',
-      hint: 'Write postgres://user@host:5432/name, mysql://user@host/name or sqlite:path.',
-    })
+    invalid(
+      'The url is not a database URL.',
+      'Write postgres://user@host:5432/name, mysql://user@host/name or sqlite:path.',
+    )
   const driver = SCHEMES[/^[a-z0-9]+:/i.exec(given.url)?.[0].toLowerCase() ?? '']
   if (driver === undefined || (given.driver !== undefined && given.driver !== driver)) throw bad()
   const { url, ...rest } = given

@@ -1,5 +1,6 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
+import { denied, notFound } from '../_errors.ts'
 import { Options, place, type Settings } from './config.ts'
 import * as connections from './connections.ts'
 import { PolicyInput } from './sql-policy.ts'
@@ -69,16 +70,12 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
     const chosen = connection_id === '*' ? [...known.values()].filter(mayClose) : [known.get(connection_id)]
     const closed: string[] = []
     for (const named of chosen) {
-      if (!named)
-        throw new ToolError(`Unknown connection: "${connection_id}".`, {
-          code: 'E_NOT_FOUND',
-          hint: 'list_connections lists them.',
-        })
+      if (!named) throw notFound(`Unknown connection: "${connection_id}".`, 'list_connections lists them.')
       if (!mayClose(named))
-        throw new ToolError(`"${named.id}" is shared with other users, so only admins can disconnect it.`, {
-          code: 'E_DENIED_BY_POLICY',
-          hint: 'It needs no disconnect. Ask the operator, who gives the role "admin".',
-        })
+        throw denied(
+          `"${named.id}" is shared with other users, so only admins can disconnect it.`,
+          'It needs no disconnect. Ask the operator, who gives the role "admin".',
+        )
       if (connections.isOpen(ctx, named)) closed.push(named.id)
       await connections.close(ctx, named)
     }

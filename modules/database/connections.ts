@@ -10,6 +10,7 @@ import {
   type Services,
   ToolError,
 } from 'pegboard'
+import { denied, invalid, notFound, overloaded } from '../_errors.ts'
 import {
   type Connection,
   type ConnectionAddress,
@@ -153,10 +154,10 @@ function targetOf(id: string, wish: ConnectionSettings, config: Settings): Targe
   const { options = {}, allowed_functions = [] } = wish
   const ssl = options.ssl ?? asked
   if (driver === undefined || database === undefined)
-    throw new ToolError(`The connection "${id}" has no ${driver === undefined ? 'driver' : 'database'}.`, {
-      code: 'E_VALIDATION',
-      hint: 'Pass driver and database, or url.',
-    })
+    throw invalid(
+      `The connection "${id}" has no ${driver === undefined ? 'driver' : 'database'}.`,
+      'Pass driver and database, or url.',
+    )
   const file = driver === 'sqlite' && database !== ':memory:'
   return {
     driver,
@@ -212,15 +213,14 @@ export async function link(ctx: Ctx, id: string): Promise<OpenConnection> {
   const [first] = known.values()
   const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
   if (!named)
-    throw new ToolError(`Unknown connection: "${id}".`, {
-      code: 'E_NOT_FOUND',
-      // Not opened automatically, because the policy decides whether `connect` may be called.
-      hint: (await savedRequest(ctx, id))
+    throw notFound(
+      `Unknown connection: "${id}".`,
+      (await savedRequest(ctx, id))
         ? `It is saved: open it with connect {"connection_id": ${JSON.stringify(id)}}.`
         : known.size > 0
           ? `Connections: ${[...known.keys()].join(', ')}.`
           : 'list_connections lists them.',
-    })
+    )
   return await openConnection(ctx, named)
 }
 
@@ -305,10 +305,10 @@ async function checkLogin(state: ConnectionState, driver: Driver, named: NamedCo
   }
   const powers = await looked
   if (powers && !named.acceptRole)
-    throw new ToolError(`The connection "${named.id}" is read-only, but ${powers.reason}.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `The operator uses a login that can only read, or sets ${named.setting}.accept_role to true.`,
-    })
+    throw denied(
+      `The connection "${named.id}" is read-only, but ${powers.reason}.`,
+      `The operator uses a login that can only read, or sets ${named.setting}.accept_role to true.`,
+    )
 }
 
 export interface ConnectRequest extends ConnectionSettings {
@@ -338,10 +338,10 @@ export async function connect(ctx: Ctx, wanted: ConnectRequest): Promise<OpenCon
     return await checkAnswers(ctx, await link(ctx, id))
   }
   if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
-    throw new ToolError(`"${id}" is a connection of the configuration.`, {
-      code: 'E_VALIDATION',
-      hint: 'Leave out the other parameters to use it, or choose another name.',
-    })
+    throw invalid(
+      `"${id}" is a connection of the configuration.`,
+      'Leave out the other parameters to use it, or choose another name.',
+    )
   const named = ctx.setup ? operatorConnection(ctx, wanted) : await clientConnection(ctx, state, wanted)
   const made = await checkAnswers(ctx, await openConnection(ctx, named))
   if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
@@ -356,10 +356,10 @@ const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.princip
 /** Without a password: those are stored by the operator only. */
 async function remember(ctx: Ctx, { connection_id, ...wanted }: ConnectRequest): Promise<void> {
   if (wanted.password !== undefined || (wanted.url !== undefined && parseConnectionUrl(wanted).password !== undefined))
-    throw new ToolError('The connection is open but not saved: Pegboard does not store passwords.', {
-      code: 'E_VALIDATION',
-      hint: `Leave out persist, or ask the operator to add it to ${SETTING}.connections.`,
-    })
+    throw invalid(
+      'The connection is open but not saved: Pegboard does not store passwords.',
+      `Leave out persist, or ask the operator to add it to ${SETTING}.connections.`,
+    )
   await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(wanted))
 }
 
@@ -383,9 +383,6 @@ function operatorConnection(ctx: Ctx, wanted: ConnectRequest): NamedConnection {
   }
 }
 
-const denied = (message: string, hint: string): ToolError =>
-  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
-
 async function clientConnection(ctx: Ctx, state: ConnectionState, wanted: ConnectRequest): Promise<NamedConnection> {
   const { config, caller } = ctx
   const { connection_id: id, policy = 'readonly' } = wanted
@@ -396,10 +393,7 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, wanted: Connec
         `Leave it out, or ask the operator to set it in ${SETTING}.connections.`,
       )
   if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
-    throw new ToolError(`${MAX_OWN} connections are already open.`, {
-      code: 'E_OVERLOADED',
-      hint: 'Close one with disconnect.',
-    })
+    throw overloaded(`${MAX_OWN} connections are already open.`, 'Close one with disconnect.')
   const place = parseConnectionUrl(wanted)
   const ceiling = policyOf(config.default_policy)
   const allowed = narrowPolicy(ceiling, policyOf(policy), `${SETTING}.default_policy`)
@@ -470,11 +464,7 @@ export function tightenPolicy(ctx: Ctx, id: string, wanted: PolicyInput): Policy
   const policy = ctx.setup ? policyOf(wanted) : narrowPolicy(named.policy, policyOf(wanted), `${named.setting}.policy`)
   if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
   else if (state.opened.has(key(undefined, id))) state.opened.set(key(undefined, id), { ...named, policy })
-  else
-    throw new ToolError(`The policy of "${id}" is set in the configuration.`, {
-      code: 'E_VALIDATION',
-      hint: `Set ${named.setting}.policy.`,
-    })
+  else throw invalid(`The policy of "${id}" is set in the configuration.`, `Set ${named.setting}.policy.`)
   state.changed()
   return policy
 }

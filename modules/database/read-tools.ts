@@ -1,4 +1,5 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import { someConnection } from './connections.ts'
 import { isLike } from './like.ts'
@@ -145,8 +146,7 @@ export const schema: ToolDef<Settings, typeof Schema> = {
     const at = await connectionFor(ctx, connection_id)
     if (what === 'tables') return await tableList(at)
     if (what === 'all') return await fullSchema(at)
-    if (table === undefined)
-      throw new ToolError('No table was named.', { code: 'E_VALIDATION', hint: 'Pass table, or set what to "all".' })
+    if (table === undefined) throw invalid('No table was named.', 'Pass table, or set what to "all".')
     return await tableDetails(at, table, 0)
   },
 }

@@ -1,4 +1,5 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import type { Param } from './binding.ts'
 import type { Settings } from './config.ts'
 import { someUnrestricted, someWriting } from './connections.ts'
@@ -47,8 +48,6 @@ const Drop = z.object({
 })
 
 const common = { tags: ['database', 'rows'] }
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-
 /** The columns by their exact names. */
 function columnsOf(columns: readonly Column[], wanted: readonly string[], name: string): readonly Column[] {
   return wanted.map((one) => {

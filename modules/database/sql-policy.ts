@@ -1,4 +1,5 @@
 import { ToolError, z } from 'pegboard'
+import { denied, invalid } from '../_errors.ts'
 import type { Dialect } from './driver.ts'
 import { namesIn, singleStatement, type Token, tokensOf, verbOf } from './sql.ts'
 
@@ -54,10 +55,10 @@ export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> =
 /** Combines two policies. @throws ToolError E_DENIED_BY_POLICY if the second allows more than the first */
 export function narrowPolicy(ceiling: Policy, wanted: Policy, setting: string): Policy {
   if (PRESETS.indexOf(wanted.preset) > PRESETS.indexOf(ceiling.preset))
-    throw new ToolError(`The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `Only the operator can allow more (${setting}).`,
-    })
+    throw denied(
+      `The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`,
+      `Only the operator can allow more (${setting}).`,
+    )
   const allowed =
     ceiling.allowedTables && wanted.allowedTables
       ? wanted.allowedTables.filter((name) => ceiling.allowedTables?.includes(name))
@@ -98,10 +99,7 @@ export function checkStatement(
   checkAlways(tokens, verb, dialect)
   const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))
   if (blocked !== undefined)
-    throw new ToolError(`Statements cannot contain the word "${blocked}".`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `See blocked_keywords in ${setting}.`,
-    })
+    throw denied(`Statements cannot contain the word "${blocked}".`, `See blocked_keywords in ${setting}.`)
   const reads = onlyReads(tokens, verb, dialect)
   if (wanted === 'read') {
     if (reads === true) return { tokens, access: 'read' }
@@ -148,18 +146,15 @@ const PRAGMAS_WRITE = new Set(
   ).split(' '),
 )
 
-const denied = (message: string, hint: string): ToolError =>
-  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
-
 /** What no policy allows. */
 function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): void {
   if (TRANSACTIONS.has(verb))
-    throw new ToolError(`${verb} cannot be sent as its own statement.`, {
-      code: 'E_VALIDATION',
-      hint: 'Use transaction for statements that belong together.',
-    })
+    throw invalid(
+      `${verb} cannot be sent as its own statement.`,
+      'Use transaction for statements that belong together.',
+    )
   if (dialect.name === 'postgresql' && hasEscapedName(tokens))
-    throw new ToolError('Names in U&"…" are not supported.', { code: 'E_VALIDATION', hint: 'Write the plain name.' })
+    throw invalid('Names in U&"…" are not supported.', 'Write the plain name.')
   if (dialect.name !== 'sqlite') return
   if (OTHER_FILES.has(verb) || (verb === 'VACUUM' && tokens.some(({ word }) => word === 'INTO')))
     throw new ToolError(`${verb}${verb === 'VACUUM' ? ' INTO' : ''} reaches other files, which is never allowed.`, {

@@ -1,4 +1,5 @@
 import { ToolError } from 'pegboard'
+import { invalid } from '../_errors.ts'
 
 /** How one kind of database tokenizes a statement. */
 export interface LexicalRules {
@@ -41,8 +42,7 @@ const DIGIT = /[0-9]/
  */
 export function tokensOf(sql: string, lexis: LexicalRules): readonly Token[] {
   // Some databases stop reading at a NUL character.
-  if (sql.includes('\0'))
-    throw new ToolError('The statement holds a NUL character.', { code: 'E_VALIDATION', hint: 'Leave it out.' })
+  if (sql.includes('\0')) throw invalid('The statement holds a NUL character.', 'Leave it out.')
   const tokens: Token[] = []
   const escapes = new Set<number>()
   let at = 0
@@ -99,11 +99,9 @@ function startsAt(pattern: RegExp, sql: string, at: number): boolean {
 }
 
 /** The error for text that the database would tokenize differently. */
-const unclear = (what: string, hint: string): ToolError =>
-  new ToolError(`${what} is not supported in a statement.`, { code: 'E_VALIDATION', hint })
+const unclear = (what: string, hint: string): ToolError => invalid(`${what} is not supported in a statement.`, hint)
 
-const unended = (what: string): ToolError =>
-  new ToolError(`The statement has ${what} without an end.`, { code: 'E_VALIDATION', hint: 'Close it.' })
+const unended = (what: string): ToolError => invalid(`The statement has ${what} without an end.`, 'Close it.')
 
 function find(sql: string, end: string, from: number): number {
   const at = sql.indexOf(end, from)
@@ -131,10 +129,7 @@ function lineEnd(sql: string, from: number): number {
 function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }: LexicalRules): number {
   // MySQL and MariaDB execute the content of these comments.
   if (mysqlComments && /^\/\*M?!/i.test(sql.slice(from, from + 4)))
-    throw new ToolError('A comment that some servers execute is not allowed.', {
-      code: 'E_VALIDATION',
-      hint: 'Write the statement without /*! … */.',
-    })
+    throw invalid('A comment that some servers execute is not allowed.', 'Write the statement without /*! … */.')
   if (!nestedComments) {
     const close = sql.indexOf('*/', from + 2)
     if (close < 0) throw unended('a comment')
@@ -191,7 +186,7 @@ export function singleStatement(tokens: readonly Token[]): readonly Token[] {
       hint: 'Send one at a time, or use batch_execute or transaction.',
     })
   const [one] = parts
-  if (!one) throw new ToolError('The statement is empty.', { code: 'E_VALIDATION', hint: 'Send one statement.' })
+  if (!one) throw invalid('The statement is empty.', 'Send one statement.')
   return one
 }
 

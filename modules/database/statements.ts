@@ -1,4 +1,5 @@
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid, notFound } from '../_errors.ts'
 import type { Param, Params } from './binding.ts'
 import { SETTING, type Settings } from './config.ts'
 import { someConnection, someWriting } from './connections.ts'
@@ -93,10 +94,10 @@ export const explain: ToolDef<Settings, typeof Explain> = {
     const { dialect } = at.link.driver
     const verb = verbOf(singleStatement(tokensOf(sql, dialect.lexis)))
     if (!EXPLAINED.has(verb))
-      throw new ToolError(`${verb || 'This'} has no plan.`, {
-        code: 'E_VALIDATION',
-        hint: 'Give a SELECT, INSERT, UPDATE or DELETE, without EXPLAIN before it.',
-      })
+      throw invalid(
+        `${verb || 'This'} has no plan.`,
+        'Give a SELECT, INSERT, UPDATE or DELETE, without EXPLAIN before it.',
+      )
     const prefix = dialect.name === 'sqlite' ? 'EXPLAIN QUERY PLAN' : 'EXPLAIN'
     return await read(at, { sql: `${prefix} ${sql}`, params, limit: 1_000 })
   },
@@ -125,17 +126,11 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
   async run({ name, params, limit }, ctx) {
     const saved = ctx.config.saved_queries[name]
     if (!saved)
-      throw new ToolError(`Unknown saved query: "${name}".`, {
-        code: 'E_NOT_FOUND',
-        hint: `Queries: ${Object.keys(ctx.config.saved_queries).join(', ')}.`,
-      })
+      throw notFound(`Unknown saved query: "${name}".`, `Queries: ${Object.keys(ctx.config.saved_queries).join(', ')}.`)
     const wanted = Object.keys(saved.parameters)
     const lacking = wanted.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
     if (lacking !== undefined)
-      throw new ToolError(`"${name}" needs ${lacking}.`, {
-        code: 'E_VALIDATION',
-        hint: saved.parameters[lacking]?.description ?? 'Add it to params.',
-      })
+      throw invalid(`"${name}" needs ${lacking}.`, saved.parameters[lacking]?.description ?? 'Add it to params.')
     const defaults = wanted.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
     const values = { ...Object.fromEntries(defaults), ...params } as Readonly<Record<string, Param>>
     return await read(await connectionFor(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
@@ -206,10 +201,7 @@ async function prepareAll(
   if (at.link.policy.preset !== 'unrestricted' && all.some(({ access }) => access === 'write')) {
     const index = all.findIndex(({ verb }) => verb === 'EXPLAIN')
     if (index >= 0)
-      throw new ToolError(`Statement ${index + 1} is an EXPLAIN, which cannot be combined with writing.`, {
-        code: 'E_VALIDATION',
-        hint: 'Send it to query.',
-      })
+      throw invalid(`Statement ${index + 1} is an EXPLAIN, which cannot be combined with writing.`, 'Send it to query.')
   }
   return all
 }

@@ -1,4 +1,5 @@
 import { type CallContext, ToolError, z } from 'pegboard'
+import { denied, notFound } from '../_errors.ts'
 import { bind, type Param, type Params } from './binding.ts'
 import type { Settings } from './config.ts'
 import { link, type OpenConnection } from './connections.ts'
@@ -113,10 +114,10 @@ async function checkTables(at: ToolConnection, names: readonly string[]): Promis
 }
 
 const featureRefused = ({ policy, setting }: OpenConnection, name: string): ToolError =>
-  new ToolError(`"${name}" is not allowed.`, {
-    code: 'E_DENIED_BY_POLICY',
-    hint: `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
-  })
+  denied(
+    `"${name}" is not allowed.`,
+    `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
+  )
 
 export function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
   const small = name.toLowerCase()
@@ -182,13 +183,12 @@ export async function tableOf(at: ToolConnection, name: string): Promise<Table> 
     tables.find((one) => fullName(one).toLowerCase() === wanted) ??
     tables.find((one) => one.name.toLowerCase() === wanted)
   if (found) return found
-  throw new ToolError(`Unknown table: "${name}".`, {
-    code: 'E_NOT_FOUND',
-    hint:
-      tables.length > 0
-        ? `Tables: ${tables.slice(0, 20).map(fullName).join(', ')}${tables.length > 20 ? ', … (list_tables)' : ''}.`
-        : 'The database has no tables.',
-  })
+  throw notFound(
+    `Unknown table: "${name}".`,
+    tables.length > 0
+      ? `Tables: ${tables.slice(0, 20).map(fullName).join(', ')}${tables.length > 20 ? ', … (list_tables)' : ''}.`
+      : 'The database has no tables.',
+  )
 }
 
 export async function shapeOf(at: ToolConnection, found: Table): Promise<TableShape> {

@@ -1,4 +1,5 @@
-import { compileGlob, type Matcher, ToolError, z } from 'pegboard'
+import { compileGlob, type Matcher, type ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
 
 const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
@@ -66,7 +67,7 @@ export const under = (base: string, full: string): string =>
 
 /** The error for patterns written by a model. */
 export const badPattern = (message: string): ToolError =>
-  new ToolError(`Invalid pattern: ${message}.`, { code: 'E_VALIDATION', hint: 'Correct the pattern.' })
+  invalid(`Invalid pattern: ${message}.`, 'Correct the pattern.')
 
 /** A pattern without a slash matches names anywhere; one with a slash matches paths below the folder. */
 export function globOf(pattern: string): Matcher {

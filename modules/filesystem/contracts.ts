@@ -1,6 +1,7 @@
 import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
+import { tooLarge } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import { ALIASES, pathsFor, placeOf } from './places.ts'
 
@@ -114,10 +115,7 @@ export const write_file: ToolDef<Settings, typeof WriteFile> = {
     const bytes = Buffer.byteLength(content)
     const max = config.write_file_max_bytes
     if (bytes > max)
-      throw new ToolError(`content too large (${bytes} bytes > ${max} max)`, {
-        code: 'E_TOO_LARGE',
-        hint: 'Write it in parts, with mode append.',
-      })
+      throw tooLarge(`content too large (${bytes} bytes > ${max} max)`, 'Write it in parts, with mode append.')
     const place =
       placeOf(config, wanted, 'write') ??
       (isAbsolute(wanted) ? undefined : placeOf(config, `file_cache_dir/${wanted}`, 'write'))

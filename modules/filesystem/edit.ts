@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { path, type Settings, writable } from './config.ts'
 import { diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
@@ -165,10 +166,7 @@ function afterLine(bytes: Buffer, line: number, shown: string): number {
   let at = 0
   for (let left = line; left > 0; left--) {
     if (at === bytes.length)
-      throw new ToolError(`'${shown}' has ${lineCount(bytes)} lines.`, {
-        code: 'E_VALIDATION',
-        hint: `Use a line from 0 to ${lineCount(bytes)}.`,
-      })
+      throw invalid(`'${shown}' has ${lineCount(bytes)} lines.`, `Use a line from 0 to ${lineCount(bytes)}.`)
     while (at < bytes.length && bytes[at] !== LINE_FEED) at++
     if (at < bytes.length) at++
   }
@@ -191,7 +189,7 @@ function change(
       if (size > config.max_file_size) throw tooLarge(size, config)
       const bytes = await handle.readFile()
       if (bytes.includes(0) || !isUtf8(bytes))
-        throw new ToolError(`'${wanted}' is not UTF-8 text.`, { code: 'E_VALIDATION', hint: 'Replace the whole file.' })
+        throw invalid(`'${wanted}' is not UTF-8 text.`, 'Replace the whole file.')
       return { bytes, expect: { size, mtime } }
     })
     const made = await make(bytes)

@@ -8,6 +8,7 @@ import {
   type WriteOptions,
   type Written,
 } from 'pegboard'
+import { notFound } from '../_errors.ts'
 
 interface SavedVersion {
   readonly owner: string
@@ -100,10 +101,10 @@ export function createHistory(): History {
       )
       const step = steps[at]
       if (!step)
-        throw new ToolError('There is nothing to undo.', {
-          code: 'E_NOT_FOUND',
-          hint: 'Only write, edit and insert on files under 1 MiB since the start can be undone.',
-        })
+        throw notFound(
+          'There is nothing to undo.',
+          'Only write, edit and insert on files under 1 MiB since the start can be undone.',
+        )
       const { before, size, mtime } = step
       const now = await paths.stat(step.path)
       if (now.size !== size || now.mtime.getTime() !== mtime.getTime())

@@ -1,5 +1,6 @@
 import { normalize } from 'node:path/posix'
 import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { path, type Settings, under, writable } from './config.ts'
 import { pathsFor } from './places.ts'
 
@@ -110,11 +111,7 @@ export const cp: ToolDef<Settings, typeof Move> = {
       return { from, path: shown, replaced: !created, files: 1 }
     }
     const itself = (shown: string): boolean => base === '.' || `${normalize(shown)}/`.startsWith(`${base}/`)
-    const refusal = (): ToolError =>
-      new ToolError(`'${to}' is the same as '${from}', or inside it.`, {
-        code: 'E_VALIDATION',
-        hint: 'Choose another path.',
-      })
+    const refusal = (): ToolError => invalid(`'${to}' is the same as '${from}', or inside it.`, 'Choose another path.')
     if (itself(to)) throw refusal()
     const target = await paths.makeFolder(to)
     if (itself(target.path)) throw refusal()

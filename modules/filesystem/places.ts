@@ -1,6 +1,7 @@
 import { existsSync, promises as fs, mkdirSync } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, type WalkOptions } from 'pegboard'
+import { invalid, notFound } from '../_errors.ts'
 import { isInside } from '../_folders.ts'
 import { isReadonly, type Settings } from './config.ts'
 
@@ -178,17 +179,13 @@ export function placeOf(
       if (base === '' || !isAbsolute(path) || !isInside(resolve(path), resolve(base))) continue
       return { alias, rest: relative(resolve(base), resolve(path)) || '.' }
     }
-    if (base === '')
-      throw new ToolError(`base dir ${alias} is not configured`, {
-        code: 'E_NOT_FOUND',
-        hint: `Set ${SETTING}.${alias}.`,
-      })
+    if (base === '') throw notFound(`base dir ${alias} is not configured`, `Set ${SETTING}.${alias}.`)
     const rest = path.slice(alias.length + 1)
     if (rest === '' && what !== 'list')
-      throw new ToolError(`invalid path: alias requires a relative file path (for example: ${alias}/notes/todo.md)`, {
-        code: 'E_VALIDATION',
-        hint: 'Name a file in it.',
-      })
+      throw invalid(
+        `invalid path: alias requires a relative file path (for example: ${alias}/notes/todo.md)`,
+        'Name a file in it.',
+      )
     if (!isInside(resolve(base, rest), resolve(base)))
       throw new ToolError(
         what === 'write'

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { type CallContext, type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { mediaType } from '../_media-type.ts'
 import { path, type Settings } from './config.ts'
 import { pathsFor } from './places.ts'
@@ -44,10 +45,7 @@ export const read: ToolDef<Settings, typeof Read> = {
   ],
   async run(input, ctx) {
     if (input.tail !== undefined && (input.offset > 0 || input.numbered || input.encoding === 'utf16le'))
-      throw new ToolError('tail cannot be combined with offset or numbered.', {
-        code: 'E_VALIDATION',
-        hint: 'Leave out one of them.',
-      })
+      throw invalid('tail cannot be combined with offset or numbered.', 'Leave out one of them.')
     return await pathsFor(ctx.config).readFile(input.path, (file) => show(file, input, ctx))
   },
 }

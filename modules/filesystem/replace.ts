@@ -1,4 +1,5 @@
 import { ToolError } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { eachOccurrence } from '../_occurrences.ts'
 
 export interface Replacement {
@@ -40,15 +41,15 @@ export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options
     ;({ count, first } = occurrences(bytes, find))
   }
   if (count === 0)
-    throw new ToolError(`'${shown}' does not contain the old text.`, {
-      code: 'E_VALIDATION',
-      hint: 'Read the file and copy the text exactly, with its spaces.',
-    })
+    throw invalid(
+      `'${shown}' does not contain the old text.`,
+      'Read the file and copy the text exactly, with its spaces.',
+    )
   if (count > 1 && !all)
-    throw new ToolError(`The old text occurs ${count} times in '${shown}'.`, {
-      code: 'E_VALIDATION',
-      hint: 'Include more of the surrounding lines, or set replace_all.',
-    })
+    throw invalid(
+      `The old text occurs ${count} times in '${shown}'.`,
+      'Include more of the surrounding lines, or set replace_all.',
+    )
   if (count > most)
     throw new ToolError(`The old text occurs ${count} times in '${shown}'; a call replaces at most ${most}.`, {
       code: 'E_TOO_LARGE',

@@ -1,4 +1,5 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
+import { tooLarge } from '../_errors.ts'
 import { path, type Settings, writable } from './config.ts'
 import type { History } from './history.ts'
 import { pathsFor } from './places.ts'
@@ -28,10 +29,10 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
   async run({ path: wanted, content, append, create_dirs }, { config, caller }) {
     const bytes = Buffer.byteLength(content)
     if (bytes > config.max_file_size)
-      throw new ToolError(`The content has ${bytes} bytes; the limit is ${config.max_file_size}.`, {
-        code: 'E_TOO_LARGE',
-        hint: 'Write less, or in parts with append. See modules.filesystem.config.max_file_size.',
-      })
+      throw tooLarge(
+        `The content has ${bytes} bytes; the limit is ${config.max_file_size}.`,
+        'Write less, or in parts with append. See modules.filesystem.config.max_file_size.',
+      )
     const history = historyOf(config)
     const { path: shown, created } = await history.inTurn(wanted, () =>
       history.write(pathsFor(config), caller, wanted, content, { append, createFolders: create_dirs }),

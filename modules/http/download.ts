@@ -1,7 +1,7 @@
 import { type Log, type Services, type ToolDef, ToolError, z } from 'pegboard'
 import { pathsFor, type Settings, writes } from './config.ts'
-import type { DownloadContext, DownloadOrder, Downloads } from './downloads.ts'
 import { createDownloadStore } from './download-store.ts'
+import type { DownloadContext, DownloadOrder, Downloads } from './downloads.ts'
 import type { Client } from './request-client.ts'
 import { auth, headers, requestOf, url } from './request-parameters.ts'
 

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { type Caller, type Fetch, isPegboardError, type Log, type Paths, type PegboardError, ToolError } from 'pegboard'
+import { notFound, overloaded } from '../_errors.ts'
 import { endWithoutAccess } from '../_while-allowed.ts'
 import { checkWritable } from '../_writable.ts'
 import { SETTING } from './config.ts'
-import { type DownloadProgress, fetchResumable, RestartNeeded } from './resumable-fetch.ts'
 import { CLAIM_S, type DownloadStore, type StoredDownload } from './download-store.ts'
+import { type DownloadProgress, fetchResumable, RestartNeeded } from './resumable-fetch.ts'
 
 /** The request as the caller made it; a login is stored by name. */
 export interface DownloadOrder {
@@ -247,10 +248,10 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       forget()
       const { kept, most } = means
       if (isFull(ownerOf(owner), most))
-        throw new ToolError(`${Math.min(most, running().length)} downloads are already running.`, {
-          code: 'E_OVERLOADED',
-          hint: `Wait for one or cancel it; see ${SETTING}.max_downloads.`,
-        })
+        throw overloaded(
+          `${Math.min(most, running().length)} downloads are already running.`,
+          `Wait for one or cancel it; see ${SETTING}.max_downloads.`,
+        )
       const id = randomBytes(16).toString('hex')
       const state = {
         download_id: id,
@@ -277,10 +278,10 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       const kept = job ? undefined : await means.kept?.get(id)
       if (kept?.owner === ownerOf(owner))
         return { ...kept, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
-      throw new ToolError(`Unknown download: "${id.slice(0, 60)}".`, {
-        code: 'E_NOT_FOUND',
-        hint: 'download_list lists them; they are removed an hour after their end.',
-      })
+      throw notFound(
+        `Unknown download: "${id.slice(0, 60)}".`,
+        'download_list lists them; they are removed an hour after their end.',
+      )
     },
     async list(owner, means) {
       forget()

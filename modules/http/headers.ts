@@ -1,4 +1,4 @@
-import { ToolError } from 'pegboard'
+import { denied, invalid } from '../_errors.ts'
 import { isAmong, SETTING, type Settings } from './config.ts'
 
 /** Headers that any request may set. */
@@ -18,11 +18,6 @@ const USUAL = [
 /** Headers that impersonate others or change how a request is parsed; no setting allows them. */
 const NEVER =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|content-encoding|cookie|authorization|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip|sec-.*)$/
-
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-
-const denied = (message: string, hint: string): ToolError =>
-  new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
 
 const ENTRY = /^(?:(https?):\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+|\*))?\/?$/i
 

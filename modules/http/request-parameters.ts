@@ -1,4 +1,5 @@
-import { ToolError, z } from 'pegboard'
+import { z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import { headersFor } from './headers.ts'
 
@@ -61,8 +62,7 @@ export const content = {
 
 /** Body and content type, unless the headers set one. */
 export function contentOf({ body, json }: BodyInput, given: Readonly<Record<string, string>>) {
-  if (body !== undefined && json !== undefined)
-    throw new ToolError('body and json cannot be combined.', { code: 'E_VALIDATION', hint: 'Leave one out.' })
+  if (body !== undefined && json !== undefined) throw invalid('body and json cannot be combined.', 'Leave one out.')
   const typed = (type: string) => (given['content-type'] === undefined ? { ...given, 'content-type': type } : given)
   if (json !== undefined) return { body: JSON.stringify(json), headers: typed('application/json') }
   return body === undefined ? { headers: given } : { body, headers: typed('text/plain;charset=utf-8') }

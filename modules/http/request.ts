@@ -1,10 +1,11 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { readPage } from '../_page.ts'
 import { bytesOf, parseJsonText, textOf } from '../_text.ts'
-import { showResponse } from './show-response.ts'
 import { reads, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
 import { type BodyInput, base, content, contentOf, type RequestInput, requestOf } from './request-parameters.ts'
+import { showResponse } from './show-response.ts'
 
 const Plain = z.object(base)
 const Sending = z.object({ ...base, ...content })
@@ -27,10 +28,7 @@ export function createMethodTools(client: Client) {
     const startedAt = performance.now()
     const { address, init } = requestOf(asked, config)
     if (WITHOUT_BODY.has(method) && (asked.body !== undefined || asked.json !== undefined))
-      throw new ToolError(`A ${method} request has no body.`, {
-        code: 'E_VALIDATION',
-        hint: 'Leave out body and json.',
-      })
+      throw invalid(`A ${method} request has no body.`, 'Leave out body and json.')
     const answer = await client.fetchFor(config)(address, {
       ...init,
       ...contentOf(asked, init.headers),

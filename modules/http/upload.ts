@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { basename } from 'node:path'
 import { type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
-import { showResponse } from './show-response.ts'
+import { tooLarge } from '../_errors.ts'
 import { pathsFor, SETTING, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
 import { base, requestOf } from './request-parameters.ts'
+import { showResponse } from './show-response.ts'
 
 const { follow_redirects: _follow, ...short } = base
 const Upload = z.object({
@@ -32,10 +33,10 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
     const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
     return await pathsFor(config).readFile(asked.path, async (file) => {
       if (file.size > config.max_upload)
-        throw new ToolError(`The file has ${file.size} bytes; the limit is ${config.max_upload}.`, {
-          code: 'E_TOO_LARGE',
-          hint: `See ${SETTING}.max_upload.`,
-        })
+        throw tooLarge(
+          `The file has ${file.size} bytes; the limit is ${config.max_upload}.`,
+          `See ${SETTING}.max_upload.`,
+        )
       const form = multipart(file, asked.field, asked.fields)
       const answer = await client.fetchFor(config)(address, {
         ...init,

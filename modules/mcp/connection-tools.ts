@@ -1,4 +1,5 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
+import { denied } from '../_errors.ts'
 import { available, oneServer, row, rowOf, server, serversOf } from './servers.ts'
 
 export const list_servers: ToolDef = {
@@ -48,10 +49,10 @@ export const connect: ToolDef<unknown, typeof Connect> = {
   async run({ server_id, ...rest }, ctx) {
     const given = HOW.filter((name) => rest[name] !== undefined)
     if (given.length > 0)
-      throw new ToolError('stdio upstreams are added in the config file only, and so are all others', {
-        code: 'E_DENIED_BY_POLICY',
-        hint: `Leave out ${given.join(', ')}; list_servers lists the servers. The operator adds one under mcpServers.`,
-      })
+      throw denied(
+        'stdio upstreams are added in the config file only, and so are all others',
+        `Leave out ${given.join(', ')}; list_servers lists the servers. The operator adds one under mcpServers.`,
+      )
     return rowOf(await serversOf(ctx).connect(server_id))
   },
 }

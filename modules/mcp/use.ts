@@ -1,4 +1,5 @@
-import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { type CallContext, type ToolDef, type ToolError, z } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import { available, oneServer, page, paged, server, serversOf } from './servers.ts'
 
 const List = z.object({ server_id: oneServer, ...page })
@@ -71,24 +72,20 @@ export const call_tool: ToolDef<unknown, typeof Call> = {
     const near = registry?.get(qualified)
     const found = [near, registry?.get(tool)].find((one) => one?.category === category)
     // A similar name may belong to another server. An unknown name is refused as in a call.
-    if (!found && near)
-      throw new ToolError(`${server} has no tool ${tool}.`, {
-        code: 'E_NOT_FOUND',
-        hint: 'list_tools lists its tools.',
-      })
+    if (!found && near) throw notFound(`${server} has no tool ${tool}.`, 'list_tools lists its tools.')
     return await ctx.call(found?.name ?? qualified, given)
   },
 }
 
 const noServer = (server: string, ctx: CallContext): ToolError =>
-  new ToolError(`There is no server "${server}".`, {
-    code: 'E_NOT_FOUND',
-    hint: `Configured are: ${serversOf(ctx)
+  notFound(
+    `There is no server "${server}".`,
+    `Configured are: ${serversOf(ctx)
       .list()
       .map(({ id }) => id)
       .slice(0, 50)
       .join(', ')}.`,
-  })
+  )
 
 type Json = Readonly<Record<string, unknown>>
 const textIn = (entry: Json, key: string): string | undefined =>

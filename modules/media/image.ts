@@ -1,4 +1,5 @@
 import { type CallContext, type Fetch, type JsonSchema, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import type { BackendContext, ImageRequest } from './backends/backend.ts'
 import * as comfyui from './backends/comfyui.ts'
 import { runBackendCommand } from './backends/command.ts'
@@ -112,8 +113,7 @@ export const createGenerateImage = (
       throw new ToolError(`The image backend does not support ${mode}.`, { hint: `It supports ${modes.join(', ')}.` })
     const { prompt: said, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
     const used = await loadReferences(ctx, media_id as string | undefined)
-    if (mode !== 'txt2img' && used.length === 0)
-      throw new ToolError(`${mode} needs an image.`, { code: 'E_VALIDATION', hint: 'Pass media_id.' })
+    if (mode !== 'txt2img' && used.length === 0) throw invalid(`${mode} needs an image.`, 'Pass media_id.')
     await checkCanSave(ctx)
     const saved = savedTags(String(said), image, ctx)
     const notices = noticesOf(image, saved, used)

@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
+import { notFound, tooLarge, unavailable } from '../_errors.ts'
 import { prepareCache } from '../_folders.ts'
 import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
@@ -31,10 +32,7 @@ type Context = CallContext<Settings>
 
 function kvOf({ services }: Context): Kv {
   if (services.kv) return services.kv
-  throw new ToolError('Images cannot be stored here.', {
-    code: 'E_BACKEND_UNAVAILABLE',
-    hint: 'Set services.kv to true.',
-  })
+  throw unavailable('Images cannot be stored here.', 'Set services.kv to true.')
 }
 
 /** Images belong to a principal; others cannot name them. */
@@ -129,16 +127,13 @@ export async function loadReferences(ctx: Context, given: string | undefined): P
     ids.map(async (id) => {
       const media = (await kv.get(`${owner}:of:${id}`)) as Media | null
       const gone = () =>
-        new ToolError(`Unknown image: ${id.slice(0, 80)}.`, {
-          code: 'E_NOT_FOUND',
-          hint: 'list_media lists the images; add_media adds one.',
-        })
+        notFound(`Unknown image: ${id.slice(0, 80)}.`, 'list_media lists the images; add_media adds one.')
       if (!media) throw gone()
       const large = (size: number) =>
-        new ToolError(`${id} has ${size} bytes; the limit is ${MAX_REFERENCE_BYTES}.`, {
-          code: 'E_TOO_LARGE',
-          hint: `Pass a smaller image for ${SETTING}.image.`,
-        })
+        tooLarge(
+          `${id} has ${size} bytes; the limit is ${MAX_REFERENCE_BYTES}.`,
+          `Pass a smaller image for ${SETTING}.image.`,
+        )
       const data = await cachePaths(ctx.config)
         .readFile(media.path.replace(/^file_cache_dir\//, ''), async ({ handle, size }) =>
           size > MAX_REFERENCE_BYTES ? large(size) : await handle.readFile(),

@@ -1,4 +1,5 @@
 import { type CallContext, type Fetch, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid, unavailable } from '../_errors.ts'
 import { prepareCache } from '../_folders.ts'
 import { speak } from '../_speech.ts'
 import { bearer, sendToBackend } from './backends/backend.ts'
@@ -113,13 +114,12 @@ export const createGenerateVoiceMessage = (
     const { speech } = ctx.config
     const ready = configured(ctx)
     if (!speech || ready !== true)
-      throw new ToolError(speech ? 'No voice is configured.' : 'No speech backend is available.', {
-        code: 'E_BACKEND_UNAVAILABLE',
-        hint: ready === true ? '' : `The operator can: ${ready}.`,
-      })
+      throw unavailable(
+        speech ? 'No voice is configured.' : 'No speech backend is available.',
+        ready === true ? '' : `The operator can: ${ready}.`,
+      )
     const words = script.trim()
-    if (words === '')
-      throw new ToolError('The script is empty.', { code: 'E_VALIDATION', hint: 'Pass the text to speak.' })
+    if (words === '') throw invalid('The script is empty.', 'Pass the text to speak.')
     const folder = `media/voice/${ctx.callId}`
     await prepareCache(ctx.config, SETTING, `${folder}/${titleOf(title)}.ogg`)
     ctx.progress(0, 1, 'Speaking the message.')

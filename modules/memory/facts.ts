@@ -1,4 +1,5 @@
-import { type RememberedFact, type ToolDef, ToolError, z } from 'pegboard'
+import { type RememberedFact, type ToolDef, z } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import { has, kvOf, memoryOf, type Settings, words } from './config.ts'
 
 const available = has('facts')
@@ -97,7 +98,7 @@ export const forget: ToolDef<Settings, typeof Forget> = {
   available,
   async run({ fact_id }, ctx) {
     if (await memoryOf(ctx).facts.forget(fact_id)) return { fact_id, forgotten: true }
-    throw new ToolError(`Unknown fact: "${fact_id}".`, { code: 'E_NOT_FOUND', hint: 'get_facts lists all facts.' })
+    throw notFound(`Unknown fact: "${fact_id}".`, 'get_facts lists all facts.')
   },
 }
 

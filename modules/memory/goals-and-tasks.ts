@@ -1,4 +1,5 @@
-import { type ToolDef, ToolError, z } from 'pegboard'
+import { type ToolDef, z } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import { has, kvOf, type Settings } from './config.ts'
 import { STATUSES } from './tasks.ts'
 
@@ -71,6 +72,6 @@ export const task_update: ToolDef<Settings, typeof Update> = {
     const { shown, updateTask } = await import('./tasks.ts')
     const task = await updateTask(kvOf(ctx), ctx.caller.principal, task_id, { status, description })
     if (task) return shown(task)
-    throw new ToolError(`Unknown task: "${task_id}".`, { code: 'E_NOT_FOUND', hint: 'recall lists open tasks.' })
+    throw notFound(`Unknown task: "${task_id}".`, 'recall lists open tasks.')
   },
 }

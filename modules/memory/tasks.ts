@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { type Kv, ToolError } from 'pegboard'
+import type { Kv } from 'pegboard'
+import { tooLarge } from '../_errors.ts'
 
 export const STATUSES = ['pending', 'in_progress', 'done', 'cancelled'] as const
 export type Status = (typeof STATUSES)[number]
@@ -39,10 +40,7 @@ export const addTask = (kv: Kv, principal: string, subject: string, description:
     const all = tasksIn(value)
     const over = all.length < MAX_TASKS ? undefined : all.find(isOver)
     if (all.length >= MAX_TASKS && !over)
-      throw new ToolError(`There are ${MAX_TASKS} open tasks, the maximum.`, {
-        code: 'E_TOO_LARGE',
-        hint: 'Set some to done or cancelled.',
-      })
+      throw tooLarge(`There are ${MAX_TASKS} open tasks, the maximum.`, 'Set some to done or cancelled.')
     const task: Task = { task_id: randomBytes(4).toString('hex'), subject, description, status: 'pending', at: now }
     return { value: checkSize([...all.filter((one) => one !== over), task]), result: task }
   })
@@ -51,10 +49,7 @@ export const addTask = (kv: Kv, principal: string, subject: string, description:
 function checkSize(tasks: readonly Task[]): readonly Task[] {
   const bytes = Buffer.byteLength(JSON.stringify(tasks))
   if (bytes <= MAX_BYTES) return tasks
-  throw new ToolError(`The tasks would have ${bytes} bytes; the limit is ${MAX_BYTES}.`, {
-    code: 'E_TOO_LARGE',
-    hint: 'Shorten other descriptions.',
-  })
+  throw tooLarge(`The tasks would have ${bytes} bytes; the limit is ${MAX_BYTES}.`, 'Shorten other descriptions.')
 }
 
 /** `undefined` if there is no such task. */

@@ -1,5 +1,6 @@
-import { type Place, type Strand, type ToolDef, ToolError, type ToolView, type WeaveScope, z } from 'pegboard'
+import { type Place, type Strand, type ToolDef, type ToolView, type WeaveScope, z } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
+import { invalid, notFound } from '../_errors.ts'
 import { type Context, has, memoryOf, type Settings } from './config.ts'
 
 const available = has('threadweave')
@@ -32,7 +33,7 @@ function placesOf({ origin: { channelId, categoryId = '', guildId } }: Context):
 function placeOf(ctx: Context, scope: WeaveScope, given: string | undefined): Place {
   const id = given?.trim() || placesOf(ctx).find((place) => place.scope === scope)?.id
   if (id) return { scope, id }
-  throw new ToolError(`The ${scope} is unknown.`, { code: 'E_VALIDATION', hint: 'Pass scope_id.' })
+  throw invalid(`The ${scope} is unknown.`, 'Pass scope_id.')
 }
 
 const Dna = z.object({
@@ -71,10 +72,7 @@ export const read_dna: ToolDef<Settings, typeof Read> = {
   async run({ dna_id }, ctx) {
     const strands = await memoryOf(ctx).threadweave.readDna(placesOf(ctx), dna_id)
     if (dna_id !== undefined && strands.length === 0)
-      throw new ToolError(`No text "${dna_id}" is assigned here.`, {
-        code: 'E_NOT_FOUND',
-        hint: 'Call it without dna_id to list them.',
-      })
+      throw notFound(`No text "${dna_id}" is assigned here.`, 'Call it without dna_id to list them.')
     return { strands: strands.map(shownStrand), total: strands.length }
   },
 }

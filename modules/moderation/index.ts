@@ -1,5 +1,6 @@
 import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
 import { blockOf, blocksOf } from '../_blocks.ts'
+import { notFound } from '../_errors.ts'
 
 const User = z.strictObject({
   id: z.string().min(1).describe('User id on the platform.'),
@@ -160,10 +161,10 @@ const unblock_user: ToolDef<Settings, typeof One> = {
     const { removeBlock } = await import('./blocks.ts')
     const lifted = await removeBlock(kvOf(ctx), ctx.origin.guildId, user.trim(), Date.now())
     if (!lifted)
-      throw new ToolError(`user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`, {
-        code: 'E_NOT_FOUND',
-        hint: 'list_blocks lists them.',
-      })
+      throw notFound(
+        `user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`,
+        'list_blocks lists them.',
+      )
     return { status: 'user_unblocked_successfully', target_user: lifted.user_name, persona_id: ctx.profile.id }
   },
 }

@@ -9,6 +9,7 @@ import {
   z,
 } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
+import { denied, invalid, notFound } from '../_errors.ts'
 import { nameOfCaller, sameName } from '../_names.ts'
 
 const SETTING = 'modules.relay.config'
@@ -32,8 +33,6 @@ type Context = CallContext<Settings>
 const MAX_CHARS = 1_000
 /** Characters that reverse or hide text; the joiners of emoji stay. */
 const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
-
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
 const requiredText = (what: string, message: string) =>
   z
     .string({ error: () => message })
@@ -53,7 +52,7 @@ function actingFor(ctx: Context, wanted: string | undefined): string {
   const self = nameOfCaller(ctx)
   const name = wanted?.trim() || self
   if (sameName(name) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)) return name
-  throw new ToolError(`Only ${name} can do that.`, { code: 'E_DENIED_BY_POLICY', hint: 'Leave the name out.' })
+  throw denied(`Only ${name} can do that.`, 'Leave the name out.')
 }
 
 /** Muted users can neither start anything nor leave messages. Without the moderation module nobody is muted. */
@@ -104,25 +103,19 @@ const relay_message: ToolDef<Settings, typeof Message> = {
       throw invalid('A message to oneself is not relayed.', 'Ask for the recipient.')
     const kv = kvOf(ctx)
     if (!(await mayAsk(ctx, sender)))
-      throw new ToolError('You cannot leave messages now.', {
-        code: 'E_DENIED_BY_POLICY',
-        hint: 'Do not try again for this person.',
-      })
+      throw denied('You cannot leave messages now.', 'Do not try again for this person.')
     const all = await listRecipients(ctx, config.users)
     const known = findRecipient(all, wanted)
     if (!known) {
       const others = similarNames(all, wanted)
-      throw new ToolError(
+      throw notFound(
         `Nobody called "${wanted.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
-        { code: 'E_NOT_FOUND', hint: 'Ask for the recipient.' },
+        'Ask for the recipient.',
       )
     }
     const recipient = known.name
     if (await hasOptedOut(kv, recipient))
-      throw new ToolError(`${recipient} does not want messages.`, {
-        code: 'E_DENIED_BY_POLICY',
-        hint: 'Say so; do not try again.',
-      })
+      throw denied(`${recipient} does not want messages.`, 'Say so; do not try again.')
     const words = config.rewrite
       ? await (await import('./rewrite.ts')).rewriteMessage(services.llm, text, sender, recipient, log)
       : text

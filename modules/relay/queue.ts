@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { type Kv, ToolError } from 'pegboard'
+import type { Kv, ToolError } from 'pegboard'
+import { overloaded } from '../_errors.ts'
 import { sameName } from '../_names.ts'
 
 /** A message waiting for its recipient. */
@@ -27,7 +28,7 @@ const isFor = (nick: string) => {
   return ({ to }: QueuedMessage): boolean => sameName(to) === wanted
 }
 
-const queueFull = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_OVERLOADED', hint })
+const queueFull = (message: string, hint: string): ToolError => overloaded(message, hint)
 
 /** Adds a message. @returns the number of messages waiting for the recipient @throws ToolError if a queue is full */
 export async function enqueue(

@@ -1,6 +1,7 @@
 import { promises as fs } from 'node:fs'
 import { resolve } from 'node:path'
 import { ToolError } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import { isInside } from '../_folders.ts'
 import type { Settings } from './config.ts'
 
@@ -20,10 +21,10 @@ async function baseOf(settings: Settings, alias: Alias): Promise<string> {
   // A part of the state folder may be given away, never the whole.
   const whole = named !== '' && isInside(resolve(settings.state_dir), resolve(named))
   if (named === '' || whole)
-    throw new ToolError(`base dir ${alias} is not configured`, {
-      code: 'E_NOT_FOUND',
-      hint: `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
-    })
+    throw notFound(
+      `base dir ${alias} is not configured`,
+      `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
+    )
   const base = resolve(named)
   await fs.mkdir(base, { recursive: true, mode: 0o700 })
   if ((await fs.lstat(base)).isSymbolicLink())

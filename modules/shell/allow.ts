@@ -1,4 +1,5 @@
-import { ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
+import { denied } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import {
   baseName,
@@ -62,10 +63,7 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
   )
   const names = rules.map(({ words }) => words.join(' '))
   const refuse = (message: string): ToolError =>
-    new ToolError(message, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `Allowed are: ${names.join(', ') || 'none'} (modules.shell.config.allowed_commands).`,
-    })
+    denied(message, `Allowed are: ${names.join(', ') || 'none'} (modules.shell.config.allowed_commands).`)
   if (fitting.length === 0)
     throw refuse(
       /\s/.test(command)
@@ -131,10 +129,10 @@ export function checkVariables({ env_allowed }: Settings, variables: Readonly<Re
   )
   const wrong = Object.keys(variables).find((name) => !allowed.some((fits) => fits(name)))
   if (wrong === undefined) return
-  throw new ToolError(`A call cannot set the variable ${shown(wrong)}.`, {
-    code: 'E_DENIED_BY_POLICY',
-    hint: `Allowed are: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
-  })
+  throw denied(
+    `A call cannot set the variable ${shown(wrong)}.`,
+    `Allowed are: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
+  )
 }
 
 /** `*` matches any characters, `?` one. Unlike path globs, `*` also matches slashes. */
@@ -156,9 +154,9 @@ export function checkWords(settings: Settings, what: string, text: string): void
   ] as const)
     for (const word of words) {
       if (!new RegExp(`(?<![\\w-])${literal(word)}(?![\\w-])`).test(text)) continue
-      throw new ToolError(`${what} command references denied ${kind} "${word}" (configure via ${setting})`, {
-        code: 'E_DENIED_BY_POLICY',
-        hint: 'Find another way, or ask the operator.',
-      })
+      throw denied(
+        `${what} command references denied ${kind} "${word}" (configure via ${setting})`,
+        'Find another way, or ask the operator.',
+      )
     }
 }

@@ -1,12 +1,13 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { overloaded } from '../_errors.ts'
 import { mayGoOnOf } from '../_while-allowed.ts'
 import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
 import { programRequest, scriptRequest } from './run.ts'
-import { type OutputPosition, outputPosition, waitForOutput } from './wait-for-output.ts'
 import { ownerOf, stateOf } from './state.ts'
+import { type OutputPosition, outputPosition, waitForOutput } from './wait-for-output.ts'
 
 type Context = CallContext<Settings>
 
@@ -252,8 +253,7 @@ export const task_stdin: ToolDef<Settings, typeof Stdin> = {
     const { stdin } = job.command.program
     if (job.ended || !stdin.writable)
       throw new ToolError('Its standard input is closed.', { hint: 'task_status shows how it ended.' })
-    if (stdin.writableLength > MAX_UNREAD)
-      throw new ToolError('It does not read its standard input.', { code: 'E_OVERLOADED', hint: 'Wait, or stop it.' })
+    if (stdin.writableLength > MAX_UNREAD) throw overloaded('It does not read its standard input.', 'Wait, or stop it.')
     const from = outputPosition(job.command)
     stdin.write(text)
     if (close) stdin.end()

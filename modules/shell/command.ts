@@ -1,9 +1,10 @@
 import { statfs } from 'node:fs/promises'
 import { type Log, type Processes, type Program, redact, removeInvisible, ToolError } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
-import { findProgram } from './find-program.ts'
 import { checkGitPaths, checkReads } from './file-arguments.ts'
+import { findProgram } from './find-program.ts'
 import { checkRepository, gitOutside } from './repository.ts'
 import { createdSince, inside, noSandbox, type Sandbox, sandboxPaths, trySandbox } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
@@ -107,11 +108,7 @@ export function createStarter(processes: Processes, log: Log): Starter {
       const sandboxed = sandbox !== undefined
       if (reader && !sandboxed) await checkReads(settings, wanted)
       const file = await findProgram(wanted.command, processes, rootsOf(settings))
-      if (file === undefined)
-        throw new ToolError(`Program '${wanted.command}' was not found on PATH.`, {
-          code: 'E_NOT_FOUND',
-          hint: 'Use another one.',
-        })
+      if (file === undefined) throw notFound(`Program '${wanted.command}' was not found on PATH.`, 'Use another one.')
       if (!sandboxed) {
         await checkGitPaths(settings, wanted)
         await checkRepository(processes, settings, wanted)

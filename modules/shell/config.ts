@@ -1,6 +1,7 @@
 import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
-import { createPaths, type Paths, ToolError, z } from 'pegboard'
+import { createPaths, type Paths, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
 import { placeOf } from './aliases.ts'
 
@@ -121,7 +122,7 @@ export async function folderFor(settings: Settings, cwd: string): Promise<string
 /** Checks arguments and input. @throws ToolError E_VALIDATION for text that no program can receive */
 export function checkTexts(texts: readonly string[]): void {
   if (texts.some((text) => text.includes('\0')))
-    throw new ToolError('An argument contains a NUL character.', { code: 'E_VALIDATION', hint: 'Send plain text.' })
+    throw invalid('An argument contains a NUL character.', 'Send plain text.')
 }
 
 export const cwd = z.string().min(1).max(4096).default('.').describe('Folder to run in, inside the workspace.')

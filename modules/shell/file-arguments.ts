@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { ToolError } from 'pegboard'
+import { denied } from '../_errors.ts'
 import { pathsFor, type Settings } from './config.ts'
 import { baseName, obeysRepository, opensFiles } from './programs.ts'
 
@@ -28,10 +29,10 @@ export async function checkReads(settings: Settings, { command, args, cwd }: Com
   if (!opensFiles(command)) return
   const listed = args.find((arg) => NAMES_IN_FILES[baseName(command)]?.test(arg))
   if (listed !== undefined)
-    throw new ToolError(`'${listed.slice(0, 80)}' reads file names from a file, which needs a sandbox.`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: 'Name the files directly.',
-    })
+    throw denied(
+      `'${listed.slice(0, 80)}' reads file names from a file, which needs a sandbox.`,
+      'Name the files directly.',
+    )
   await checkNames(settings, args, cwd)
 }
 

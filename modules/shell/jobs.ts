@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { ToolError } from 'pegboard'
+import { notFound, overloaded } from '../_errors.ts'
 import { endWithoutAccess } from '../_while-allowed.ts'
 import type { Command, CommandExit } from './command.ts'
 
@@ -52,14 +52,11 @@ export function createJobs(now: () => number = Date.now): Jobs {
       const running = [...[...jobs.values()].filter(({ ended }) => !ended).map((job) => job.owner), ...starting]
       const own = running.filter((one) => one === owner).length
       if (own >= max || running.length >= max * FULL_OWNERS)
-        throw new ToolError(
+        throw overloaded(
           own >= max
             ? `${own} background commands are already running.`
             : 'Too many background commands of other principals are running.',
-          {
-            code: 'E_OVERLOADED',
-            hint: 'Wait for one, or stop one with task_kill; see modules.shell.config.max_background.',
-          },
+          'Wait for one, or stop one with task_kill; see modules.shell.config.max_background.',
         )
       starting.push(owner)
       try {
@@ -82,10 +79,7 @@ export function createJobs(now: () => number = Date.now): Jobs {
       tidy()
       const job = jobs.get(id)
       if (job?.owner === owner) return job
-      throw new ToolError('Unknown background command.', {
-        code: 'E_NOT_FOUND',
-        hint: 'task_list lists them; they are removed an hour after their end.',
-      })
+      throw notFound('Unknown background command.', 'task_list lists them; they are removed an hour after their end.')
     },
     list(owner) {
       tidy()

@@ -1,4 +1,5 @@
-import { type CallContext, redact, type ToolDef, ToolError, z } from 'pegboard'
+import { type CallContext, redact, type ToolDef, z } from 'pegboard'
+import { notFound } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import { ownerOf, stateOf } from './state.ts'
 
@@ -61,9 +62,9 @@ export const kill: ToolDef<Settings, typeof Kill> = {
   run({ pid, signal }, ctx) {
     const sent = runningOf(ctx).some(({ command }) => command.program.signal(pid, signal))
     if (sent) return { pid, signal, sent }
-    throw new ToolError(`No background command has the process ${pid}.`, {
-      code: 'E_NOT_FOUND',
-      hint: 'ps lists the processes. Others cannot be signalled.',
-    })
+    throw notFound(
+      `No background command has the process ${pid}.`,
+      'ps lists the processes. Others cannot be signalled.',
+    )
   },
 }

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { readdir, realpath } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
-import { type Processes, ToolError } from 'pegboard'
+import type { Processes, ToolError } from 'pegboard'
+import { denied } from '../_errors.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { findProgram } from './find-program.ts'
 import { baseName } from './programs.ts'
@@ -195,7 +196,7 @@ async function gitOutput(
 const shown = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
 const repositoryRefused = (why: string): ToolError =>
-  new ToolError(`git does not run outside the sandbox in this repository: ${why}.`, {
-    code: 'E_DENIED_BY_POLICY',
-    hint: 'The operator removes that from the repository, or lets git run in the sandbox (modules.shell.config.allowed_commands).',
-  })
+  denied(
+    `git does not run outside the sandbox in this repository: ${why}.`,
+    'The operator removes that from the repository, or lets git run in the sandbox (modules.shell.config.allowed_commands).',
+  )

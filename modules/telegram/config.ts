@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import { type Paths, ToolError, z } from 'pegboard'
+import { type Paths, z } from 'pegboard'
+import { denied, invalid } from '../_errors.ts'
 import { own, cachePaths as pathsOf } from '../_folders.ts'
 
 /** Group ids are negative; `@name` is a public channel. */
@@ -65,14 +66,11 @@ export const cachePaths = (settings: Settings): Paths => pathsOf(settings, SETTI
 /** @throws ToolError E_DENIED_BY_POLICY for a chat that the operator has not listed */
 export function checkChat(chatId: string, { allowed_chat_ids, default_chat_id }: Settings): string {
   if (!CHAT.test(chatId))
-    throw new ToolError(`invalid chat_id: ${chatId.slice(0, 80)}`, {
-      code: 'E_VALIDATION',
-      hint: 'A chat is a number, such as 123456 or -1001234567890, or the @name of a public channel.',
-    })
+    throw invalid(
+      `invalid chat_id: ${chatId.slice(0, 80)}`,
+      'A chat is a number, such as 123456 or -1001234567890, or the @name of a public channel.',
+    )
   if (chatId !== default_chat_id && !allowed_chat_ids.includes(chatId))
-    throw new ToolError(`unauthorized chat_id: ${chatId}`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `See ${SETTING}.allowed_chat_ids.`,
-    })
+    throw denied(`unauthorized chat_id: ${chatId}`, `See ${SETTING}.allowed_chat_ids.`)
   return chatId
 }

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { isPegboardError, type OpenFile, ToolError } from 'pegboard'
+import { tooLarge } from '../_errors.ts'
 import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
 
 const ALIAS = 'file_cache_dir'
@@ -11,10 +12,7 @@ export async function readCached(wanted: string, settings: Settings): Promise<{ 
   try {
     return await paths.readFile(path, async (file) => {
       if (file.size > MAX_FILE_BYTES)
-        throw new ToolError(`file too large to send (>${MAX_FILE_BYTES} bytes): ${wanted}`, {
-          code: 'E_TOO_LARGE',
-          hint: 'Send a smaller file.',
-        })
+        throw tooLarge(`file too large to send (>${MAX_FILE_BYTES} bytes): ${wanted}`, 'Send a smaller file.')
       return { name: basename(file.path), bytes: await contentOf(file) }
     })
   } catch (error) {

@@ -1,4 +1,5 @@
 import { type CallContext, defineModule, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { speak } from '../_speech.ts'
 import { createAdapter, messageIdOf } from './adapter.ts'
 import { type BotApi, createBotApi } from './api.ts'
@@ -19,8 +20,7 @@ function apiFor(settings: Settings, log: CallContext['log']): BotApi {
 
 type Context = CallContext<Settings>
 
-const missing = (name: string): ToolError =>
-  new ToolError(`missing required param: ${name}`, { code: 'E_VALIDATION', hint: `Give ${name}.` })
+const missing = (name: string): ToolError => invalid(`missing required param: ${name}`, `Give ${name}.`)
 
 /** The chat: the requested one, otherwise that of the request, otherwise the operator's default. */
 function chatOf(asked: string | undefined, { origin, config }: Context): string {
@@ -105,8 +105,7 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
       })
     }
     const words = text?.trim() || below?.trim()
-    if (!words)
-      throw new ToolError('missing voice synthesis text', { code: 'E_VALIDATION', hint: 'Pass text or path.' })
+    if (!words) throw invalid('missing voice synthesis text', 'Pass text or path.')
     if (!services.processes) throw new ToolError('Programs cannot run here.', { code: 'E_BACKEND_UNAVAILABLE' })
     const voice = await speak(words, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
     return {
@@ -149,16 +148,13 @@ const telegram_react: ToolDef<Settings, typeof React> = {
     const message = message_id || (origin.platform === 'telegram' ? origin.messageId : '')
     if (!message) throw missing('message_id')
     if (!/^[1-9]\d{0,15}$/.test(message))
-      throw new ToolError(`invalid message_id: ${message.slice(0, 40)}`, {
-        code: 'E_VALIDATION',
-        hint: 'Pass its number.',
-      })
+      throw invalid(`invalid message_id: ${message.slice(0, 40)}`, 'Pass its number.')
     const reaction = reactionOf(emoji)
     if (reaction === undefined)
-      throw new ToolError(`emoji is not in Telegram standard reactions list: ${emoji}`, {
-        code: 'E_VALIDATION',
-        hint: 'Use one from the description of emoji.',
-      })
+      throw invalid(
+        `emoji is not in Telegram standard reactions list: ${emoji}`,
+        'Use one from the description of emoji.',
+      )
     await apiFor(ctx.config, ctx.log).call(
       'setMessageReaction',
       {

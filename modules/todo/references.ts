@@ -1,4 +1,5 @@
-import { ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
+import { invalid } from '../_errors.ts'
 import { isReferenceId } from '../_reference-ids.ts'
 
 /** A person named in a text: `Name (id)` or `[Name](id)`. */
@@ -21,7 +22,7 @@ export function referencesIn(text: string): readonly Reference[] {
 /** @throws ToolError for a reference to someone unknown or unreachable */
 export function checkReferences(references: readonly Reference[], reachable: ReadonlySet<string>): void {
   const hint = 'Use an id from contacts/ACTIVE.md, or leave the name without one: it is looked up.'
-  const fail = (message: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+  const fail = (message: string): ToolError => invalid(message, hint)
   for (const { name, id } of references) {
     if (id === '') throw fail(`missing_reference_id: [${name}]() names nobody`)
     if (!isReferenceId(id)) throw fail(`invalid reference id: ${id}`)

@@ -1,5 +1,6 @@
 import { type CallContext, type Llm, type ToolDef, ToolError, z } from 'pegboard'
 import { FILES as CONTACTS, type Contact, contactFiles, parseContacts, reachableIds } from '../_contact-files.ts'
+import { invalid, notFound, tooLarge } from '../_errors.ts'
 import { llmOf, missingLlm } from '../_llm.ts'
 import { telegramChat } from '../_reference-ids.ts'
 import { findDone, findDoubles, resolveReferences } from './ask.ts'
@@ -59,8 +60,6 @@ interface Result {
   readonly warnings?: readonly string[]
 }
 
-const invalid = (message: string, hint: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
-
 /** @param now clock; tests pass their own */
 export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
   return {
@@ -105,10 +104,10 @@ async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
   const before = await store.lists()
   const room = (open: number): void => {
     if (open >= config.max_open)
-      throw new ToolError(`There are ${open} open entries; the limit is ${config.max_open}.`, {
-        code: 'E_TOO_LARGE',
-        hint: `Complete some first; see ${SETTING}.max_open.`,
-      })
+      throw tooLarge(
+        `There are ${open} open entries; the limit is ${config.max_open}.`,
+        `Complete some first; see ${SETTING}.max_open.`,
+      )
   }
   room(countsOf(before).open_count)
 
@@ -161,11 +160,7 @@ async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
   }
 }
 
-const noMatch = (): ToolError =>
-  new ToolError('no matching todo item in TODO.md', {
-    code: 'E_NOT_FOUND',
-    hint: 'List the open entries first.',
-  })
+const noMatch = (): ToolError => notFound('no matching todo item in TODO.md', 'List the open entries first.')
 
 async function complete(
   asked: UpdateInput,

@@ -1,4 +1,5 @@
-import { ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
+import { invalid } from '../_errors.ts'
 
 /** Headers that a request may set. */
 const ALLOWED = ['Accept', 'Content-Type', 'User-Agent', 'If-None-Match', 'If-Modified-Since', 'Range']
@@ -12,7 +13,7 @@ export function checkHeaders(
 ): Record<string, string> {
   const allowed = [...ALLOWED, ...more]
   const hint = `Allowed are ${allowed.join(', ')}; for logins use auth_profile.`
-  const refused = (message: string): ToolError => new ToolError(message, { code: 'E_VALIDATION', hint })
+  const refused = (message: string): ToolError => invalid(message, hint)
   const headers: Record<string, string> = {}
   for (const [written, value] of Object.entries(given)) {
     const name = written.trim().toLowerCase()

@@ -1,4 +1,5 @@
-import { type GuardedFetch, ToolError } from 'pegboard'
+import type { GuardedFetch } from 'pegboard'
+import { denied } from '../_errors.ts'
 import { SETTING, type Settings } from './config.ts'
 
 /** Robots rules of sites. */
@@ -47,11 +48,11 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       const parse = parserIn(await import('robots-parser'))
       const agent = settings.user_agent.split(/[/\s]/)[0] || 'pegboard'
       if (rules !== undefined && parse(file, rules).isAllowed(url, agent) !== false) return
-      throw new ToolError(
+      throw denied(
         rules === undefined
           ? 'robots.txt of the site could not be read.'
           : 'The site does not allow robots to read this page (robots.txt).',
-        { code: 'E_DENIED_BY_POLICY', hint: `Use another page; see ${SETTING}.fetch.robots.` },
+        `Use another page; see ${SETTING}.fetch.robots.`,
       )
     },
   }

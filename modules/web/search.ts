@@ -1,4 +1,5 @@
 import { isPegboardError, type ToolDef, type ToolDraft, ToolError, z } from 'pegboard'
+import { invalid, unavailable } from '../_errors.ts'
 import { CATEGORIES, type Category, reads, SETTING, type Settings, searchOrder } from './config.ts'
 import { brave } from './engines/brave.ts'
 import { duckduckgo } from './engines/duckduckgo.ts'
@@ -101,11 +102,7 @@ export function createWebSearch(client: ClientPool, reader: Reader, health: Heal
     },
     async run(asked, { config, caller: { principal }, signal, call, log, progress }) {
       const query = (asked.query ?? asked.q ?? '').trim()
-      if (query === '')
-        throw new ToolError('missing required param: q', {
-          code: 'E_VALIDATION',
-          hint: 'Pass query.',
-        })
+      if (query === '') throw invalid('missing required param: q', 'Pass query.')
       const { category = 'text' } = asked
       const count = Math.min(asked.count ?? asked.max_results ?? DEFAULT, category === 'image' ? MOST_IMAGES : MOST)
       const failures: Failure[] = []
@@ -137,10 +134,10 @@ export function createWebSearch(client: ClientPool, reader: Reader, health: Heal
         }
       }
       if (failures.length > 0) throw failureOf(failures)
-      throw new ToolError(`No engine available for category "${category}"`, {
-        code: 'E_BACKEND_UNAVAILABLE',
-        hint: `Leave category out, or the operator sets ${SETTING}.search.`,
-      })
+      throw unavailable(
+        `No engine available for category "${category}"`,
+        `Leave category out, or the operator sets ${SETTING}.search.`,
+      )
     },
   }
 }

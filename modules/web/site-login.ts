@@ -1,4 +1,5 @@
-import { ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
+import { denied, invalid, notFound } from '../_errors.ts'
 import { type AuthProfile, SETTING, type Settings } from './config.ts'
 import { hasPrefix } from './web-clients.ts'
 
@@ -22,33 +23,24 @@ export function loginFor(
   { url_fetch: { secrets, auth_profiles } }: Settings,
 ): Login {
   const where = `${SETTING}.url_fetch`
-  const denied = (message: string, hint: string): ToolError =>
-    new ToolError(message, { code: 'E_DENIED_BY_POLICY', hint })
   const shown = JSON.stringify(id.slice(0, 100))
   if (!secrets.enabled)
     throw denied('auth_profile is not enabled (set secrets.enabled=true)', `See ${where}.secrets.enabled.`)
   if (!secrets.allow_profiles.includes(id))
     throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `See ${where}.secrets.allow_profiles.`)
   const profile = Object.hasOwn(auth_profiles, id) ? auth_profiles[id] : undefined
-  if (!profile)
-    throw new ToolError(`auth_profile not found: ${shown}`, {
-      code: 'E_NOT_FOUND',
-      hint: `Set ${where}.auth_profiles.`,
-    })
+  if (!profile) throw notFound(`auth_profile not found: ${shown}`, `Set ${where}.auth_profiles.`)
   checkUse(profile, shown, url, method)
   const names = Object.keys(given).map((name) => name.trim().toLowerCase())
   if (names.length > 0 && profile.allow_headers.length === 0)
-    throw new ToolError(`headers are not allowed when using auth_profile ${shown}`, {
-      code: 'E_VALIDATION',
-      hint: `Leave headers out; see ${where}.auth_profiles.${id}.allow_headers.`,
-    })
+    throw invalid(
+      `headers are not allowed when using auth_profile ${shown}`,
+      `Leave headers out; see ${where}.auth_profiles.${id}.allow_headers.`,
+    )
   if (names.includes(profile.header.toLowerCase()))
-    throw new ToolError(
+    throw invalid(
       `header ${JSON.stringify(profile.header)} must not be provided when using auth_profile ${shown}`,
-      {
-        code: 'E_VALIDATION',
-        hint: 'Leave it out.',
-      },
+      'Leave it out.',
     )
   const { secret, format } = profile
   const encoded = Buffer.from(secret).toString('base64')
@@ -59,13 +51,10 @@ export function loginFor(
 
 /** @throws ToolError E_DENIED_BY_POLICY if the login is for other addresses or methods */
 function checkUse({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
-  const denied = (what: string): ToolError =>
-    new ToolError(`auth_profile ${shown} is not for ${what}`, {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `See ${SETTING}.url_fetch.auth_profiles.`,
-    })
-  if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw denied('this address')
-  if (!(methods as readonly string[]).includes(method)) throw denied(`the method ${method}`)
+  const notFor = (what: string): ToolError =>
+    denied(`auth_profile ${shown} is not for ${what}`, `See ${SETTING}.url_fetch.auth_profiles.`)
+  if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw notFor('this address')
+  if (!(methods as readonly string[]).includes(method)) throw notFor(`the method ${method}`)
 }
 
 /** Removes a secret in all its spellings from a text. */

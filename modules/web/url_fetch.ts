@@ -2,6 +2,7 @@ import { promises as fs } from 'node:fs'
 import { isAbsolute, join, normalize, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type FetchInit, isPegboardError, redact, redactUrl, type ToolDef, ToolError, z } from 'pegboard'
+import { invalid, tooLarge } from '../_errors.ts'
 import { readPage } from '../_page.ts'
 import { textOf } from '../_text.ts'
 import { checkWritable } from '../_writable.ts'
@@ -64,10 +65,10 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     const { url_fetch } = config
     const url = URL.canParse(asked.url) ? new URL(asked.url) : undefined
     if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-      throw new ToolError(url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url', {
-        code: 'E_VALIDATION',
-        hint: 'Use a full address with http or https.',
-      })
+      throw invalid(
+        url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url',
+        'Use a full address with http or https.',
+      )
     const { href } = url
     checkPrefix(href, url_fetch.guard.allowed_url_prefixes)
     const login = asked.auth_profile
@@ -162,16 +163,13 @@ function refusedByGuard(error: unknown): never {
 function bodyOf(asked: UrlFetchInput): { readonly text: string; readonly type: string } | undefined {
   if (!Object.hasOwn(asked, 'body') || asked.body === undefined) return undefined
   if (!WITH_BODY.includes(asked.method))
-    throw new ToolError(`request body is only supported for POST/PUT/PATCH, not ${asked.method}`, {
-      code: 'E_VALIDATION',
-      hint: 'Leave body out, or use another method.',
-    })
+    throw invalid(
+      `request body is only supported for POST/PUT/PATCH, not ${asked.method}`,
+      'Leave body out, or use another method.',
+    )
   const path = pathIn(asked.body)
   if (path !== undefined)
-    throw new ToolError(`request body contains local file path "${path}"`, {
-      code: 'E_VALIDATION',
-      hint: 'Read the file, and send its content.',
-    })
+    throw invalid(`request body contains local file path "${path}"`, 'Read the file, and send its content.')
   return typeof asked.body === 'string'
     ? { text: asked.body, type: 'text/plain;charset=utf-8' }
     : { text: JSON.stringify(asked.body), type: 'application/json' }
@@ -246,9 +244,9 @@ async function placeOf(given: string, settings: Settings) {
         for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
           size += piece.length
           if (size > most)
-            throw new ToolError(
+            throw tooLarge(
               `download truncated (max_bytes=${most}); nothing was saved. Pass a larger max_bytes, or raise ${SETTING}.url_fetch.max_bytes_download`,
-              { code: 'E_TOO_LARGE', hint: 'Ask for a part with the header Range.' },
+              'Ask for a part with the header Range.',
             )
           const seen = Buffer.concat([tail, piece])
           if (keys.some((key) => seen.includes(key)))

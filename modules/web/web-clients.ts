@@ -1,4 +1,5 @@
 import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
+import { denied } from '../_errors.ts'
 import { allowsPrivate, crawl4aiUrl, PRIVATE_SWITCH, SETTING, type Settings } from './config.ts'
 
 /** The HTTP clients of one configuration. */
@@ -68,15 +69,12 @@ function createClients(settings: Settings): WebClients {
 /** @throws ToolError E_DENIED_BY_POLICY */
 export function checkPrefix(href: string, allowed: readonly string[]): void {
   if (allowed.length === 0)
-    throw new ToolError('url_fetch is blocked by guard (no allowed_url_prefixes configured)', {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `Set ${SETTING}.url_fetch.guard.allowed_url_prefixes.`,
-    })
+    throw denied(
+      'url_fetch is blocked by guard (no allowed_url_prefixes configured)',
+      `Set ${SETTING}.url_fetch.guard.allowed_url_prefixes.`,
+    )
   if (!allowed.some((prefix) => hasPrefix(href, prefix)))
-    throw new ToolError('url is not allowed by guard', {
-      code: 'E_DENIED_BY_POLICY',
-      hint: `See ${SETTING}.url_fetch.guard.allowed_url_prefixes.`,
-    })
+    throw denied('url is not allowed by guard', `See ${SETTING}.url_fetch.guard.allowed_url_prefixes.`)
 }
 
 /**

@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { ToolError, z } from 'pegboard'
+import { unavailable } from '../../_errors.ts'
 import type { ImageSettings } from '../config.ts'
 import {
   type BackendContext,
@@ -34,10 +35,7 @@ const History = z.object({
 function parseAnswer<T extends z.ZodType>(schema: T, answer: unknown, what: string): z.output<T> {
   const { data, success } = schema.safeParse(answer)
   if (success) return data
-  throw new ToolError(`ComfyUI ${what}.`, {
-    code: 'E_BACKEND_UNAVAILABLE',
-    hint: 'The operator checks that modules.media.config.image names a ComfyUI server.',
-  })
+  throw unavailable(`ComfyUI ${what}.`, 'The operator checks that modules.media.config.image names a ComfyUI server.')
 }
 
 /** Queues the workflow of the mode, waits for it, and fetches its first image. */

@@ -1,4 +1,5 @@
 import { type CallContext, type Fetch, ToolError } from 'pegboard'
+import { unavailable } from '../../_errors.ts'
 import { oneLine } from '../../_page.ts'
 import { bytesOf, parseJsonText } from '../../_text.ts'
 import type { Category, Settings } from '../config.ts'
@@ -122,8 +123,7 @@ export async function requestJson(
 
 function refusedBy(name: string, answer: Response): ToolError {
   const message = `web_search non-2xx status=${answer.status} (${name})`
-  if (answer.status !== 429)
-    return new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: hintFor(name, answer.status) })
+  if (answer.status !== 429) return unavailable(message, hintFor(name, answer.status))
   const after = Number(answer.headers.get('retry-after') ?? answer.headers.get('x-ratelimit-reset')?.split(',')[0])
   const retryAfterMs = Number.isFinite(after) && after > 0 ? Math.min(after, 86_400) * 1000 : 60_000
   return new ToolError(message, {

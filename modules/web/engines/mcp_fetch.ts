@@ -1,4 +1,5 @@
 import { ToolError } from 'pegboard'
+import { tooLarge } from '../../_errors.ts'
 import { oneLine, readPage } from '../../_page.ts'
 import { bytesOf, textOf } from '../../_text.ts'
 import { SETTING } from '../config.ts'
@@ -63,8 +64,5 @@ async function readBy(tool: string, url: string, raw: boolean, { call, settings 
 /** @throws ToolError E_TOO_LARGE if the declared size is too large */
 export function checkSize(length: string | null, most: number): void {
   if (length === null || !(Number(length) > most)) return
-  throw new ToolError(`The page has ${length} bytes; the limit is ${most}.`, {
-    code: 'E_TOO_LARGE',
-    hint: `See ${SETTING}.fetch.max_bytes.`,
-  })
+  throw tooLarge(`The page has ${length} bytes; the limit is ${most}.`, `See ${SETTING}.fetch.max_bytes.`)
 }
