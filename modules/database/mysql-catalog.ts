@@ -1,6 +1,5 @@
-import { byTable, type Catalog, type ForeignKey, type Index, type TableShape } from './table-catalog.ts'
+import { byTable, type Catalog, type ForeignKey, type Index, type TableShape, text } from './table-catalog.ts'
 
-const text = (value: unknown): string => String(value ?? '')
 /** A condition on the names; a duplicate name is ignored. */
 const among = (column: string, names: readonly string[] | undefined): string =>
   names === undefined ? '' : ` AND ${column} IN (${names.map(() => '?').join(', ') || 'NULL'})`

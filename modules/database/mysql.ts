@@ -5,6 +5,7 @@ import { createTurns } from '../_turns.ts'
 import { exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
 import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
+import { loadPackage } from './load-package.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
 import { refusedCall } from './refused-call.ts'
 import { unavailable } from './unavailable.ts'
@@ -65,7 +66,7 @@ type Connection = Mysql.PoolConnection
 
 /** MySQL and MariaDB through `mysql2`, with one pool per connection. */
 export async function createMysql(target: Target, log: Log): Promise<Driver> {
-  const mysql = await load()
+  const mysql = await loadPackage<typeof Mysql>(() => import('mysql2'), 'MySQL and MariaDB need', 'mysql2')
   const settings: Mysql.PoolOptions = {
     host: target.host ?? '127.0.0.1',
     port: target.port ?? 3_306,
@@ -345,20 +346,6 @@ const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
 function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>, reads: boolean): void {
   const bad = calls.find((name) => OUTSIDE.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)))
   if (bad !== undefined) throw refusedCall(bad, reads)
-}
-
-async function load(): Promise<typeof Mysql> {
-  try {
-    const found = (await import('mysql2')) as unknown as { default?: typeof Mysql } & typeof Mysql
-    return found.default ?? found
-  } catch (cause) {
-    throw new ToolError('MySQL and MariaDB need the package mysql2.', {
-      code: 'E_DB_UNAVAILABLE',
-      retryable: false,
-      hint: 'The operator runs: npm install mysql2',
-      cause,
-    })
-  }
 }
 
 const HARMLESS = new Set(

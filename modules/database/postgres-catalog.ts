@@ -1,6 +1,5 @@
-import { byTable, type Catalog, type Table, type TableShape } from './table-catalog.ts'
+import { byTable, type Catalog, type Table, type TableShape, text } from './table-catalog.ts'
 
-const text = (value: unknown): string => String(value ?? '')
 const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 /** The default schema is not shown. */
 const USUAL = "nullif(n.nspname, 'public')"

@@ -5,8 +5,10 @@ import { createTurns } from '../_turns.ts'
 import { exactInteger, exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
 import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
 import { rowGuard, tooLarge } from './huge.ts'
+import { loadPackage } from './load-package.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
 import { refusedCall } from './refused-call.ts'
+import { onConflict, quote } from './standard-sql.ts'
 import { unavailable } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
@@ -23,12 +25,8 @@ export const postgresDialect: Dialect = {
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'SHOW']),
   maxParams: 65_000,
   placeholder: (at) => `$${at}`,
-  quote: (name) => `"${name.replaceAll('"', '""')}"`,
-  onConflict(conflict, update) {
-    const names = (list: readonly string[]): string => list.map(postgresDialect.quote).join(', ')
-    const set = update.map((name) => `${postgresDialect.quote(name)} = excluded.${postgresDialect.quote(name)}`)
-    return ` ON CONFLICT (${names(conflict)}) DO ${set.length > 0 ? `UPDATE SET ${set.join(', ')}` : 'NOTHING'}`
-  },
+  quote,
+  onConflict,
   like: (column, placeholder) => `CAST(${column} AS text) ILIKE ${placeholder} ESCAPE '!'`,
   equals: (column, placeholder) => `CAST(${column} AS text) = ${placeholder}`,
 }
@@ -62,7 +60,7 @@ const DATES = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
 /** PostgreSQL through `pg`, with one pool per connection. */
 export async function createPostgres(target: Target, log: Log): Promise<Driver> {
-  const pg = await load()
+  const pg = await loadPackage<typeof Pg>(() => import('pg'), 'PostgreSQL needs', 'pg')
   const types = { getTypeParser: ((oid: number, format: 'text') => parserOf(pg, oid, format)) as never }
   const settings: Pg.PoolConfig = {
     host: target.host ?? '127.0.0.1',
@@ -287,20 +285,6 @@ function parserOf(pg: typeof Pg, oid: number, format: 'text'): (text: string) =>
   if (oid === 114 || oid === 3802) return exactJson
   if (DATES.has(oid)) return (text) => text
   return pg.types.getTypeParser(oid, format)
-}
-
-async function load(): Promise<typeof Pg> {
-  try {
-    const found = (await import('pg')) as unknown as { default?: typeof Pg } & typeof Pg
-    return found.default ?? found
-  } catch (cause) {
-    throw new ToolError('PostgreSQL needs the package pg.', {
-      code: 'E_DB_UNAVAILABLE',
-      retryable: false,
-      hint: 'The operator runs: npm install pg',
-      cause,
-    })
-  }
 }
 
 const POWERS = `SELECT r.rolsuper AS super, current_user AS role,

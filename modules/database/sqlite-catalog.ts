@@ -6,10 +6,10 @@ import {
   type RunQuery,
   type Table,
   type TableShape,
+  text,
 } from './table-catalog.ts'
 
 const OURS = "t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-const text = (value: unknown): string => String(value ?? '')
 
 async function tables(ask: RunQuery): Promise<readonly Table[]> {
   const rows = await ask(`SELECT t.name, t.type FROM sqlite_master t WHERE ${OURS} ORDER BY t.name`)

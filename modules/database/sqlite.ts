@@ -9,6 +9,7 @@ import type { Answer, Batch, Dialect, Driver, StatementOutcome, Target } from '.
 import { MAX_ROW_BYTES, tooLarge } from './huge.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
+import { onConflict, quote } from './standard-sql.ts'
 
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
@@ -24,12 +25,8 @@ export const sqliteDialect: Dialect = {
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'EXPLAIN']),
   maxParams: 30_000,
   placeholder: (at) => `?${at}`,
-  quote: (name) => `"${name.replaceAll('"', '""')}"`,
-  onConflict(conflict, update) {
-    const names = (list: readonly string[]): string => list.map(sqliteDialect.quote).join(', ')
-    const set = update.map((name) => `${sqliteDialect.quote(name)} = excluded.${sqliteDialect.quote(name)}`)
-    return ` ON CONFLICT (${names(conflict)}) DO ${set.length > 0 ? `UPDATE SET ${set.join(', ')}` : 'NOTHING'}`
-  },
+  quote,
+  onConflict,
   like: (column, placeholder) => `CAST(${column} AS TEXT) LIKE ${placeholder} ESCAPE '!'`,
   equals: (column, placeholder) => `CAST(${column} AS TEXT) = ${placeholder}`,
 }

@@ -235,7 +235,11 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   async run({ connection_id, statements, stop_on_error }, ctx) {
     const at = await connectionFor(ctx, connection_id)
     const all = await prepareAll(at, statements)
-    const outcomes = await run(at, all, { goOn: !stop_on_error, maxRows: 1_000, onDone: noteRollback(ctx, all.length) })
+    const outcomes = await run(at, all, {
+      goOn: !stop_on_error,
+      maxRows: 1_000,
+      onDone: reportProgress(ctx, all.length),
+    })
     const failed = outcomes.filter((outcome) => 'error' in outcome).length
     return {
       results: outcomes.map(result),
@@ -246,7 +250,7 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   },
 }
 
-const noteRollback =
+const reportProgress =
   (ctx: ToolConnection['ctx'], total: number) =>
   (done: number): void =>
     ctx.progress(done, total, `${done} of ${total} statements`)
@@ -275,7 +279,7 @@ export const transaction: ToolDef<Settings, typeof Transaction> = {
     const at = await connectionFor(ctx, connection_id)
     const all = await prepareAll(at, statements)
     try {
-      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: noteRollback(ctx, all.length) })
+      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: reportProgress(ctx, all.length) })
       return { committed: true, results: outcomes.map(result) }
     } catch (error) {
       const index = isPegboardError(error) ? (error.data as { statement?: number } | undefined)?.statement : undefined

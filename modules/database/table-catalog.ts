@@ -67,6 +67,9 @@ export interface Catalog {
 export const fullName = ({ name, schema }: Pick<Table, 'name' | 'schema'>): string =>
   schema === undefined ? name : `${schema}.${name}`
 
+/** A cell of a result; NULL is an empty text. */
+export const text = (value: unknown): string => String(value ?? '')
+
 /** Groups rows by table, keeping their order. */
 export function byTable(rows: readonly (readonly unknown[])[]): ReadonlyMap<string, readonly (readonly unknown[])[]> {
   const found = new Map<string, (readonly unknown[])[]>()
