@@ -75,7 +75,7 @@ export type {
 export type { Effect, Example, NameOf, Needs } from './core/tool.ts'
 export type { ToolLoop } from './core/tool-loop.ts'
 export { type CallToolContext, type SentEntry, ToolContext } from './loader/tool-context.ts'
-export type { Removed } from './policy/change-files.ts'
+export type { RemoveResult } from './policy/change-files.ts'
 export { type Connect, type ConnectInit, type ConnectOptions, createConnect } from './policy/connect.ts'
 export { type FileToOpen, fileToOpen } from './policy/file-to-open.ts'
 export { compileGlob, type Matcher } from './policy/glob.ts'
@@ -92,6 +92,6 @@ export {
   type PathsOptions,
   type WalkOptions,
 } from './policy/paths.ts'
-export type { FileData, WriteOptions, Written } from './policy/write-file.ts'
+export type { FileData, WriteOptions, WriteResult } from './policy/write-file.ts'
 export { bubblewrapBase } from './programs/bubblewrap.ts'
 export { exclusively } from './state/file-lock.ts'

@@ -6,7 +6,7 @@ import {
   type Paths,
   ToolError,
   type WriteOptions,
-  type Written,
+  type WriteResult,
 } from 'pegboard'
 import { notFound } from '../_errors.ts'
 
@@ -27,7 +27,7 @@ export type Owner = Pick<CallContext['caller'], 'principal' | 'profile'>
 export interface History {
   /** Runs changes of the same file one after the other. */
   inTurn<T>(path: string, work: () => Promise<T>): Promise<T>
-  write(paths: Paths, owner: Owner, path: string, data: FileData, options?: WriteOptions): Promise<Written>
+  write(paths: Paths, owner: Owner, path: string, data: FileData, options?: WriteOptions): Promise<WriteResult>
   /** Undoes the latest change of this owner, of one file if a path is given. */
   undo(paths: Paths, owner: Owner, path?: string): Promise<{ readonly path: string; readonly removed: boolean }>
 }

@@ -101,7 +101,7 @@ export async function editAliases(
   const left: PlacedProposal[] = []
   for (const proposal of proposals) {
     const path = aliasPath(config, byId.get(proposal.tool)?.tool)
-    if (!path || !canHold(written, path)) {
+    if (!path || !canHoldAlias(written, path)) {
       left.push(proposal)
       continue
     }
@@ -116,7 +116,7 @@ export async function editAliases(
 }
 
 /** Whether the file has the entry of the server or API, and nothing else where its tools are configured. */
-function canHold(written: unknown, [section = '', id = '', ...rest]: EditPath): boolean {
+function canHoldAlias(written: unknown, [section = '', id = '', ...rest]: EditPath): boolean {
   const entry = isRecord(written) ? at(at(written, section), id) : undefined
   if (!isRecord(entry)) return false
   const tools = at(entry, rest[0] ?? '')

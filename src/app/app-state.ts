@@ -5,7 +5,7 @@ import type { Log } from '../core/log.ts'
 import { createFileTokenStore, createSharedTokenStore, type TokenStore } from '../server/token-store.ts'
 import { createCommonClock } from '../state/common-clock.ts'
 import { MAX_DEPTH, removeLeftovers } from '../state/remove-leftovers.ts'
-import { createLocalShared, createRedisShared, type Shared } from '../state/shared-state.ts'
+import { createLocalState, createRedisState, type SharedState } from '../state/shared-state.ts'
 import { lockFile } from '../trust/lock-file.ts'
 
 /** What survives a restart, or is shared with other processes. */
@@ -14,7 +14,7 @@ export interface AppState {
   readonly clock: Clock
   /** True if `state.url` names a store that other processes use, too. */
   readonly isShared: boolean
-  readonly shared: Shared
+  readonly shared: SharedState
   readonly tokens: TokenStore
   /** Connects to a shared store. @throws PegboardError E_STATE */
   open(): Promise<void>
@@ -22,7 +22,7 @@ export interface AppState {
 
 export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, machine: Clock, log: Log): AppState {
   const tokenLog = log.scoped('tokens')
-  const withTokens = (shared: Shared, tokens: TokenStore, clock: Clock): AppState => ({
+  const withTokens = (shared: SharedState, tokens: TokenStore, clock: Clock): AppState => ({
     clock,
     isShared: state.url !== undefined,
     shared,
@@ -34,10 +34,10 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
   })
   if (state.url !== undefined) {
     const clock = createCommonClock(machine)
-    const shared = createRedisShared(state.url, state.prefix, clock, log.scoped('state'))
+    const shared = createRedisState(state.url, state.prefix, clock, log.scoped('state'))
     return withTokens(shared, createSharedTokenStore(shared, clock, tokenLog), clock)
   }
-  const shared = createLocalShared(
+  const shared = createLocalState(
     {
       database: join(dirs.state, 'state.db'),
       key: join(dirs.state, 'state.key'),

@@ -22,7 +22,7 @@ import { createLoopWatch } from '../observe/loop-watch.ts'
 import type { Apis } from '../openapi/apis.ts'
 import { protectOwnFiles } from '../policy/own-files.ts'
 import { pinFolders } from '../policy/pinned-folders.ts'
-import { cleanUnfinished } from '../policy/unfinished-writes.ts'
+import { removeUnfinishedWrites } from '../policy/unfinished-writes.ts'
 import { isDailyCounts } from '../receipts/daily-counts.ts'
 import { createReceipts, type Receipts } from '../receipts/receipts.ts'
 import { createTokenCounter } from '../receipts/token-counter.ts'
@@ -75,9 +75,9 @@ export interface AppOptions extends RecordingOptions {
   /** Approve only upstream tools that are in the lock file, and write nothing to it; default false. */
   readonly frozen?: boolean
   /** Called with secrets that Pegboard learns while it runs, such as tokens of servers. */
-  readonly know?: (secrets: readonly string[]) => void
+  readonly onSecrets?: (secrets: readonly string[]) => void
   /** Number of lines of the log that could not be written. */
-  readonly unwritten?: () => number
+  readonly droppedLogLines?: () => number
   readonly beforeDropIns?: () => void
   /** Imports bundled modules that are off, too: to show their parameters. */
   readonly everyModule?: boolean
@@ -197,7 +197,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const views = createViews({ catalog, rulesOf: settings.rulesOf, limitsOf: settings.limitsOf, log })
   const view = (caller: Caller): View => views.viewFor(caller)
   const ownFiles = createOwnFiles(current, env, own.root)
-  const secrets = createSecretGuard({ env, config: current, view, onLearned: options.know })
+  const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })
   const { inspections } = secrets
   const audit = config.audit.enabled
     ? createAudit({
@@ -253,9 +253,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     calls: calls.load,
     upstreams: upstreams.status,
     tasks: () => deferred.tasks.running,
-    storedCount: (kind) => (shared.hasPast ? shared.store().table(kind).count() : undefined),
+    storedCount: (kind) => (shared.mayHaveData ? shared.store().table(kind).count() : undefined),
     auditDropped: () => audit?.dropped ?? 0,
-    logDropped: () => options.unwritten?.() ?? 0,
+    logDropped: () => options.droppedLogLines?.() ?? 0,
     tokens: () => receipts?.sums,
   })
 
@@ -343,7 +343,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       pinFolders(foldersOf(current()))
       watches.push(protectOwnFiles(ownFiles))
       try {
-        cleanUnfinished(join(dirs.state, 'unfinished'))
+        removeUnfinishedWrites(join(dirs.state, 'unfinished'))
       } catch (error) {
         log.warn('cannot remove temporary files of a killed process', { error: messageOf(error) })
       }

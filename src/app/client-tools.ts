@@ -92,7 +92,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     settings.setFlag(...flag)
     catalog.touch()
   }
-  shared.hear('flag', (text) => setFlag(...(JSON.parse(text) as Flag)))
+  shared.subscribe('flag', (text) => setFlag(...(JSON.parse(text) as Flag)))
 
   const turns = createSessionTurns()
   const host: MetaHost = {
@@ -126,7 +126,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     now: clock.now,
     scriptRead: (caller, name, data) => recordScriptCall({ receipts: options.receipts, view }, caller, name, data),
     lostAt() {
-      const at = shared.hasPast ? shared.store().lostAt : undefined
+      const at = shared.mayHaveData ? shared.store().lostAt : undefined
       return at !== undefined && clock.now() - at < LOST_TOLD_MS ? at : undefined
     },
     context: {
@@ -138,7 +138,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
       isAdmin: provider.isAdmin,
       setFlag(...flag) {
         setFlag(...flag)
-        shared.tell('flag', JSON.stringify(flag))
+        shared.publish('flag', JSON.stringify(flag))
       },
     },
   }

@@ -18,7 +18,7 @@ import type { RemoteSources } from './remote-sources.ts'
 import type { AppTelemetry } from './telemetry.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
 
-export interface ServerHostParts extends AppBase {
+export interface ServerHostOptions extends AppBase {
   readonly surface: Surface
   readonly host: MetaHost
   readonly runtime: ToolRuntime
@@ -31,7 +31,7 @@ export interface ServerHostParts extends AppBase {
 }
 
 /** Collects what the transports need of the other parts. */
-export function createServerHost(parts: ServerHostParts): { readonly host: ServerHost; close(): void } {
+export function createServerHost(parts: ServerHostOptions): { readonly host: ServerHost; close(): void } {
   const { config, surface, host, log, state, remote, telemetry } = parts
   const { calls, deferred, injected, modules, provider } = parts.runtime
   const { clock, shared } = state

@@ -9,7 +9,7 @@ import { toBearerToken } from '../server/bearer-tokens.ts'
 import { isExpired } from '../server/token-store.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import { switchEntries } from '../setup/switch-entries.ts'
-import { escapedLine } from '../trust/find-hidden-text.ts'
+import { escapeLine } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import type { CallRow, LoginState, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
@@ -21,7 +21,7 @@ import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from 
 import { missesFile } from './search-misses.ts'
 import { listLater, stopLater } from './ui-later.ts'
 import { listClients, listOwners, spentBy } from './ui-owners.ts'
-import type { UiParts } from './ui-parts.ts'
+import type { UiContext } from './ui-parts.ts'
 import { listTools, searchTools, showTool, tryTool } from './ui-tools.ts'
 
 const LOGIN_MS = 10 * 60_000
@@ -29,7 +29,7 @@ const MAX_STDERR_LINES = 50
 /** Bytes of a token of text, for results whose text is gone. */
 const BYTES_PER_TOKEN = 4
 
-export type UiHostOptions = Omit<UiParts, 'caller' | 'shown'> & {
+export type UiHostOptions = Omit<UiContext, 'caller' | 'shown'> & {
   hide(text: string): string
   readonly version: string
   /** Folder of what `pegboard undo` needs. */
@@ -43,7 +43,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
   const shown = (text: string): string => toPrintable(options.hide(text))
   /** Logins that were started here, by server. */
   const logins = new Map<string, LoginState>()
-  const parts: UiParts = {
+  const parts: UiContext = {
     ...options,
     shown,
     // The same object for each request, because views are remembered by caller.
@@ -261,16 +261,16 @@ export function createUiHost(options: UiHostOptions): UiHost {
           id,
           trust,
           seen,
-          rejected: rejected.map(escapedLine),
+          rejected: rejected.map(escapeLine),
           waiting: waiting.map(({ name, hash, state, findings, changes, unknownBefore }) => ({
-            name: escapedLine(name),
+            name: escapeLine(name),
             hash,
             state,
             unknownBefore,
             findings: findings.map(({ level, where, what, evidence, code }) => ({
               level,
-              text: `${code}: ${escapedLine(`${where} ${what}`)}`,
-              evidence: escapedLine(evidence),
+              text: `${code}: ${escapeLine(`${where} ${what}`)}`,
+              evidence: escapeLine(evidence),
             })),
             changes,
           })),

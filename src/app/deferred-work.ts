@@ -7,12 +7,12 @@ import type { Adapters, FactStore, TaskState } from '../core/service-types.ts'
 import { noticeOf } from '../exec/background-task.ts'
 import { createTasks, type Tasks } from '../exec/background-tasks.ts'
 import { createDelivery, type Delivery } from '../exec/channel-delivery.ts'
-import type { Lacks } from '../exec/due-calls.ts'
+import type { LacksTool } from '../exec/due-calls.ts'
 import { createInbox, type Inbox } from '../exec/inbox.ts'
 import { createProcessHeartbeat } from '../exec/process-heartbeat.ts'
 import { createFacts, type Facts, factsSection, type ListedFact } from '../exec/remembered-facts.ts'
 import { createScheduler, type Scheduler } from '../exec/scheduler.ts'
-import { callerNow, type RightsNow, type StoredCaller } from '../exec/stored-caller.ts'
+import { type RightsLookup, refreshCaller, type StoredCaller } from '../exec/stored-caller.ts'
 import { taskRequests } from '../exec/task-requests.ts'
 import type { CallRequest, Calls } from '../exec/tool-calls.ts'
 import { createWatchers, type Watchers } from '../exec/watchers.ts'
@@ -51,7 +51,7 @@ export interface DeferredWork {
 
 export interface DeferredWorkOptions extends AppBase {
   /** The current rights of an absent caller. @throws PegboardError E_OWNER_GONE */
-  readonly rightsNow: RightsNow
+  readonly lookUpRights: RightsLookup
   readonly calls: Pick<Calls, 'call' | 'usage'>
   /** Calls as a client would, meta-tools included. */
   callAsClient(request: CallRequest): ReturnType<Calls['call']>
@@ -70,13 +70,13 @@ const LOOK_MS = 250
 const PAST_MS = 10_000
 
 export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
-  const { log, rightsNow, calls } = options
+  const { log, lookUpRights, calls } = options
   const { clock, shared } = options.state
   const { execution } = options.config
   const instance = createProcessHeartbeat(shared, clock, log)
   const delivery = createDelivery({ adapters: options.adapters, channels: execution.outputChannels })
   const tasks = createTasks({
-    rightsNow,
+    lookUpRights,
     deliver: delivery.send,
     instance,
     alarms: shared.alarms('task'),
@@ -101,20 +101,20 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
   /** Undefined if the caller has no access any more. The call reports that. */
   const resolve = (who: StoredCaller, name: string) => {
     try {
-      return options.view(callerNow(who, rightsNow)).resolve(name)
+      return options.view(refreshCaller(who, lookUpRights)).resolve(name)
     } catch {
       return undefined
     }
   }
-  const lacks: Lacks = (who, name) => (resolve(who, name)?.kind ?? 'found') !== 'found'
+  const lacksTool: LacksTool = (who, name) => (resolve(who, name)?.kind ?? 'found') !== 'found'
   const isIdempotent = (who: StoredCaller, name: string): boolean => {
     const found = resolve(who, name)
     return found?.kind === 'found' && found.tool.tool.idempotent
   }
   const parts = () => ({
     call: (request: CallRequest) => calls.call(request),
-    rightsNow,
-    lacks,
+    lookUpRights,
+    lacksTool,
     store: shared.store(),
     clock,
     log,
@@ -145,7 +145,7 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
   /** Other processes may begin tasks in a state folder that was empty when this process started. */
   function awaitPast(): void {
     cancelPast = clock.after(PAST_MS, () => {
-      if (!shared.hasPast) return awaitPast()
+      if (!shared.mayHaveData) return awaitPast()
       Promise.all([tasks.start(), inbox.start()]).catch((error: unknown) => {
         log.warn('cannot monitor tasks of other processes', { error: messageOf(error) })
         awaitPast()
@@ -158,9 +158,9 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       await new Promise<void>((resolve) => clock.after(LOOK_MS, resolve))
     if (stopped) return
     try {
-      if (shared.hasPast) await Promise.all([tasks.start(), inbox.start()])
+      if (shared.mayHaveData) await Promise.all([tasks.start(), inbox.start()])
       else awaitPast()
-      await calls.usage.start({ hasPast: shared.hasPast, table: () => shared.store().table('usage'), clock, log })
+      await calls.usage.start({ hasStored: shared.mayHaveData, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       await instance.join()
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
@@ -209,7 +209,7 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       }
     },
     async remembered(caller) {
-      if (!schedules || !shared.hasPast) return undefined
+      if (!schedules || !shared.mayHaveData) return undefined
       const known = await facts().of(caller)
       return known.length === 0 ? undefined : factsSection(known)
     },

@@ -64,17 +64,17 @@ export function verdictOf(session: Session, name: string): Verdict {
       tool: tool.id,
       profile,
       visible: true,
-      ...calledAs(session, tool),
+      ...listNames(session, tool),
       ...listingOf(session, tool),
-      ...onlyWhen(session, tool),
+      ...conditionOf(session, tool),
       ...guardsOf(session, tool),
       ...textOf(session, tool),
       ...serverOf(session, tool.module),
     }
   }
-  const candidates = found.kind === 'ambiguous' ? found.candidates : knownAs(session, name)
+  const candidates = found.kind === 'ambiguous' ? found.candidates : findHiddenIds(session, name)
   const [id, ...others] = candidates
-  if (id === undefined) return leftOut(session, name)
+  if (id === undefined) return explainMissing(session, name)
   if (others.length > 0)
     return {
       tool: name,
@@ -116,7 +116,7 @@ function hiddenBy(id: string, hidden: HiddenReason): Partial<Verdict> {
 }
 
 /** Ids of hidden tools with this name, in any spelling. */
-function knownAs({ app }: Session, name: string): readonly string[] {
+function findHiddenIds({ app }: Session, name: string): readonly string[] {
   const { tools, owners, byId, byName } = app.catalog.snapshot()
   const all = [...tools, ...[...owners.values()].flatMap(({ withheld }) => withheld.map(({ tool }) => tool))]
   const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
@@ -129,7 +129,7 @@ function knownAs({ app }: Session, name: string): readonly string[] {
   return whole.length > 0 ? whole : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
 }
 
-function calledAs({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+function listNames({ app, caller }: Session, tool: Tool): Partial<Verdict> {
   const view = app.view(caller)
   const { id, module, name, aliases } = tool
   const action = id.slice(module.length + 1)
@@ -156,7 +156,7 @@ function listingOf({ app, caller, config }: Session, tool: Tool): Partial<Verdic
 }
 
 /** For a tool that is listed only after certain messages, if no message was given. */
-const onlyWhen = ({ caller, config }: Session, { intent }: Tool): Partial<Verdict> =>
+const conditionOf = ({ caller, config }: Session, { intent }: Tool): Partial<Verdict> =>
   intent !== undefined && !caller.turn && config.profiles[caller.profile]?.deliberate.enabled
     ? { only: `when a message asks for it (${intent}); to try one: --message "…"` }
     : {}
@@ -188,7 +188,7 @@ function serverOf({ app }: Session, module: string): Partial<Verdict> {
 }
 
 /** Why a tool is not in the catalogue: a setting, its server or module, or an unknown name. */
-function leftOut(session: Session, name: string): Verdict {
+function explainMissing(session: Session, name: string): Verdict {
   const { app, caller, config } = session
   const out = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
     tool: name,

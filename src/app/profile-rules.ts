@@ -5,7 +5,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { DEFAULT_PROFILE, defaultProfile, type Profile } from '../core/profile.ts'
 import { combinePolicies, createPolicy, type PolicySettings } from '../policy/policy.ts'
 import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
-import { type Renamed, withRenamedOwners } from '../policy/renamed-owners.ts'
+import { type OwnerRenames, withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { ViewRules } from '../view/view-rules.ts'
 
@@ -80,7 +80,7 @@ function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string,
 }
 
 /** Short owner ids by other names of the servers: those of the file, in lower case, and those that a profile uses. */
-export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: ProfileSettings): Renamed {
+export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: ProfileSettings): OwnerRenames {
   const named = Object.entries(profile?.servers ?? {})
   const ownerIds = moduleIds(profile?.servers ?? {})
   const names = [
@@ -101,7 +101,7 @@ function seesFor(
   profile: string,
   settings: ProfileSettings | undefined,
   owners: ReadonlyMap<string, ReadonlySet<string>>,
-  renamed: Renamed,
+  renamed: OwnerRenames,
 ): (owner: string) => boolean {
   const used = settings?.use && compilePatterns(settings.use.map(lower))
   const off = new Set(

@@ -12,9 +12,9 @@ import { type Apis, createApis } from '../openapi/apis.ts'
 import type { UpstreamListener } from '../server/server-host.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
 import { type LockDigests, lockFile } from '../trust/lock-file.ts'
-import type { KeptPendingMentions } from '../trust/pending-mentions.ts'
+import type { StoredMentions } from '../trust/pending-mentions.ts'
 import { shareDecisions } from '../trust/shared-decisions.ts'
-import { createTrust, type Kept, type Trust } from '../trust/trust.ts'
+import { createTrust, type StoredDefinitions, type Trust } from '../trust/trust.ts'
 import type { TokenStore } from '../upstream/oauth/grant-store.ts'
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
@@ -65,9 +65,9 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     reserved: new Set(META_NAMES),
     log: log.scoped('trust'),
     clock,
-    definitions: createFileStore<Kept>(join(stateDir, 'trust'), warn('cannot store approved definitions')),
+    definitions: createFileStore<StoredDefinitions>(join(stateDir, 'trust'), warn('cannot store approved definitions')),
     digests: createFileStore<LockDigests>(join(stateDir, 'lock'), warn('cannot store the digests of the lock file')),
-    pendingMentions: createFileStore<KeptPendingMentions>(
+    pendingMentions: createFileStore<StoredMentions>(
       join(stateDir, 'trust'),
       warn('cannot store the tool names that descriptions mention'),
     ),

@@ -14,24 +14,30 @@ import { seenIn } from '../openapi/api-approval.ts'
 import { moduleOf } from '../openapi/apis.ts'
 import { lockName } from '../openapi/openapi-options.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
-import { assess, type Held, type ListedDefinition, type Mode, type OtherTools } from '../trust/assess-tools.ts'
+import {
+  assess,
+  type ListedDefinition,
+  type OtherTools,
+  type QuarantinedTool,
+  type TrustMode,
+} from '../trust/assess-tools.ts'
 import { type Change, changesBetween, linesOfNew } from '../trust/definition-diff.ts'
 import type { Finding } from '../trust/finding.ts'
 import { fingerprint } from '../trust/fingerprint.ts'
 import { createLock, type Lock } from '../trust/lock-file.ts'
 import { mergeOtherTools, otherToolsOf } from '../trust/other-tools.ts'
-import { type Kept, keepDefinitions, keptKey } from '../trust/trust.ts'
+import { definitionsKey, type StoredDefinitions, storeDefinitions } from '../trust/trust.ts'
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 
 /** A review that cannot be done as asked. */
 export class ReviewError extends Error {}
 
 /** A tool that waits for approval. */
-export interface Waiting {
+export interface WaitingTool {
   readonly name: string
   readonly hash: string
   /** `first`: it will be approved when its server is next used. */
-  readonly state: Held['why'] | 'first'
+  readonly state: QuarantinedTool['why'] | 'first'
   readonly findings: readonly Finding[]
   readonly changes: readonly Change[]
   /** The approved definition is not stored on this machine. */
@@ -41,10 +47,10 @@ export interface Waiting {
 export interface ReviewedServer {
   /** For an API `openapi.<id>`, as in the lock file. */
   readonly id: string
-  readonly trust: Mode
+  readonly trust: TrustMode
   /** The tools were read on this machine before. */
   readonly seen: boolean
-  readonly waiting: readonly Waiting[]
+  readonly waiting: readonly WaitingTool[]
   /** Rejected in a review until they change. */
   readonly rejected: readonly string[]
   /** In the lock file, but no longer offered. */
@@ -55,16 +61,16 @@ export interface ReviewDesk {
   readonly config: Config
   readonly file: string
   readonly lock: Lock
-  readonly kept: ReturnType<typeof createFileStore<Kept>>
+  readonly kept: ReturnType<typeof createFileStore<StoredDefinitions>>
   /** Fingerprints by tool of what a person was shown and has not decided about. */
   readonly shown: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
-  readonly entries: ReadonlyMap<string, Entry>
+  readonly entries: ReadonlyMap<string, ReviewEntry>
 }
 
 /** A server or API to review. */
-interface Entry {
-  readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: Mode }
+interface ReviewEntry {
+  readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: TrustMode }
   /** Its category, which commands accept too. */
   readonly module: string
   /** The tools as read last; undefined if they never were. */
@@ -119,7 +125,7 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
     config,
     file,
     lock: createLock({ file, log }),
-    kept: createFileStore<Kept>(join(config.dirs.state, 'trust'), failed),
+    kept: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),
     shown: createFileStore(join(config.dirs.state, 'trust'), failed),
     entries: new Map(entries),
   }
@@ -129,7 +135,7 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
 export function serversOf(desk: ReviewDesk, wanted: string | undefined): ReviewedServer[] {
   const ids = [...desk.entries.keys()]
   if (wanted === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
-  const named = (spelled: (id: string, entry: Entry) => readonly string[]) =>
+  const named = (spelled: (id: string, entry: ReviewEntry) => readonly string[]) =>
     [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(wanted))
   // A server and an API may have the same name.
   const found =
@@ -139,7 +145,7 @@ export function serversOf(desk: ReviewDesk, wanted: string | undefined): Reviewe
   throw new ReviewError(`there is no server "${wanted}"${didYouMean(wanted, ids, there)}`)
 }
 
-function serverOf(desk: ReviewDesk, id: string, { settings, tools }: Entry): ReviewedServer {
+function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry): ReviewedServer {
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
   if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
@@ -154,7 +160,7 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: Entry): Rev
     { pins, broken: false, frozen: false },
   )
   const passes = createFilter(settings)
-  const before = desk.kept.get(keptKey(desk.file, id)) ?? {}
+  const before = desk.kept.get(definitionsKey(desk.file, id)) ?? {}
   const first = new Set(newlyApproved.map(({ name }) => name))
   const isRejected = ({ name }: ListedDefinition): boolean => withheld.get(name)?.why === 'rejected'
   const waiting = tools
@@ -164,7 +170,12 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: Entry): Rev
   return { id, trust: settings.trust, seen: true, waiting, rejected, gone }
 }
 
-function waitingTool(tool: ListedDefinition, held: Held | undefined, pin: string | undefined, before: Kept): Waiting {
+function waitingTool(
+  tool: ListedDefinition,
+  held: QuarantinedTool | undefined,
+  pin: string | undefined,
+  before: StoredDefinitions,
+): WaitingTool {
   const now = JSON.parse(tool.text || '{}') as Record<string, unknown>
   const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
   const old = known !== undefined && known.hash === pin ? known.definition : undefined
@@ -213,9 +224,9 @@ export const selectTools = (server: ReviewedServer, names: readonly string[]): R
   rejected: server.rejected.filter((name) => names.includes(name)),
 })
 
-const shownKey = (desk: ReviewDesk, id: string): string => `shown-${keptKey(desk.file, id)}`
+const shownKey = (desk: ReviewDesk, id: string): string => `shown-${definitionsKey(desk.file, id)}`
 
-export function rememberShown(desk: ReviewDesk, id: string, waiting: readonly Waiting[], isPart: boolean): void {
+export function rememberShown(desk: ReviewDesk, id: string, waiting: readonly WaitingTool[], isPart: boolean): void {
   const key = shownKey(desk, id)
   const before = desk.shown.get(key)
   if (waiting.length === 0 && before === undefined) return
@@ -235,7 +246,7 @@ export function forgetShown(desk: ReviewDesk, id: string, decided: readonly stri
 function assertShown(
   id: string,
   chosen: readonly ListedDefinition[],
-  waiting: readonly Waiting[],
+  waiting: readonly WaitingTool[],
   shown: Readonly<Record<string, string>>,
 ): void {
   if (Object.keys(shown).length === 0) return
@@ -247,7 +258,7 @@ function assertShown(
 }
 
 /** What a decision changed. */
-export interface Decided {
+export interface ReviewDecision {
   readonly server: string
   readonly tools: readonly string[]
 }
@@ -264,8 +275,8 @@ export async function decide(
   names: readonly string[],
   accepted: boolean,
   shown?: Readonly<Record<string, string>>,
-): Promise<readonly Decided[]> {
-  const done: Decided[] = []
+): Promise<readonly ReviewDecision[]> {
+  const done: ReviewDecision[] = []
   for (const { id, seen, waiting, gone } of servers) {
     if (!seen) continue
     const offered = desk.entries.get(id)?.tools ?? []
@@ -290,7 +301,7 @@ export async function decide(
       if (all) for (const name of gone) pins.delete(name)
       lock.set(id, pins)
     })
-    if (accepted) keepDefinitions(desk.kept, desk.file, id, chosen)
+    if (accepted) storeDefinitions(desk.kept, desk.file, id, chosen)
     done.push({ server: id, tools: chosen.map(({ name }) => name) })
   }
   await desk.lock.flush()

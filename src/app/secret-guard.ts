@@ -44,7 +44,7 @@ export function createSecretGuard({ env, config, view, onLearned }: SecretGuardO
     onLearned?.(secrets)
   })
   function update(): void {
-    inspections.know([...initial, ...config().secrets, ...environment, ...learned.secrets()])
+    inspections.setSecrets([...initial, ...config().secrets, ...environment, ...learned.secrets()])
   }
   const ofEnvironment = once(() => knownSecrets(environment))
   const inspectionFor = (caller: Caller, owner: string) =>

@@ -16,21 +16,21 @@ import type {
   Servers,
   TaskState,
 } from '../core/service-types.ts'
-import { isStoredCaller, type StoredCaller, storedCaller } from '../exec/stored-caller.ts'
+import { isStoredCaller, type StoredCaller, toStoredCaller } from '../exec/stored-caller.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import type { Report } from '../loader/loader-types.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { FileOutlet } from '../server/server-host.ts'
 import { createAdapters } from '../services/adapters.ts'
-import { type Clients, createClients } from '../services/connected-clients.ts'
+import { type ClientRegistry, createClientRegistry } from '../services/connected-clients.ts'
 import { createConversations, isConversation } from '../services/conversations.ts'
 import { createServices } from '../services/create-services.ts'
 import { createIncoming } from '../services/incoming-messages.ts'
 import { createKv, isKvDocument } from '../services/kv.ts'
 import { createEndpoint } from '../services/llm-endpoint.ts'
 import { createMemory } from '../services/memory-service.ts'
-import { createMessages, isMessages, type Likeness } from '../services/message-store.ts'
+import { type CompareTexts, createMessages, isMessages } from '../services/message-store.ts'
 import { createSentFiles } from '../services/sent-files.ts'
 import { createDocuments, type Documents, keyOf } from '../state/document-store.ts'
 import { createStoreDocuments } from '../state/store-documents.ts'
@@ -43,7 +43,7 @@ export interface ServiceProvider {
   readonly servicesFor: ServicesFor
   /** How modules reach addresses. Loaded on first use. */
   readonly fetch: Fetch
-  readonly clients: Clients
+  readonly clients: ClientRegistry
   readonly files: FileOutlet
   inject(caller: Caller, names: readonly string[]): Injection
   isAdmin(caller: Caller): boolean
@@ -59,7 +59,7 @@ export interface ServiceProviderOptions extends AppBase {
   reload(name?: string): Promise<Report>
   processes(): Processes
   /** The caller with its current rights; undefined if it has no access any more. */
-  callerNow(caller: StoredCaller): Caller | undefined
+  refreshCaller(caller: StoredCaller): Caller | undefined
   facts(caller: Caller): FactStore
   /** `null` if the owner has no such task. */
   task(owner: string, id: string): Promise<TaskState | null>
@@ -101,20 +101,20 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
   const conversations = settings.conversations
     ? createConversations({ documents: byProfile('conversations', isConversation), clock })
     : null
-  const likeness = config.search.embedder === 'none' ? undefined : likenessBy(options.table, log)
+  const likeness = config.search.embedder === 'none' ? undefined : createTextComparison(options.table, log)
   const sent = createSentFiles({ clock, ...settings.files })
   const keep = (caller: Caller, file: SentFile): string | undefined => {
     const uri = sent.keep(caller, file)
-    if (uri !== undefined) noteIn(caller, file, uri)
+    if (uri !== undefined) recordSentFile(caller, file, uri)
     return uri
   }
-  const clients = createClients()
+  const clients = createClientRegistry()
   const { allowPrivate, userAgent } = settings.fetch
   const fetch = createFetch({ allowPrivate, setting: 'services.fetch.allowPrivate', userAgent })
   const endpoint = settings.llm ? createEndpoint(settings.llm) : null
 
   /** Records a sent file for later turns of the channel. */
-  function noteIn(caller: Caller, { filename, mimetype }: SentFile, uri: string): void {
+  function recordSentFile(caller: Caller, { filename, mimetype }: SentFile, uri: string): void {
     const origin = originOf(caller, options.profileOf(caller))
     if (!conversations || origin.channelId === '') return
     conversations(caller, origin)
@@ -203,9 +203,9 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
     registry: ({ caller }) => registryOf(caller),
     tasks: ({ caller }) => {
       const callerNow = (owner: unknown): Caller | undefined =>
-        isStoredCaller(owner) ? options.callerNow(owner as StoredCaller) : undefined
+        isStoredCaller(owner) ? options.refreshCaller(owner as StoredCaller) : undefined
       return {
-        owner: storedCaller(caller),
+        owner: toStoredCaller(caller),
         check: (id) => options.task(sessionOwner(caller), id),
         mayGoOn: (owner = caller) => callerNow(owner) !== undefined,
         mayResume(owner, tool) {
@@ -214,7 +214,7 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
         },
       }
     },
-    config: once(() => frozen(config.published())),
+    config: once(() => deepFreeze(config.published())),
   })
 
   return {
@@ -247,7 +247,7 @@ const reloadedOf = ({ loaded, failed }: Report): Reloaded => ({
 /**
  * Compares texts with the embedded search model. Undefined if the model file is missing; then search uses words only.
  */
-function likenessBy(table: () => EmbeddingTable, log: Log): Likeness {
+function createTextComparison(table: () => EmbeddingTable, log: Log): CompareTexts {
   let broken = false
   return (query, texts) => {
     if (broken) return undefined
@@ -263,7 +263,7 @@ function likenessBy(table: () => EmbeddingTable, log: Log): Likeness {
   }
 }
 
-function frozen<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) frozen(inner)
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) deepFreeze(inner)
   return Object.freeze(value)
 }

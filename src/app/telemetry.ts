@@ -18,14 +18,14 @@ export interface AppTelemetry {
   readonly observer: Observer
   readonly registry: MetricRegistry
   /** Adds gauges of the parts. Call it once. */
-  observeParts(parts: Parts): void
+  observeParts(parts: GaugeSources): void
   /** Loads what sends measurements, which takes a while and delays nothing. */
   start(): void
   stop(): Promise<void>
 }
 
 /** Called when a reader collects the gauges. */
-export interface Parts {
+export interface GaugeSources {
   calls(): { readonly running: number; readonly waiting: number }
   upstreams(): readonly { readonly id: string; readonly state: string }[]
   tasks(): number
@@ -100,7 +100,7 @@ const adderTo =
       return typeof value === 'number' ? [{ labels: {}, value }] : value
     })
 
-function addGauges(registry: MetricRegistry, parts: Parts): void {
+function addGauges(registry: MetricRegistry, parts: GaugeSources): void {
   const add = adderTo(registry)
   add('gauge', 'pegboard.calls.running', 'Running calls.', () => parts.calls().running)
   add('gauge', 'pegboard.calls.waiting', 'Waiting calls.', () => parts.calls().waiting)

@@ -3,15 +3,15 @@ import { rootsOf } from '../config/path-roots.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { type Lazy, lazy } from '../core/once.ts'
-import { createGate } from '../exec/approval-gate.ts'
+import { createApprovalGate } from '../exec/approval-gate.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
-import { callerNow } from '../exec/stored-caller.ts'
+import { refreshCaller } from '../exec/stored-caller.ts'
 import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
 import type { Audit } from '../observe/audit-log.ts'
 import { checkFreeSpace } from '../policy/free-space.ts'
 import { createPrograms, type Programs } from '../programs/programs.ts'
 import { createResultStore, type ResultStore } from '../results/result-store.ts'
-import { rightsNow } from '../server/current-rights.ts'
+import { createRightsLookup } from '../server/current-rights.ts'
 import { createInjectedTools, type InjectedTools } from '../view/injected-tools.ts'
 import type { AppBase } from './app-base.ts'
 import { type AppModules, createAppModules } from './app-modules.ts'
@@ -60,7 +60,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   const { execution } = config
   const { inspections } = secrets
   const serversRead = createWaitForServers({ catalog, clock, view, begin: upstreams.begin })
-  const rights = rightsNow(config.server.http, settings.hasProfile, state.tokens, clock.now)
+  const rights = createRightsLookup(config.server.http, settings.hasProfile, state.tokens, clock.now)
   const injected = createInjectedTools(clock, shared)
   const results = createResultStore({
     checkFreeSpace,
@@ -84,9 +84,9 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   const provider = createServiceProvider({
     ...options,
     processes: programs.get,
-    callerNow(caller) {
+    refreshCaller(caller) {
       try {
-        return callerNow(caller, rights)
+        return refreshCaller(caller, rights)
       } catch (error) {
         if (isPegboardError(error)) return undefined
         throw error
@@ -114,7 +114,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     provider.servicesFor({ module: 'context_builder', caller, profile: view(caller).profile })
 
   const calls = createCalls({
-    gate: createGate({ clock, hide: inspections.hide }),
+    gate: createApprovalGate({ clock, hide: inspections.hide }),
     audit: options.audit,
     observer,
     recent: options.recent,
@@ -142,7 +142,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   })
   const deferred = createDeferredWork({
     ...options,
-    rightsNow: rights,
+    lookUpRights: rights,
     calls,
     adapters: (caller) => servicesOf(caller).adapters,
     files: provider.files,

@@ -1,18 +1,18 @@
 import { isRecord } from '../core/is-record.ts'
-import type { Kept } from '../exec/background-task.ts'
-import { isKept } from '../exec/background-task.ts'
+import type { StoredTask } from '../exec/background-task.ts'
+import { isStoredTask } from '../exec/background-task.ts'
 import type { Job } from '../exec/scheduler.ts'
-import { callerAgain } from '../exec/stored-caller.ts'
+import { restoreCaller } from '../exec/stored-caller.ts'
 import type { Watcher } from '../exec/watchers.ts'
 import type { LaterKind, LaterRow } from '../ui/api-types.ts'
-import type { UiParts } from './ui-parts.ts'
+import type { UiContext } from './ui-parts.ts'
 
 /** Background work of all owners, what is next first. */
-export async function listLater({ shared, shown: toShown, clock }: UiParts): Promise<readonly LaterRow[]> {
-  if (!shared.hasPast) return []
+export async function listLater({ shared, shown: toShown, clock }: UiContext): Promise<readonly LaterRow[]> {
+  if (!shared.mayHaveData) return []
   const store = shared.store()
   const [tasks, watchers, jobs] = await Promise.all([
-    store.table<Kept>('task', isKept).list(),
+    store.table<StoredTask>('task', isStoredTask).list(),
     store.table<Watcher>('watcher', isRecord).list(),
     store.table<Job>('job', isRecord).list(),
   ])
@@ -61,16 +61,16 @@ export async function listLater({ shared, shown: toShown, clock }: UiParts): Pro
 }
 
 /** Stops work as its owner would. @returns false if there is no such work */
-export async function stopLater({ shared, deferred }: UiParts, kind: LaterKind, id: string): Promise<boolean> {
-  if (!shared.hasPast) return false
+export async function stopLater({ shared, deferred }: UiContext, kind: LaterKind, id: string): Promise<boolean> {
+  if (!shared.mayHaveData) return false
   if (kind === 'task') {
-    const kept = await shared.store().table<Kept>('task', isKept).get(id)
+    const kept = await shared.store().table<StoredTask>('task', isStoredTask).get(id)
     return kept !== undefined && (await deferred.tasks.cancel(kept.owner, id)) !== undefined
   }
   const table = kind === 'watcher' ? 'watcher' : 'job'
   const row = await shared.store().table<Watcher | Job>(table, isRecord).get(id)
   if (!row) return false
-  const owner = callerAgain(row.value.caller)
+  const owner = restoreCaller(row.value.caller)
   const gone =
     kind === 'watcher'
       ? await deferred.tools.watchers?.().remove(owner, id)

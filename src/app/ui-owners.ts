@@ -8,10 +8,10 @@ import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import type { View } from '../view/view.ts'
 import type { App } from './app.ts'
-import type { UiParts } from './ui-parts.ts'
+import type { UiContext } from './ui-parts.ts'
 
 /** Servers in the order of the configuration, then APIs, then modules that have a tool. */
-export function listOwners(parts: UiParts): readonly OwnerRow[] {
+export function listOwners(parts: UiContext): readonly OwnerRow[] {
   const { app, config } = parts
   const view = app.view(parts.caller('default'))
   const { owners } = app.catalog.snapshot()
@@ -79,7 +79,7 @@ export function listOwners(parts: UiParts): readonly OwnerRow[] {
 
 const needsLogin = (reason: string | undefined): boolean => /requires (?:a login|authorization)/.test(reason ?? '')
 
-function canLogIn({ config }: UiParts, id: string): boolean {
+function canLogIn({ config }: UiContext, id: string): boolean {
   const settings = config().servers[id]
   return settings !== undefined && settings.target.kind !== 'stdio' && settings.auth?.type !== 'none'
 }
@@ -106,7 +106,7 @@ function tokensByOwner(view: View): ReadonlyMap<string, number> {
 }
 
 /** The clients that are connected, one row for each profile they use. */
-export function listClients({ app, clients }: UiParts): readonly ClientRow[] {
+export function listClients({ app, clients }: UiContext): readonly ClientRow[] {
   return clients.all().flatMap(({ id, callers }) =>
     callers.map((caller): ClientRow => {
       const exposure = app.explainExposure(caller)

@@ -4,14 +4,14 @@ import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
 import type { Calls } from '../exec/tool-calls.ts'
-import type { Clients } from '../services/connected-clients.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { ClientRegistry } from '../services/connected-clients.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import type { TokenStore } from '../upstream/oauth/grant-store.ts'
 import type { App } from './app.ts'
 import type { DeferredWork } from './deferred-work.ts'
 
 /** What the page is made of. */
-export interface UiParts {
+export interface UiContext {
   readonly app: App
   config(): Config
   readonly clock: Clock
@@ -20,9 +20,9 @@ export interface UiParts {
   caller(profile: string): Caller
   readonly calls: Calls
   readonly recent: RecentCalls
-  readonly clients: Clients
+  readonly clients: ClientRegistry
   readonly deferred: DeferredWork
-  readonly shared: Shared
+  readonly shared: SharedState
   logins(): Promise<TokenStore>
   /** A text without secrets and terminal commands. */
   shown(text: string): string

@@ -5,14 +5,14 @@ import { tokensOfText } from '../core/text-tokens.ts'
 import type { Tool } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { outcomeOf } from '../exec/audited-call.ts'
+import { statusOfResult } from '../exec/audited-call.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { toMcpResult } from '../server/mcp-results.ts'
 import type { SearchAnswer, SearchRow, ToolDetail, ToolRow, TryAnswer } from '../ui/api-types.ts'
 import { fullDescriptionOf, tokensOf } from '../view/listed-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { hiddenReason, verdictOf, verdictRows } from './explain-tool.ts'
-import type { UiParts } from './ui-parts.ts'
+import type { UiContext } from './ui-parts.ts'
 
 const SUMMARY_CHARS = 120
 const MAX_TEXT = 200_000
@@ -20,7 +20,7 @@ const MAX_TEXT = 200_000
 const known = new WeakMap<View, readonly ToolRow[]>()
 
 /** All tools: those that clients see, then those that they do not, each by owner. */
-export function listTools(parts: UiParts, profile: string): readonly ToolRow[] {
+export function listTools(parts: UiContext, profile: string): readonly ToolRow[] {
   const view = parts.app.view(parts.caller(profile))
   const before = known.get(view)
   if (before) return before
@@ -45,14 +45,14 @@ export function listTools(parts: UiParts, profile: string): readonly ToolRow[] {
 }
 
 /** By catalogue id, with tools that wait for a review. */
-function knownTools({ app }: UiParts): ReadonlyMap<string, Tool> {
+function knownTools({ app }: UiContext): ReadonlyMap<string, Tool> {
   const { byId, owners } = app.catalog.snapshot()
   const all = new Map(byId)
   for (const { withheld } of owners.values()) for (const { tool } of withheld) all.set(tool.id, tool)
   return all
 }
 
-export function showTool(parts: UiParts, id: string, profile: string): ToolDetail | undefined {
+export function showTool(parts: UiContext, id: string, profile: string): ToolDetail | undefined {
   const caller = parts.caller(profile)
   const entry = parts.app.view(caller).byId.get(id)
   const tool = entry?.tool ?? knownTools(parts).get(id)
@@ -70,7 +70,7 @@ export function showTool(parts: UiParts, id: string, profile: string): ToolDetai
 
 /** Searches as the operator, with the parts of each score and the answer that a model would get. */
 export async function searchTools(
-  parts: UiParts,
+  parts: UiContext,
   query: string,
   profile: string,
   limit: number,
@@ -104,7 +104,7 @@ const summaryOf = ({ description }: ViewTool): string => toPrintable(firstSenten
 
 /** Runs a tool as the operator would through a client. A failure is part of the answer. */
 export async function tryTool(
-  { app, clock }: UiParts,
+  { app, clock }: UiContext,
   request: Pick<CallRequest, 'name' | 'input' | 'caller' | 'signal'>,
 ): Promise<TryAnswer> {
   const beganAt = clock.now()
@@ -116,7 +116,7 @@ export async function tryTool(
   })
   try {
     const result = await app.surface.call(request)
-    return end(outcomeOf(result), textOf(toMcpResult(result, app.server.files, request.caller)))
+    return end(statusOfResult(result), textOf(toMcpResult(result, app.server.files, request.caller)))
   } catch (error) {
     return end(isPegboardError(error) ? error.code : 'E_INTERNAL', describeFailure(error))
   }

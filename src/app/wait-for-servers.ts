@@ -7,13 +7,13 @@ import type { Upstreams } from '../upstream/upstreams.ts'
 import { unreadServers } from '../view/unread-servers.ts'
 import type { View } from '../view/view.ts'
 
-interface Changing {
+interface CatalogChanges {
   readonly catalog: Pick<Catalog, 'onChange'>
   readonly clock: Clock
 }
 
 /** Waits until `isDone`, which is evaluated after each change of the catalogue. @returns false after `timeoutMs` */
-function waitUntil(isDone: () => boolean, timeoutMs: number, { catalog, clock }: Changing): Promise<boolean> {
+function waitUntil(isDone: () => boolean, timeoutMs: number, { catalog, clock }: CatalogChanges): Promise<boolean> {
   return new Promise((resolve) => {
     const end = (inTime: boolean): void => {
       cancel()
@@ -28,7 +28,7 @@ function waitUntil(isDone: () => boolean, timeoutMs: number, { catalog, clock }:
 
 /** See `App.settled`. */
 export async function waitUntilSettled(
-  parts: Changing & { readonly upstreams: Pick<Upstreams, 'status'>; readonly apis: Pick<Apis, 'status'> },
+  parts: CatalogChanges & { readonly upstreams: Pick<Upstreams, 'status'>; readonly apis: Pick<Apis, 'status'> },
   timeoutMs: number,
   awaited: (server: Pick<UpstreamStatus, 'id' | 'module' | 'tools'>) => boolean = () => true,
 ): Promise<void> {
@@ -49,7 +49,7 @@ export function createWaitForServers({
   view,
   begin,
   ...parts
-}: Changing & { view(caller: Caller): View; begin(): void }): (caller: Caller) => Promise<void> {
+}: CatalogChanges & { view(caller: Caller): View; begin(): void }): (caller: Caller) => Promise<void> {
   const slow = new Set<string>()
   return async (caller) => {
     const unread = unreadServers(view(caller))

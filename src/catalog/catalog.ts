@@ -3,7 +3,7 @@ import { PegboardError } from '../core/errors.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { isModuleId } from '../core/tool-names.ts'
-import type { Clash } from './name-clashes.ts'
+import type { NameClash } from './name-clashes.ts'
 import { contestedHolders, type HolderStore, type NameHolders, readHolders, reservations } from './name-holders.ts'
 import type { LazyTools, Owner, OwnerChange, OwnerContents, OwnerInfo, Prompt } from './owner.ts'
 import { type OwnerNames, otherOwnerIn, ownerNames } from './owner-names.ts'
@@ -23,7 +23,7 @@ export interface Snapshot {
   /** Names for clients of those prompts that did not get the name that their server wants. */
   readonly promptNames: ReadonlyMap<Prompt, string>
   /** Names that several tools want, or that are reserved for built-in tools or for another owner. */
-  readonly clashes: readonly Clash[]
+  readonly clashes: readonly NameClash[]
   /** Ids of the owners that a name in lower case can mean, also of those that are configured and absent. */
   ownersNamed(name: string): ReadonlySet<string>
 }
@@ -50,7 +50,7 @@ export interface Catalog {
 }
 
 /** Reports a server whose tools cannot be created; without `owner` all tools of servers are left out. */
-export type OnBroken = (error: unknown, owner?: string) => void
+export type OnOwnerError = (error: unknown, owner?: string) => void
 
 /**
  * Creates the only place that knows which tools exist.
@@ -60,10 +60,10 @@ export type OnBroken = (error: unknown, owner?: string) => void
  */
 export function createCatalog(
   reserved: ReadonlySet<string> = new Set(),
-  onBroken: OnBroken = () => undefined,
+  onBroken: OnOwnerError = () => undefined,
   store?: HolderStore,
 ): Catalog {
-  const published = new Map<string, Published>()
+  const published = new Map<string, PublishedOwner>()
   let saved = ''
   const holders = once(() => {
     const kept = readHolders(store?.get())
@@ -76,7 +76,7 @@ export function createCatalog(
   let current = snapshotOf(0, new Map(), names)
 
   /** Names tools and prompts on first access, so that fifty servers that start together are not sorted fifty times. */
-  function nameEverything(owners: ReadonlyMap<string, Owner>): Names {
+  function nameEverything(owners: ReadonlyMap<string, Owner>): NameTable {
     const configured = claimed
     const ofOwners = once(() => ownerNames(owners.keys(), configured))
     const isReserved = once(() => reservations(owners, configured))
@@ -143,7 +143,7 @@ export function createCatalog(
       const lazyTools = 'make' in given ? given : undefined
       if (!lazyTools) checkNames(info.id, given as readonly Tool[], reserved)
       const tools = lazyTools ? once(() => makeTools(lazyTools, info.id, onBroken)) : () => given as readonly Tool[]
-      const one: Published = { info, contents: { ...others, ...(lazyTools && { lazyTools }) }, tools }
+      const one: PublishedOwner = { info, contents: { ...others, ...(lazyTools && { lazyTools }) }, tools }
       published.set(info.id, one)
       publishRenamed(new Map(current.owners).set(info.id, ownerOf(one)))
     },
@@ -151,7 +151,7 @@ export function createCatalog(
       const before = published.get(id)
       if (!before) return
       const { reason: _reason, nextAttemptAt: _at, startsInMs: _ms, ...info } = before.info
-      const one: Published = { ...before, info: { ...info, ...change } }
+      const one: PublishedOwner = { ...before, info: { ...info, ...change } }
       published.set(id, one)
       publish(new Map(current.owners).set(id, ownerOf(one)))
     },
@@ -173,13 +173,13 @@ export function createCatalog(
 
 const textOf = ({ tools, prompts }: NameHolders): string => JSON.stringify([[...tools], [...prompts]])
 
-interface Published {
+interface PublishedOwner {
   readonly info: OwnerInfo
   readonly contents: Omit<OwnerContents, 'tools'> & Pick<Owner, 'lazyTools'>
   readonly tools: () => readonly Tool[]
 }
 
-const ownerOf = ({ info, contents, tools }: Published): Owner =>
+const ownerOf = ({ info, contents, tools }: PublishedOwner): Owner =>
   Object.freeze({
     withheld: [],
     resources: [],
@@ -193,7 +193,7 @@ const ownerOf = ({ info, contents, tools }: Published): Owner =>
   })
 
 /** A server with a broken manifest must not take the others with it. */
-function makeTools(lazyTools: LazyTools, owner: string, onBroken: OnBroken): readonly Tool[] {
+function makeTools(lazyTools: LazyTools, owner: string, onBroken: OnOwnerError): readonly Tool[] {
   try {
     return lazyTools.make()
   } catch (error) {
@@ -214,7 +214,7 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
 }
 
 /** Computed once for all snapshots with the same tools. */
-interface Names {
+interface NameTable {
   readonly owners: () => OwnerNames
   readonly tools: () => ToolIndex
   readonly prompts: () => ReturnType<typeof promptNames>
@@ -222,7 +222,7 @@ interface Names {
 
 const NO_OWNERS: ReadonlySet<string> = new Set()
 
-const snapshotOf = (version: number, owners: ReadonlyMap<string, Owner>, names: Names): Snapshot => ({
+const snapshotOf = (version: number, owners: ReadonlyMap<string, Owner>, names: NameTable): Snapshot => ({
   version,
   owners,
   get tools() {

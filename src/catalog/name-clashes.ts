@@ -1,5 +1,5 @@
 /** A name that several tools or prompts want. Upper and lower case count as the same. */
-export interface Clash {
+export interface NameClash {
   readonly name: string
   /** Ids of those that want it, sorted. */
   readonly ids: readonly string[]
@@ -15,7 +15,7 @@ export interface Clash {
 }
 
 /** The clash as a sentence for the operator. */
-export function clashSentence({ name, ids, kept, isCase, owner }: Clash): string {
+export function clashSentence({ name, ids, kept, isCase, owner }: NameClash): string {
   const all = ids.length > 1 ? `${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}` : ids[0]
   if (owner !== undefined)
     return `${all} wants the name "${name}", which begins with the name of ${owner}; it got another. Rename it, or set a prefix.`

@@ -36,7 +36,7 @@ export interface OwnerInfo {
   /** Its tools are for modules only. Clients do not learn about it. */
   readonly internal?: boolean
   /** Resources that are the results of its tools. */
-  readonly readings?: readonly Reading[]
+  readonly readings?: readonly ToolResource[]
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
   /** What it tells a caller besides the result of a call. May throw. */
@@ -50,7 +50,7 @@ export interface OwnerInfo {
 export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
 
 /** A resource whose content is the result of a tool. Callers who see the tool see the resource. */
-export interface Reading {
+export interface ToolResource {
   readonly uri: string
   /** The resource as clients list it. */
   readonly entry: Readonly<Record<string, unknown>>
@@ -99,7 +99,7 @@ export interface Endpoints {
 }
 
 /** A tool that waits for a review by the operator. It is not listed, found or called. */
-export interface Withheld {
+export interface WithheldTool {
   readonly tool: Tool
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   /** Completes the sentence "it …". Safe to show to a model. */
@@ -125,7 +125,7 @@ export interface LazyTools {
 /** What an owner publishes, all at once. */
 export interface OwnerContents {
   readonly tools: readonly Tool[] | LazyTools
-  readonly withheld?: readonly Withheld[]
+  readonly withheld?: readonly WithheldTool[]
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
   readonly prompts?: readonly Prompt[]

@@ -1,12 +1,12 @@
 import { distinctName } from '../core/tool-names.ts'
-import type { Clash } from './name-clashes.ts'
+import type { NameClash } from './name-clashes.ts'
 import type { Reserved } from './name-holders.ts'
 import type { Owner, Prompt } from './owner.ts'
 
 export interface PromptNames {
   /** Names for clients of those prompts that did not get the name that their server wants. */
   readonly renamed: ReadonlyMap<Prompt, string>
-  readonly clashes: readonly Clash[]
+  readonly clashes: readonly NameClash[]
 }
 
 /**
@@ -30,7 +30,7 @@ export function promptNames(
       else wanted.set(prompt.name, [{ prompt, id }])
     }
   const renamed = new Map<Prompt, string>()
-  const clashes: Clash[] = []
+  const clashes: NameClash[] = []
   for (const [name, group] of wanted) {
     const holder = holders.get(name)
     if (holder !== undefined && !group.some(({ id }) => id === holder) && isReserved(holder)) {

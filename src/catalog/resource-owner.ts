@@ -51,12 +51,12 @@ function spacesAround(uri: string): readonly string[] {
 /** Schemes are the same in any letter case. */
 const canonical = (uri: string): string => schemeOf(uri) + uri.slice(schemeOf(uri).length)
 
-interface Named {
+interface OwnedUri {
   readonly owner: Owner
   readonly uri: string
 }
 
-interface Holding {
+interface SpaceOwner {
   readonly owner: Owner
   since: number
   /** True if it lists a resource there, false if only templates. */
@@ -64,19 +64,19 @@ interface Holding {
 }
 
 /** Computed once for a list of owners. */
-interface Index {
+interface ResourceIndex {
   /** By canonical URI. */
-  readonly listers: ReadonlyMap<string, readonly Named[]>
-  readonly spaces: ReadonlyMap<string, readonly Holding[]>
+  readonly listers: ReadonlyMap<string, readonly OwnedUri[]>
+  readonly spaces: ReadonlyMap<string, readonly SpaceOwner[]>
   readonly templates: ReadonlyMap<Owner, readonly string[]>
   readonly schemes: ReadonlyMap<Owner, ReadonlySet<string>>
   /** Owners whose current lists are unknown, for example because they are not connected. */
   readonly unsure: ReadonlySet<Owner>
 }
 
-const indexes = new WeakMap<readonly Owner[], () => Index>()
+const indexes = new WeakMap<readonly Owner[], () => ResourceIndex>()
 
-function indexOf(owners: readonly Owner[]): Index {
+function indexOf(owners: readonly Owner[]): ResourceIndex {
   let known = indexes.get(owners)
   if (!known) {
     known = once(() => makeIndex(owners))
@@ -85,9 +85,9 @@ function indexOf(owners: readonly Owner[]): Index {
   return known()
 }
 
-function makeIndex(owners: readonly Owner[]): Index {
-  const listers = new Map<string, Named[]>()
-  const spaces = new Map<string, Holding[]>()
+function makeIndex(owners: readonly Owner[]): ResourceIndex {
+  const listers = new Map<string, OwnedUri[]>()
+  const spaces = new Map<string, SpaceOwner[]>()
   const templates = new Map<Owner, readonly string[]>()
   const schemes = new Map<Owner, ReadonlySet<string>>()
   const unsure = new Set<Owner>()
@@ -131,8 +131,8 @@ const sinceOf = ({ endpoints }: Owner, name: string): number =>
  * Owners of the scheme or folder of a URI, earliest first: the first that lists a resource there, and those whose
  * templates were there before.
  */
-function holdersOf({ spaces }: Index, uri: string): readonly Owner[] {
-  const held = new Map<Owner, Holding>()
+function holdersOf({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
+  const held = new Map<Owner, SpaceOwner>()
   for (const space of spacesAround(uri))
     for (const one of spaces.get(space) ?? []) {
       const { owner, since, lists } = held.get(one.owner) ?? one
@@ -184,7 +184,7 @@ export function isOfAnother(owners: readonly Owner[], owner: Owner, uri: string)
   return answering !== undefined && answering !== owner
 }
 
-const findTemplates = ({ templates }: Index, owner: Owner, uri: string): readonly string[] =>
+const findTemplates = ({ templates }: ResourceIndex, owner: Owner, uri: string): readonly string[] =>
   templates.get(owner)?.filter((one) => matchesTemplate(one, uri)) ?? []
 
 /** Which owner completes arguments of a template: the first that had it, otherwise the owner of the resource. */
@@ -252,7 +252,7 @@ const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 const firstThatHad = (owners: readonly Owner[], uri: string): Owner | undefined =>
   firstOf(owners.map((owner) => ({ owner, uri })))
 
-function firstOf(named: readonly Named[]): Owner | undefined {
+function firstOf(named: readonly OwnedUri[]): Owner | undefined {
   let found: Owner | undefined
   let since = Number.POSITIVE_INFINITY
   for (const { owner, uri } of named) {

@@ -1,6 +1,6 @@
 import type { Tool } from '../core/tool.ts'
 import { distinctName } from '../core/tool-names.ts'
-import type { Clash } from './name-clashes.ts'
+import type { NameClash } from './name-clashes.ts'
 import type { Reserved } from './name-holders.ts'
 import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
 
@@ -10,7 +10,7 @@ export interface ToolIndex {
   readonly tools: readonly Tool[]
   readonly byId: ReadonlyMap<string, Tool>
   readonly byName: ReadonlyMap<string, Tool>
-  readonly clashes: readonly Clash[]
+  readonly clashes: readonly NameClash[]
 }
 
 /**
@@ -31,7 +31,7 @@ export function indexTools(
 ): ToolIndex {
   const byId = new Map(given.map((tool) => [tool.id, tool]))
   const wanted = groupByName(given)
-  const clashes: Clash[] = []
+  const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
   const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, wanted))
   for (const [folded, group] of wanted) {

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Catalog } from './catalog.ts'
 
-export interface WarnOptions {
+export interface WarnWhenQuietOptions {
   readonly catalog: Catalog
   readonly clock: Clock
   /** Time without a change of the catalogue before `find` is called. */
@@ -14,7 +14,14 @@ export interface WarnOptions {
 }
 
 /** Logs each sentence once. Waits for a quiet moment, because `find` reads all tools. Returns a function that stops this. */
-export function warnWhenQuiet({ catalog, clock, quietMs, startNow = false, find, warn }: WarnOptions): () => void {
+export function warnWhenQuiet({
+  catalog,
+  clock,
+  quietMs,
+  startNow = false,
+  find,
+  warn,
+}: WarnWhenQuietOptions): () => void {
   const told = new Set<string>()
   let cancel: (() => void) | undefined
   function wait(): void {

@@ -21,7 +21,7 @@ import {
   type ServerEntry,
 } from '../setup/install-plan.ts'
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
-import { escapedLine } from '../trust/find-hidden-text.ts'
+import { escapeLine } from '../trust/find-hidden-text.ts'
 import { kindOf, plansOf, planText } from './add-plan.ts'
 import { type Args, oneOf, readInteger, readList, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
@@ -65,7 +65,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: false })
     return 0
   }
-  if (!yes && !(await askYes(`Add ${escapedLine(id)} to ${file}, and start it?`, io))) {
+  if (!yes && !(await askYes(`Add ${escapeLine(id)} to ${file}, and start it?`, io))) {
     io.stderr('Nothing was added.\n')
     return 1
   }
@@ -366,13 +366,13 @@ function connectionText(id: string, { findings, tools, waiting }: ConnectionChec
   const rows = tools.map(({ id, effect, description }) => [
     id,
     effect,
-    escapedLine(description.split('\n')[0] ?? '').slice(0, 100),
+    escapeLine(description.split('\n')[0] ?? '').slice(0, 100),
   ])
-  const held = waiting.map(({ id, reason }) => [id, 'waits', escapedLine(reason)])
+  const held = waiting.map(({ id, reason }) => [id, 'waits', escapeLine(reason)])
   return [
-    `Added ${escapedLine(id)}. To undo: pegboard undo ${undo}\n`,
+    `Added ${escapeLine(id)}. To undo: pegboard undo ${undo}\n`,
     ...findings.flatMap(({ code, message, fix }) =>
-      code === 'tools-waiting' ? [] : [`  ${escapedLine(message)} ${fix ?? ''}\n`],
+      code === 'tools-waiting' ? [] : [`  ${escapeLine(message)} ${fix ?? ''}\n`],
     ),
     rows.length + held.length === 0 ? '' : `\n${formatTable([...rows, ...held])}`,
     waiting.length === 0 ? '' : `\nTo see why tools wait, and to approve them: pegboard review ${quoteWord(id)}\n`,

@@ -7,13 +7,13 @@ import {
   rememberShown,
   selectTools,
   serversOf,
-  type Waiting,
+  type WaitingTool,
 } from '../app/review-desk.ts'
 import type { Config } from '../config/load-config.ts'
 import { PegboardError } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { Change } from '../trust/definition-diff.ts'
-import { escapedLine as line } from '../trust/find-hidden-text.ts'
+import { escapeLine as line } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
@@ -82,7 +82,7 @@ function usage<T>(work: () => T): T {
   }
 }
 
-const STATES: Readonly<Record<Waiting['state'], string>> = {
+const STATES: Readonly<Record<WaitingTool['state'], string>> = {
   changed: 'changed since it was approved',
   new: 'new',
   flagged: 'blocked by a check',
@@ -124,7 +124,7 @@ function serverText({ id, trust, seen, waiting, rejected, gone }: ReviewedServer
   return [`${head}${formatCount(waiting.length, 'tool')} to review\n`, ...waiting.map(waitingText), left].join('')
 }
 
-function waitingText({ name, state, findings, changes, unknownBefore }: Waiting): string {
+function waitingText({ name, state, findings, changes, unknownBefore }: WaitingTool): string {
   const lines = [
     `\n  ${line(name)}: ${STATES[state]}`,
     ...findings.map(({ code, level, where, what, evidence }) =>

@@ -10,7 +10,7 @@ import {
   readDailyCounts,
 } from '../receipts/daily-counts.ts'
 import { GROUPS, reportUsage, type UsageReport, type UsageSums } from '../receipts/usage-report.ts'
-import { createLocalShared, createRedisShared, type Shared } from '../state/shared-state.ts'
+import { createLocalState, createRedisState, type SharedState } from '../state/shared-state.ts'
 import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatCount, formatTable, type Io } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
@@ -30,22 +30,22 @@ async function readRows(config: Config, log: Log, principal: string | undefined)
   const shared = await openShared(config, log)
   try {
     const table = (): CountsTable => shared.store().table('tokens', isDailyCounts)
-    return shared.hasPast ? await readDailyCounts(table(), principal) : []
+    return shared.mayHaveData ? await readDailyCounts(table(), principal) : []
   } finally {
     await shared.close()
   }
 }
 
 /** Without the lock of `state.exclusive`, because a server may run. */
-async function openShared({ state, dirs }: Config, log: Log): Promise<Shared> {
+async function openShared({ state, dirs }: Config, log: Log): Promise<SharedState> {
   if (state.url === undefined)
-    return createLocalShared(
+    return createLocalState(
       { database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') },
       systemClock,
       log,
     )
   const { createCommonClock } = await import('../state/common-clock.ts')
-  const shared = createRedisShared(state.url, state.prefix, createCommonClock(systemClock), log)
+  const shared = createRedisState(state.url, state.prefix, createCommonClock(systemClock), log)
   await shared.open()
   return shared
 }

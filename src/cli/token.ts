@@ -56,9 +56,9 @@ async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: 
       close: async () => undefined,
     }
   const { createCommonClock } = await import('../state/common-clock.ts')
-  const { createRedisShared } = await import('../state/shared-state.ts')
+  const { createRedisState } = await import('../state/shared-state.ts')
   const clock = createCommonClock(systemClock)
-  const shared = createRedisShared(url, prefix, clock, log)
+  const shared = createRedisState(url, prefix, clock, log)
   await shared.open()
   const tokens = createSharedTokenStore(shared, clock, log)
   await tokens.open()

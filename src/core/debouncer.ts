@@ -11,7 +11,7 @@ export interface Debouncer {
  * @param longestMs maximum delay of the first item, however much follows
  */
 export function createDebouncer(clock: Clock, quietMs: number, longestMs: number): Debouncer {
-  const waiting = new Map<string, () => void>()
+  const pending = new Map<string, () => void>()
   let since = 0
   let addedAt = 0
   let cancel: (() => void) | undefined
@@ -25,25 +25,25 @@ export function createDebouncer(clock: Clock, quietMs: number, longestMs: number
       cancel = clock.after(leftMs, step)
       return
     }
-    const [first] = waiting
+    const [first] = pending
     if (!first) return
-    waiting.delete(first[0])
+    pending.delete(first[0])
     first[1]()
-    if (waiting.size > 0) cancel = clock.after(0, step)
+    if (pending.size > 0) cancel = clock.after(0, step)
   }
 
   return {
     schedule(key, work) {
       addedAt = clock.now()
-      if (waiting.size === 0) since = addedAt
-      waiting.set(key, work)
+      if (pending.size === 0) since = addedAt
+      pending.set(key, work)
       cancel ??= clock.after(quietMs, step)
     },
     flush() {
       cancel?.()
       cancel = undefined
-      for (const work of waiting.values()) work()
-      waiting.clear()
+      for (const work of pending.values()) work()
+      pending.clear()
     },
   }
 }

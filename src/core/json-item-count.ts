@@ -2,7 +2,7 @@ export const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 /** A container with more keys and items than this counts as large. */
-const CROWD = 1_000
+const LARGE = 1_000
 
 /**
  * True if a JSON text certainly has more keys and items than `max`, without parsing it: parsing half a million
@@ -46,7 +46,7 @@ export function withoutLargeMembers(text: string): { readonly text: string; read
       start = at
       count = 0
     } else if (isClosing(code)) {
-      if (deep-- !== 3 || count < CROWD) continue
+      if (deep-- !== 3 || count < LARGE) continue
       kept += `${text.slice(from, start)}{}`
       from = at + 1
     }

@@ -12,7 +12,7 @@ const LINE_END = /[\n\v\f\r\u0085\u2028\u2029]/
 export const mayForgeNotice = (bytes: Buffer): boolean => bytes.includes(NOTICE)
 
 /** Changes lines that begin like a notice of Pegboard. Linear time. */
-export function withoutNotices(text: string): string {
+export function escapeNotices(text: string): string {
   let kept = ''
   let copied = 0
   for (let at = text.indexOf(NOTICE); at !== -1; at = text.indexOf(NOTICE, at + NOTICE.length)) {
@@ -36,7 +36,7 @@ function beginsLine(text: string, place: number, from: number): boolean {
 }
 
 /** Removes hidden characters and fake notices of Pegboard from upstream text. */
-export const sanitizeText = (text: string): string => withoutNotices(removeInvisible(text))
+export const sanitizeText = (text: string): string => escapeNotices(removeInvisible(text))
 
 /** Sealed values go back to their server unchanged, and no model reads them. */
 const OPAQUE: ReadonlySet<string> = new Set(['requestState', 'nextCursor'])
@@ -78,7 +78,7 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
       const kept = sanitizeText(value)
       if (kept !== value) defineMember(node, key, kept)
     } else if (typeof value === 'object' && value !== null) {
-      if (key === '_meta') withoutOwnMeta(value as Record<string, unknown>)
+      if (key === '_meta') removeOwnMeta(value as Record<string, unknown>)
       open.push(value)
     }
   }
@@ -90,7 +90,7 @@ const isPrototypeKey = (key: string, value: unknown): boolean =>
   key === '__proto__' ||
   (key === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'))
 
-function withoutOwnMeta(meta: Record<string, unknown>): void {
+function removeOwnMeta(meta: Record<string, unknown>): void {
   for (const key of Object.keys(meta))
     if (removeInvisible(key).trim().toLowerCase().startsWith(OWN_META)) delete meta[key]
 }

@@ -1,5 +1,5 @@
 /** Words that mark a credential's name anywhere in it. */
-const ALONE = new Set(
+const ANYWHERE = new Set(
   'auth authorization credential credentials passphrase passwd password passwords pwd secret secrets'.split(' '),
 )
 /** Words that mark one before `key`. */
@@ -32,14 +32,14 @@ const MAX_NAME = 256
 export function looksSecret(name: string): boolean {
   let answer = known.get(name)
   if (answer === undefined) {
-    answer = judgeName(name.slice(0, MAX_NAME))
+    answer = classifyName(name.slice(0, MAX_NAME))
     if (known.size >= MAX_KNOWN) known.clear()
     if (name.length <= MAX_NAME) known.set(name, answer)
   }
   return answer
 }
 
-function judgeName(name: string): boolean {
+function classifyName(name: string): boolean {
   const words = name
     .normalize('NFKC')
     .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
@@ -52,7 +52,7 @@ function judgeName(name: string): boolean {
   const harmless = words.some((word) => HARMLESS.has(word))
   return words.some((word, at) => {
     const before = words[at - 1] ?? ''
-    if (ALONE.has(word) || JOINED.test(word) || /(?:password|passwd|passphrase)$/.test(word)) return true
+    if (ANYWHERE.has(word) || JOINED.test(word) || /(?:password|passwd|passphrase)$/.test(word)) return true
     if (word === 'key' || word === 'keys') return KEYS.has(before)
     if (word === 'token') return !harmless
     return word === 'tokens' && TOKENS.has(before)

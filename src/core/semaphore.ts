@@ -34,7 +34,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
   let running = 0
   let waiting = 0
   // In the order in which they are served next. A Set keeps the order and allows removal from the middle.
-  const lines = new Map<string, Set<Waiting>>()
+  const queues = new Map<string, Set<QueuedCall>>()
   const held = new Map<string, number>()
   const share = given ?? maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
   const mayEnter = (who: string): boolean => running < maxConcurrent && (who === '' || (held.get(who) ?? 0) < share)
@@ -51,18 +51,18 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
       retryAfterMs: 1_000,
     })
 
-  function leave(who: string, one: Waiting): void {
-    const line = lines.get(who)
+  function leave(who: string, one: QueuedCall): void {
+    const line = queues.get(who)
     if (!line?.delete(one)) return
     waiting--
-    if (line.size === 0) lines.delete(who)
+    if (line.size === 0) queues.delete(who)
   }
 
   /** @throws PegboardError if no queue is longer than this one would be */
   function makeRoom(who: string): void {
-    let [longest, size] = ['', (lines.get(who)?.size ?? 0) + 1]
-    for (const [name, line] of lines) if (line.size > size) [longest, size] = [name, line.size]
-    const last = [...(lines.get(longest) ?? [])].at(-1)
+    let [longest, size] = ['', (queues.get(who)?.size ?? 0) + 1]
+    for (const [name, line] of queues) if (line.size > size) [longest, size] = [name, line.size]
+    const last = [...(queues.get(longest) ?? [])].at(-1)
     if (longest === who || !last) throw full()
     leave(longest, last)
     last.giveUp(full())
@@ -70,8 +70,8 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
 
   /** The queue of a value that was served goes to the end. */
   function toEnd(who: string): void {
-    const line = lines.get(who)
-    if (line && lines.delete(who)) lines.set(who, line)
+    const line = queues.get(who)
+    if (line && queues.delete(who)) queues.set(who, line)
   }
 
   return {
@@ -87,7 +87,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
           leave(who, one)
           reject(signal.reason)
         }
-        const one: Waiting = {
+        const one: QueuedCall = {
           enter() {
             signal.removeEventListener('abort', gone)
             resolve()
@@ -98,8 +98,8 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
           },
         }
         signal.addEventListener('abort', gone, { once: true })
-        const line = lines.get(who) ?? new Set()
-        lines.set(who, line.add(one))
+        const line = queues.get(who) ?? new Set()
+        queues.set(who, line.add(one))
         waiting++
       })
     },
@@ -114,10 +114,10 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
     release(who = '') {
       change(who, -1)
       toEnd(who)
-      for (const [next, line] of lines) {
+      for (const [next, line] of queues) {
         if (!mayEnter(next)) continue
-        const [one] = line as ReadonlySet<Waiting>
-        leave(next, one as Waiting)
+        const [one] = line as ReadonlySet<QueuedCall>
+        leave(next, one as QueuedCall)
         toEnd(next)
         change(next, 1)
         one?.enter()
@@ -130,7 +130,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
 const places = new WeakMap<Capacity, Semaphore>()
 
 /** One semaphore for everything that shares this object. */
-export function semaphoresByKey(capacity: Capacity): Semaphore {
+export function semaphoreOf(capacity: Capacity): Semaphore {
   let own = places.get(capacity)
   if (!own) {
     own = createSemaphore(capacity)
@@ -139,7 +139,7 @@ export function semaphoresByKey(capacity: Capacity): Semaphore {
   return own
 }
 
-interface Waiting {
+interface QueuedCall {
   enter(): void
   giveUp(error: PegboardError): void
 }

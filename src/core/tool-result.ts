@@ -16,7 +16,7 @@ export interface McpResult {
 export const WITHHELD = 'pegboard/withheld'
 
 /** The key in `_meta` for the class of a server's failure. Servers cannot write it. */
-export const FAILURE = 'pegboard/failure'
+export const FAILURE_META = 'pegboard/failure'
 
 /** Marked in `_meta` by a key that is removed from everything servers send, so no server can forge a notice. */
 export const noticeBlock = (line: string): ContentBlock => ({

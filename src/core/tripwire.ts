@@ -23,7 +23,7 @@ const DISGUISED =
   /\\u(?:00(?:2[^267b]|3[^cde]|[457]|6[^0])|ff[2-5]|d835)|[\uff21-\uff5a]|\ud835|\u00ef(?:\u00bc[\u00a1-\u00ba]|\u00bd[\u0081-\u009a])|\u00f0\u009d[\u0090-\u009f]/i
 
 /** Quick test whether a text or bytes may name a credential; most results do not. */
-export const mayTell = (text: string): boolean => SUSPECT.test(text) || DISGUISED.test(text)
+export const mayNameCredential = (text: string): boolean => SUSPECT.test(text) || DISGUISED.test(text)
 
 /**
  * Removes values of fields that look like credentials, also in JSON inside strings. Returns the same object if there
@@ -71,14 +71,14 @@ export function guardText(text: string, wire: TripwireLevel): string {
   return redactSecrets(kept === parsed ? text : JSON.stringify(kept))
 }
 
-interface Found {
+interface Findings {
   /** Path of the first field that looks like a credential. */
   readonly name?: string
   readonly hasValue: boolean
 }
 
 /** Not recursive, because the depth is not limited here. */
-function find(root: unknown, { opaque, level }: TripwireLevel): Found {
+function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
   let hasValue = typeof root === 'string' && mayHoldSecret(root)
   const seen = new Set<object>()
   const open: unknown[] = [root]
@@ -145,7 +145,7 @@ function isSuspect(text: string): boolean {
   let at = 0
   while (at < text.length && text.charCodeAt(at) <= 0x20) at++
   const first = text.charCodeAt(at)
-  return (first === 0x7b || first === 0x5b) && mayTell(text)
+  return (first === 0x7b || first === 0x5b) && mayNameCredential(text)
 }
 
 function parsedFrom(text: string): unknown {

@@ -8,9 +8,9 @@ import { isRecord } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import { supportsServerRequest } from '../core/server-requests.ts'
 import type { Relay, Tool } from '../core/tool.ts'
-import type { Asking, Policy } from '../policy/policy.ts'
-import { createLimiter } from '../policy/rate-limiter.ts'
-import { type Asked, createConfirmation } from './approval-question.ts'
+import type { ApprovalRule, Policy } from '../policy/policy.ts'
+import { createRateLimiter } from '../policy/rate-limiter.ts'
+import { type ApprovalRequest, createConfirmation } from './approval-question.ts'
 
 /** A call that is checked and has not run. */
 export interface PendingCall {
@@ -44,17 +44,17 @@ export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'polic
  * was asked and no answer arrived.
  */
 export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
-export type OnGate = (event: GateEvent, setting: string) => void
+export type OnGateEvent = (event: GateEvent, setting: string) => void
 
-export interface Gate {
+export interface ApprovalGate {
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
-  count(call: PendingCall, onGate?: OnGate): void
+  count(call: PendingCall, onGate?: OnGateEvent): void
   /**
    * Asks a person to approve this call. Returns `undefined` if the policy requires no approval. An approval is valid
    * for one call with these arguments, until the call ends.
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
-  askIfNeeded(call: PendingCall, onGate?: OnGate): Promise<void> | undefined
+  askIfNeeded(call: PendingCall, onGate?: OnGateEvent): Promise<void> | undefined
   /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
   combineApprovals(calls: readonly PlannedCall[]): JointApproval | undefined
   /**
@@ -74,8 +74,8 @@ export interface GateOptions {
 const KEPT_APPROVAL_MS = 15 * 60_000
 const MAX_KEPT_APPROVALS = 1_000
 
-export function createGate({ clock, hide }: GateOptions): Gate {
-  const limiter = createLimiter(clock)
+export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
+  const limiter = createRateLimiter(clock)
   const keptApprovals = new Map<string, number>()
 
   const keyOf = ({ tool, input, caller }: PlannedCall): string =>
@@ -91,7 +91,7 @@ export function createGate({ clock, hide }: GateOptions): Gate {
     return until !== undefined && until > clock.now()
   }
 
-  async function ask(call: PendingCall, asking: Asking, onGate: OnGate | undefined): Promise<void> {
+  async function ask(call: PendingCall, asking: ApprovalRule, onGate: OnGateEvent | undefined): Promise<void> {
     const { tool, relay, caller, input, approval, paused } = call
     const { setting } = asking
     if (
@@ -142,7 +142,7 @@ export function createGate({ clock, hide }: GateOptions): Gate {
   async function show(
     messages: readonly string[],
     { relay, signal }: PendingCall,
-    { setting, timeoutMs }: Asking,
+    { setting, timeoutMs }: ApprovalRule,
     what: string,
   ): Promise<void> {
     for (const message of messages) {
@@ -198,7 +198,7 @@ export function createGate({ clock, hide }: GateOptions): Gate {
       return ask(call, decision.ask, onGate)
     },
     combineApprovals(calls) {
-      const asked = calls.flatMap((call): Array<PlannedCall & Asked> => {
+      const asked = calls.flatMap((call): Array<PlannedCall & ApprovalRequest> => {
         const decision = call.policy.decide(call.tool, call.caller)
         return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
       })

@@ -2,7 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Tool } from '../core/tool.ts'
 import { visibleJson, visibleText } from '../core/visible-text.ts'
-import type { Asking } from '../policy/policy.ts'
+import type { ApprovalRule } from '../policy/policy.ts'
 import { shortOf } from '../policy/policy-rules.ts'
 
 /** Characters of a page. Clients show a question in a dialog, where long text is easily missed. */
@@ -13,10 +13,10 @@ const MAX_PAGES = 8
 const EFFECTS = { read: 'reads', write: 'changes something', destructive: 'may destroy something' } as const
 
 /** A call that a person is asked about. */
-export interface Asked {
+export interface ApprovalRequest {
   readonly tool: Tool
   readonly input: unknown
-  readonly asking: Asking
+  readonly asking: ApprovalRule
 }
 
 /**
@@ -25,12 +25,15 @@ export interface Asked {
  * @param hide removes known secrets
  * @throws PegboardError E_CONFIRMATION_REQUIRED if the arguments are too long to show
  */
-export function createConfirmation(calls: readonly Asked[], hide: (text: string) => string): readonly string[] {
+export function createConfirmation(
+  calls: readonly ApprovalRequest[],
+  hide: (text: string) => string,
+): readonly string[] {
   const [first] = calls
   const isOne = calls.length === 1
   const title = isOne ? `May ${toPrintable(first?.tool.id ?? '')} run?` : `May these ${calls.length} calls run?`
   const body = isOne
-    ? describe(first as Asked, hide)
+    ? describe(first as ApprovalRequest, hide)
     : calls.map((call, at) => `${at + 1}. ${toPrintable(call.tool.id)}\n${describe(call, hide)}`).join('\n\n')
   const pages = pagesOf(body)
   if (pages.length > MAX_PAGES)
@@ -46,7 +49,7 @@ export function createConfirmation(calls: readonly Asked[], hide: (text: string)
   })
 }
 
-function describe({ tool, input, asking }: Asked, hide: (text: string) => string): string {
+function describe({ tool, input, asking }: ApprovalRequest, hide: (text: string) => string): string {
   const owner = tool.origin === 'upstream' ? `of the server ${shortOf(tool.module)}` : `of the module ${tool.module}`
   return [
     `It is a tool ${toPrintable(owner)} and ${EFFECTS[tool.effect]}.`,

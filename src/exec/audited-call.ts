@@ -6,7 +6,7 @@ import { sizeOf } from '../core/raw-result.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Audit, AuditEntry } from '../observe/audit-log.ts'
 import type { View } from '../view/view.ts'
-import type { OnGate } from './approval-gate.ts'
+import type { OnGateEvent } from './approval-gate.ts'
 import { idOf, type Run } from './call-context.ts'
 import type { CallRequest } from './tool-calls.ts'
 
@@ -24,7 +24,7 @@ export interface AuditedHost {
 export async function auditCall(
   { audit, viewOf, observer }: AuditedHost,
   request: CallRequest,
-  call: (request: CallRequest, run: Run, onGate: OnGate) => Promise<ToolResult>,
+  call: (request: CallRequest, run: Run, onGate: OnGateEvent) => Promise<ToolResult>,
   run: Run = { id: request.callId, tool: undefined },
 ): Promise<ToolResult> {
   const { caller } = request
@@ -65,7 +65,7 @@ export async function auditCall(
       if (event !== 'rate limit' && event !== 'unasked')
         audit.write({ event, ...about(), setting: by, ...audit.argumentsOf(request.input ?? {}) })
     })
-    end(outcomeOf(result), undefined, result)
+    end(statusOfResult(result), undefined, result)
     return result
   } catch (error) {
     // A tool may have been removed while its call waited.
@@ -77,7 +77,7 @@ export async function auditCall(
   }
 }
 
-export function outcomeOf(result: ToolResult): string {
+export function statusOfResult(result: ToolResult): string {
   if (result.kind === 'input_required') return result.kind
   return result.kind === 'mcp' && result.result.isError === true ? 'error' : 'ok'
 }

@@ -16,13 +16,13 @@ export interface Task {
   readonly progress?: { readonly done: number; readonly total?: number; readonly message?: string }
   readonly outcome?: Outcome
   /** What the client would have received. */
-  readonly answer?: Answered
+  readonly answer?: TaskAnswer
   /** Questions to the client, by name. */
   readonly questions?: Readonly<Record<string, unknown>>
 }
 
 /** A result as clients receive it, or a JSON-RPC error. */
-export type Answered =
+export type TaskAnswer =
   | { readonly result: Json }
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
 
@@ -33,7 +33,7 @@ export interface SendTo {
 }
 
 /** A task as stored: with the process that runs it, and what is needed to run an idempotent tool again. */
-export interface Kept extends Task {
+export interface StoredTask extends Task {
   readonly instance: string
   readonly caller: StoredCaller
   /** As the client called it, so that policy and approval apply again. */
@@ -47,7 +47,7 @@ export interface Kept extends Task {
   readonly sendTo?: SendTo
 }
 
-export const isKept = (value: unknown): boolean =>
+export const isStoredTask = (value: unknown): boolean =>
   isRecord(value) &&
   typeof value['status'] === 'string' &&
   Number.isFinite(value['startedAt']) &&
@@ -67,10 +67,10 @@ export const toPublicTask = ({
   tries: _often,
   sendTo: _where,
   ...task
-}: Kept): Task => task
+}: StoredTask): Task => task
 
 /** Marks a task whose process died and that is not run again. */
-export const markInterrupted = (task: Kept, at: number): Kept => ({
+export const markInterrupted = (task: StoredTask, at: number): StoredTask => ({
   ...task,
   input: undefined,
   status: 'interrupted',

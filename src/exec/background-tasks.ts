@@ -10,31 +10,31 @@ import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms } from '../state/alarms.ts'
-import type { Shared } from '../state/shared-state.ts'
-import type { Stored, Table, Write } from '../state/store.ts'
+import type { SharedState } from '../state/shared-state.ts'
+import type { DocumentWrite, StoredDocument, Table } from '../state/store.ts'
 import {
-  type Answered,
-  isKept,
-  type Kept,
+  isStoredTask,
   markInterrupted,
   type SendTo,
+  type StoredTask,
   type Task,
+  type TaskAnswer,
   toPublicTask,
 } from './background-task.ts'
 import { textOf } from './channel-delivery.ts'
 import { failureOf } from './outcome.ts'
 import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
-import { callerNow, type RightsNow, storedCaller } from './stored-caller.ts'
+import { type RightsLookup, refreshCaller, toStoredCaller } from './stored-caller.ts'
 import { sessionOwner, withoutConnection } from './task-owner.ts'
-import { createRuns, type Running } from './task-runs.ts'
+import { createTaskRuns, type TaskRun } from './task-runs.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** A call that runs already and becomes a task. */
-export interface UnderWay {
+export interface RunningCall {
   readonly work: Promise<ToolResult>
   readonly abort: AbortController
   /** Redirects its questions to `ask`. */
-  askedBy(ask: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>): void
+  redirectQuestions(ask: (method: string, params: unknown, signal?: AbortSignal) => Promise<unknown>): void
 }
 
 export interface Tasks {
@@ -50,7 +50,7 @@ export interface Tasks {
    * Makes a task of a running call. It is stored when this resolves. @throws PegboardError E_OVERLOADED if the owner
    * has too many tasks
    */
-  adopt(request: CallRequest, tool: Pick<Tool, 'id' | 'idempotent'>, call: UnderWay): Promise<Task>
+  adopt(request: CallRequest, tool: Pick<Tool, 'id' | 'idempotent'>, call: RunningCall): Promise<Task>
   /** Answers some of its questions; the others stay open. */
   reply(owner: string, id: string, answers: Json): Promise<void>
   /** A task of this owner; `undefined` for all others. */
@@ -83,17 +83,17 @@ export interface TaskSettings {
 
 export interface TasksOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rightsNow: RightsNow
+  readonly lookUpRights: RightsLookup
   readonly clock: Clock
   readonly log: Log
   /** The store is opened when the first task starts. */
-  readonly shared: Pick<Shared, 'store' | 'tell' | 'hear'>
+  readonly shared: Pick<SharedState, 'store' | 'publish' | 'subscribe'>
   readonly instance: ProcessHeartbeat
   readonly alarms: Alarms
   readonly settings: TaskSettings
   /** Converts a result to what clients receive. */
   present(result: ToolResult, caller: Caller): Json
-  presentError(error: unknown): Answered
+  presentError(error: unknown): TaskAnswer
   deliver(caller: Caller, channel: string, text: string): Promise<void>
 }
 
@@ -107,37 +107,37 @@ const MAX_TRIES = 5
 const SETTLE_MS = 300
 
 export function createTasks(options: TasksOptions): Tasks {
-  const { clock, log, settings, instance, alarms, shared, rightsNow } = options
+  const { clock, log, settings, instance, alarms, shared, lookUpRights } = options
   const taskEnded = createEmitter<[owner: string, task: Task]>()
   let stopped = false
-  const tasks = (): Table<Kept> => shared.store().table('task', isKept)
-  const tell = (owner: string, task: Kept): void => taskEnded.emit(owner, toPublicTask(task))
-  const runs = createRuns(options, tasks, tell)
+  const tasks = (): Table<StoredTask> => shared.store().table('task', isStoredTask)
+  const emitEnd = (owner: string, task: StoredTask): void => taskEnded.emit(owner, toPublicTask(task))
+  const runs = createTaskRuns(options, tasks, emitEnd)
 
-  shared.hear(CANCELLED, (id) => {
+  shared.subscribe(CANCELLED, (id) => {
     const one = runs.get(id)
     if (one) runs.abort(one)
   })
-  async function redirected(owner: string, id: string, sendTo: SendTo): Promise<void> {
+  async function setChannel(owner: string, id: string, sendTo: SendTo): Promise<void> {
     const one = runs.get(id)
     if (one?.owner !== owner) return
     one.task = { ...one.task, sendTo }
     await runs.write(one, one.task)
   }
-  shared.hear(REDIRECTED, (text) => {
-    redirected(...(JSON.parse(text) as [string, string, SendTo])).catch((error: unknown) =>
+  shared.subscribe(REDIRECTED, (text) => {
+    setChannel(...(JSON.parse(text) as [string, string, SendTo])).catch((error: unknown) =>
       log.warn('cannot store the channel of a result', { error: messageOf(error) }),
     )
   })
-  shared.hear(ANSWERED, (text) => runs.reply(...(JSON.parse(text) as [string, string, Json])))
+  shared.subscribe(ANSWERED, (text) => runs.reply(...(JSON.parse(text) as [string, string, Json])))
   instance.onBeat(() => {
     for (const one of runs.all())
-      exchange(one).catch((error: unknown) =>
+      syncWithStore(one).catch((error: unknown) =>
         log.warn('cannot check a task', { task: one.task.id, error: messageOf(error) }),
       )
   })
   /** Messages from other processes may be lost; the store has the same, so read it. */
-  async function exchange(one: Running): Promise<void> {
+  async function syncWithStore(one: TaskRun): Promise<void> {
     // Its token was revoked.
     if (isPegboardError(ownerNow(one.task))) return runs.abort(one)
     const kept = await tasks().get(one.task.id)
@@ -147,20 +147,20 @@ export function createTasks(options: TasksOptions): Tasks {
   }
 
   /** Corrects a task that claims to run in a dead process. */
-  async function truth({ id, owner, value, revision }: Stored<Kept>): Promise<Task> {
+  async function currentState({ id, owner, value, revision }: StoredDocument<StoredTask>): Promise<Task> {
     const own = runs.get(id)
     if (own) return toPublicTask(own.task)
     if (value.status !== 'running') return toPublicTask(value)
-    if (await isRun(id, value)) return toPublicTask(value)
-    return toPublicTask((await rescue({ id, owner, value, revision })) ?? value)
+    if (await isRunning(id, value)) return toPublicTask(value)
+    return toPublicTask((await recover({ id, owner, value, revision })) ?? value)
   }
 
   /** True if a live process runs the task. A task of this process that does not run here does not run at all. */
-  const isRun = async (id: string, { instance: by }: Kept): Promise<boolean> =>
+  const isRunning = async (id: string, { instance: by }: StoredTask): Promise<boolean> =>
     by === instance.id ? runs.get(id) !== undefined : await instance.isAlive(by)
 
   /** Plans a check for the case that its process dies. If this fails, the check at start-up finds the task. */
-  const lookAgain = (id: string): Promise<void> =>
+  const scheduleCheck = (id: string): Promise<void> =>
     alarms
       .set(id, nextCheckAt(clock.now()))
       .catch((error: unknown) =>
@@ -168,7 +168,7 @@ export function createTasks(options: TasksOptions): Tasks {
       )
 
   /** Runs an interrupted task again if its tool is idempotent, or marks it as interrupted. */
-  async function rescue({ id, owner, value, revision }: Stored<Kept>): Promise<Kept | undefined> {
+  async function recover({ id, owner, value, revision }: StoredDocument<StoredTask>): Promise<StoredTask | undefined> {
     if (stopped) return undefined
     const caller = value.idempotent && value.tries < MAX_TRIES ? ownerNow(value) : undefined
     if (caller && !isPegboardError(caller)) {
@@ -181,21 +181,21 @@ export function createTasks(options: TasksOptions): Tasks {
         callId: value.callId,
         caller,
       })
-      await lookAgain(id)
+      await scheduleCheck(id)
       return task
     }
     const over = markInterrupted(value, clock.now())
     const task = caller ? { ...over, outcome: failureOf(caller) } : over
     const expiresAt = clock.now() + settings.resultTtlMs
     if ((await tasks().put({ id, owner, value: task, expiresAt }, revision)) === undefined) return undefined
-    tell(owner, task)
+    emitEnd(owner, task)
     return task
   }
 
   /** The owner with current rights, or the refusal if it lost access. */
-  function ownerNow({ caller }: Kept): Caller | PegboardError {
+  function ownerNow({ caller }: StoredTask): Caller | PegboardError {
     try {
-      return callerNow(caller, rightsNow)
+      return refreshCaller(caller, lookUpRights)
     } catch (error) {
       if (isPegboardError(error)) return error
       throw error
@@ -203,7 +203,7 @@ export function createTasks(options: TasksOptions): Tasks {
   }
 
   /** Takes over a task, unless another process was faster. */
-  async function claim(write: Write<Kept>, revision: number): Promise<number | undefined> {
+  async function claim(write: DocumentWrite<StoredTask>, revision: number): Promise<number | undefined> {
     await instance.begin()
     let claimed: number | undefined
     try {
@@ -214,19 +214,19 @@ export function createTasks(options: TasksOptions): Tasks {
     return claimed
   }
 
-  async function ring(id: string): Promise<void> {
+  async function handleAlarm(id: string): Promise<void> {
     const row = await tasks().get(id)
     if (row?.value.status !== 'running' || stopped) return
-    if (await isRun(id, row.value)) return lookAgain(id)
-    await rescue(row)
+    if (await isRunning(id, row.value)) return scheduleCheck(id)
+    await recover(row)
   }
 
   /** Stores a new task. From then on it survives this process. */
-  async function admit(
+  async function storeNewTask(
     { caller, input, name, callId = randomUUID() }: CallRequest,
     tool: Pick<Tool, 'id' | 'idempotent'>,
     abort?: AbortController,
-  ): Promise<Running> {
+  ): Promise<TaskRun> {
     await start()
     if (stopped) throw shuttingDown()
     const owner = sessionOwner(caller)
@@ -236,13 +236,13 @@ export function createTasks(options: TasksOptions): Tasks {
         hint: 'Wait for one with background_wait, or raise execution.tasks.maxRunning.',
       })
     const id = randomId()
-    const task: Kept = {
+    const task: StoredTask = {
       id,
       tool: tool.id,
       status: 'running',
       startedAt: clock.now(),
       instance: instance.id,
-      caller: storedCaller(caller),
+      caller: toStoredCaller(caller),
       name,
       input,
       callId,
@@ -253,7 +253,7 @@ export function createTasks(options: TasksOptions): Tasks {
     try {
       await instance.begin()
       await runs.write(one, task)
-      await lookAgain(id)
+      await scheduleCheck(id)
     } catch (error) {
       runs.drop(id)
       instance.end()
@@ -264,7 +264,7 @@ export function createTasks(options: TasksOptions): Tasks {
 
   async function find(owner: string, id: string): Promise<Task | undefined> {
     const kept = await tasks().get(id)
-    if (kept) return kept.owner === owner ? truth(kept) : undefined
+    if (kept) return kept.owner === owner ? currentState(kept) : undefined
     const own = runs.get(id)
     return own?.owner === owner ? toPublicTask(own.task) : undefined
   }
@@ -272,7 +272,7 @@ export function createTasks(options: TasksOptions): Tasks {
   let starting: Promise<void> | undefined
   const start = (): Promise<void> => {
     starting ??= alarms
-      .start(ring, async () =>
+      .start(handleAlarm, async () =>
         (await tasks().list()).flatMap(({ id, value }) => (value.status === 'running' ? [{ id, at: 0 }] : [])),
       )
       .catch((error: unknown) => {
@@ -290,11 +290,11 @@ export function createTasks(options: TasksOptions): Tasks {
     },
     start,
     async begin(request, tool) {
-      const one = await admit(request, tool)
+      const one = await storeNewTask(request, tool)
       const { id } = one.task
       const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
       const ended = runs.run(one, { ...rest, callId: one.task.callId, caller: withoutConnection(request.caller) })
-      await waitAtMost(SETTLE_MS, one.over, undefined, clock)
+      await waitAtMost(SETTLE_MS, one.ended, undefined, clock)
       one.awaited--
       if (ended.failure !== undefined) {
         await tasks()
@@ -307,19 +307,19 @@ export function createTasks(options: TasksOptions): Tasks {
       return toPublicTask(one.task)
     },
     async adopt(request, tool, call) {
-      const one = await admit(request, tool, call.abort)
-      call.askedBy((method, params, signal) => runs.ask(one, method, params, signal))
+      const one = await storeNewTask(request, tool, call.abort)
+      call.redirectQuestions((method, params, signal) => runs.ask(one, method, params, signal))
       runs.follow(one, call.work)
       one.awaited--
       return toPublicTask(one.task)
     },
     async reply(owner, id, answers) {
       if (runs.get(id)) runs.reply(owner, id, answers)
-      else shared.tell(ANSWERED, JSON.stringify([owner, id, answers]))
+      else shared.publish(ANSWERED, JSON.stringify([owner, id, answers]))
     },
     get: find,
     async list(owner) {
-      const all = await Promise.all((await tasks().list(owner)).map(truth))
+      const all = await Promise.all((await tasks().list(owner)).map(currentState))
       const rank = ({ status }: Task): number => (status === 'running' ? 0 : 1)
       return all.sort((a, b) => rank(a) - rank(b) || b.startedAt - a.startedAt)
     },
@@ -330,17 +330,17 @@ export function createTasks(options: TasksOptions): Tasks {
       if (own) {
         runs.abort(own)
         // Ends even if the tool ignores the signal: the call path stops waiting for it.
-        await own.over
+        await own.ended
       } else {
         let done = false
         while (!done) {
           const kept = await tasks().get(id)
           if (kept?.value.status !== 'running') break
-          const value: Kept = { ...kept.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
+          const value: StoredTask = { ...kept.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
           const expiresAt = clock.now() + settings.resultTtlMs
           done = (await tasks().put({ id, owner, value, expiresAt }, kept.revision)) !== undefined
         }
-        if (done) shared.tell(CANCELLED, id)
+        if (done) shared.publish(CANCELLED, id)
       }
       return find(owner, id)
     },
@@ -357,7 +357,7 @@ export function createTasks(options: TasksOptions): Tasks {
           resolve()
         }
         signal?.addEventListener('abort', done, { once: true })
-        own?.over.then(done)
+        own?.ended.then(done)
         // Another process runs it, so poll the store.
         if (!own) look()
         function look(): void {
@@ -374,14 +374,14 @@ export function createTasks(options: TasksOptions): Tasks {
       if (!task) return undefined
       if (task.status === 'running') {
         // Only the process that runs the task writes it.
-        if (!runs.get(id)) shared.tell(REDIRECTED, JSON.stringify([owner, id, sendTo]))
-        await redirected(owner, id, sendTo)
+        if (!runs.get(id)) shared.publish(REDIRECTED, JSON.stringify([owner, id, sendTo]))
+        await setChannel(owner, id, sendTo)
         return task
       }
       const kept = await tasks().get(id)
       if (kept?.value.outcome)
         await options.deliver(
-          callerNow(kept.value.caller, rightsNow),
+          refreshCaller(kept.value.caller, lookUpRights),
           sendTo.channel,
           textOf(kept.value.outcome, sendTo.maxChars),
         )

@@ -15,7 +15,7 @@ import type { Log } from '../core/log.ts'
 import type { Profile } from '../core/profile.ts'
 import type { Relay, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
-import { createOutput, notInjectable, type Part } from './call-output.ts'
+import { createOutput, notInjectable, type OutputPart } from './call-output.ts'
 import { type Inspection, inspectFile, inspectValue } from './inspect-data.ts'
 import { readOnlyContext } from './read-only-context.ts'
 import type { CallRequest } from './tool-calls.ts'
@@ -59,15 +59,15 @@ export interface ToolRun {
   readonly inspection: Inspection | undefined
 }
 
-export interface Contexts {
+export interface CallContexts {
   /** Runs a tool of a module, and adds its files and warnings to the result. */
   runModule(input: unknown, of: ToolRun): Promise<ToolResult>
   /** The context of a call that is relayed to a server. */
   relayed(of: ToolRun): CallContext
 }
 
-export function createContexts(host: ContextHost): Contexts {
-  function contextFor(of: ToolRun, part: Part) {
+export function createCallContexts(host: ContextHost): CallContexts {
+  function contextFor(of: ToolRun, part: OutputPart) {
     const { tool, request, relay, signal, inspection } = of
     const readOnly = tool.readOnly === true || request.readOnly === true
     const warnings: string[] = []
@@ -106,7 +106,7 @@ export function createContexts(host: ContextHost): Contexts {
     return { ctx, warnings }
   }
 
-  function callInner(id: string, input: unknown, of: ToolRun, part: Part, readOnly: boolean) {
+  function callInner(id: string, input: unknown, of: ToolRun, part: OutputPart, readOnly: boolean) {
     const { request, relay, signal, depth } = of
     const { caller, loop } = request
     return host.call({
@@ -136,7 +136,7 @@ export function createContexts(host: ContextHost): Contexts {
   async function withExtras(
     work: Promise<ToolResult>,
     { caller, part: given }: CallRequest,
-    { output, index }: Part,
+    { output, index }: OutputPart,
     warnings: string[],
   ): Promise<ToolResult> {
     const result = await work

@@ -2,15 +2,15 @@ import type { SentFile, SharedFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 
 /** Files and warnings of a call and its inner calls. Entries are only appended. */
-export interface Output {
+export interface CallOutput {
   readonly files: readonly SharedFile[]
   readonly injected: readonly string[]
   /** Reserves the position of one more call, so that parallel calls keep their order. */
-  part(): Part
+  part(): OutputPart
 }
 
-export interface Part {
-  readonly output: Output
+export interface OutputPart {
+  readonly output: CallOutput
   readonly index: number
   /**
    * @param inspected returns the file as it may be sent. @throws PegboardError E_VALIDATION, and what `inspected`
@@ -20,11 +20,11 @@ export interface Part {
   injectTool(name: string): void
 }
 
-export function createOutput(): Output {
+export function createOutput(): CallOutput {
   const files: SharedFile[] = []
   const injected: string[] = []
   let parts = 0
-  const output: Output = {
+  const output: CallOutput = {
     files,
     injected,
     part() {

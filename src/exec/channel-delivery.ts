@@ -27,7 +27,7 @@ const OWN = 'mcp'
 export function createDelivery({ adapters, channels }: DeliveryOptions): Delivery {
   // Channel names may contain a slash, which is no separator here.
   const flat = (text: string): string => text.replaceAll('/', '\u2044')
-  const opened = channels.map((pattern) => compileGlob(flat(pattern)))
+  const isOpen = channels.map((pattern) => compileGlob(flat(pattern)))
 
   function adapterOf(caller: Caller, given: string) {
     const [name = '', ...rest] = given.split(':')
@@ -37,7 +37,7 @@ export function createDelivery({ adapters, channels }: DeliveryOptions): Deliver
       throw new PegboardError('E_NOT_FOUND', `There is no channel '${given.slice(0, 80)}'.`, {
         hint: `Name a platform and its channel, such as "mcp"; there are ${(all?.list() ?? []).map((one) => one.name).join(', ') || 'none'}.`,
       })
-    if (name !== OWN && !opened.some((fits) => fits(flat(given))))
+    if (name !== OWN && !isOpen.some((fits) => fits(flat(given))))
       throw new PegboardError('E_TOOL_HIDDEN', `Results cannot be sent to '${given.slice(0, 80)}'.`, {
         hint: 'The operator opens channels with execution.outputChannels.',
       })

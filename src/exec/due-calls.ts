@@ -8,17 +8,17 @@ import { PROCESS_LEFT } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import type { ProcessHeartbeat } from './process-heartbeat.ts'
-import { callerNow, type RightsNow, type StoredCaller } from './stored-caller.ts'
+import { type RightsLookup, refreshCaller, type StoredCaller } from './stored-caller.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** True if a stored caller cannot see a tool in this process. */
-export type Lacks = (who: StoredCaller, name: string) => boolean
+export type LacksTool = (who: StoredCaller, name: string) => boolean
 
 /** What the scheduler and the watchers need. */
 export interface DueWorkOptions {
   readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly rightsNow: RightsNow
-  readonly lacks: Lacks
+  readonly lookUpRights: RightsLookup
+  readonly lacksTool: LacksTool
   readonly store: Store
   /** Time of day. */
   readonly clock: Clock
@@ -46,12 +46,12 @@ export interface DueCall {
  * @returns `PROCESS_LEFT` if the tool is missing in this process and another one may have it
  */
 export const createDueCalls =
-  ({ call, rightsNow, lacks, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
+  ({ call, lookUpRights, lacksTool, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
   async ({ id, caller, tool, params = {}, callId, mayLeave }: DueCall): Promise<Outcome | typeof PROCESS_LEFT> => {
     let outcome: Outcome
     try {
       outcome = outcomeOf(
-        await call({ name: tool, input: params, callId, caller: callerNow(caller, rightsNow) }),
+        await call({ name: tool, input: params, callId, caller: refreshCaller(caller, lookUpRights) }),
       ).outcome
     } catch (error) {
       outcome = failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
@@ -60,7 +60,7 @@ export const createDueCalls =
     if (outcome.code === 'E_OWNER_GONE')
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
     // A tool answers with the same code when it does not find something.
-    if (outcome.code !== 'E_NOT_FOUND' || !lacks(caller, tool) || !(await mayLeave())) return outcome
+    if (outcome.code !== 'E_NOT_FOUND' || !lacksTool(caller, tool) || !(await mayLeave())) return outcome
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
     return PROCESS_LEFT
   }

@@ -5,51 +5,51 @@ import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { createSemaphore } from '../core/semaphore.ts'
 import type { Alarms } from '../state/alarms.ts'
-import type { Stored, Table } from '../state/store.ts'
+import type { StoredDocument, Table } from '../state/store.ts'
 import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
 import { isStoredCaller } from './stored-caller.ts'
 
 /** A stored entry that is run at a time, perhaps repeatedly. */
-export interface Due {
+export interface DueEntry {
   /** Milliseconds since the epoch; `null` if no run is planned. */
   readonly nextAt: number | null
   readonly createdAt: number
   /** Id of the process that runs it now. */
   readonly by?: string
   /** Set if some of the processes cannot run it, because they lack its tool. */
-  readonly missing?: Missing
+  readonly missing?: MissingTool
 }
 
-export interface Missing {
+export interface MissingTool {
   readonly since: number
   /** Ids of these processes. */
   readonly in: readonly string[]
 }
 
 /** The result of a run. */
-export interface Done<T> {
+export interface RunResult<T> {
   /** Returns the entry after the run; `undefined` deletes it. */
   change(value: T): T | undefined
   /** Notifies the owner. Not called if the entry was cancelled or another process took it over. Never rejects. */
-  tell?(): void | Promise<void>
+  notify?(): void | Promise<void>
 }
 
 /** The run is left to another process. */
 export const PROCESS_LEFT: unique symbol = Symbol('left')
 
 /** True if a stored value can be an entry. */
-export const isDue = (value: unknown): value is Readonly<Record<string, unknown>> =>
+export const isDueEntry = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isRecord(value) &&
   (value['nextAt'] === null || Number.isFinite(value['nextAt'])) &&
   (value['by'] === undefined || typeof value['by'] === 'string') &&
-  (value['missing'] === undefined || isMissing(value['missing'])) &&
+  (value['missing'] === undefined || isMissingTool(value['missing'])) &&
   Number.isFinite(value['createdAt']) &&
   isStoredCaller(value['caller'])
 
-const isMissing = (value: unknown): boolean =>
+const isMissingTool = (value: unknown): boolean =>
   isRecord(value) && Number.isFinite(value['since']) && Array.isArray(value['in'])
 
-export interface DueQueue<T extends Due> {
+export interface DueQueue<T extends DueEntry> {
   start(): Promise<void>
   /** Adds an entry. @returns false if the owner has `atMost` entries already */
   add(id: string, owner: string, value: T, atMost: number): Promise<boolean>
@@ -63,7 +63,7 @@ export interface DueQueue<T extends Due> {
   stop(): Promise<void>
 }
 
-export interface DueQueueOptions<T extends Due> {
+export interface DueQueueOptions<T extends DueEntry> {
   readonly table: Table<T>
   readonly alarms: Alarms
   readonly clock: Clock
@@ -82,19 +82,24 @@ export interface DueQueueOptions<T extends Due> {
    */
   replan(value: T, now: number): T | undefined
   /** Milliseconds to wait before a due entry is claimed (default 0). */
-  hold?(value: T, now: number): number
+  claimDelayMs?(value: T, now: number): number
   /** True if this process lacks the tool, as far as it knows without asking servers. */
-  lacks(value: T): boolean
+  lacksTool(value: T): boolean
   /**
    * Runs the entry. Never rejects.
    * @param mayLeave true if another process may have the tool; then `PROCESS_LEFT` may be returned
    */
-  run(id: string, owner: string, claimed: T, mayLeave: () => Promise<boolean>): Promise<Done<T> | typeof PROCESS_LEFT>
+  run(
+    id: string,
+    owner: string,
+    claimed: T,
+    mayLeave: () => Promise<boolean>,
+  ): Promise<RunResult<T> | typeof PROCESS_LEFT>
   /**
    * Called when the process that ran the entry has died: what happens to the entry. The process that stores it notifies
    * the owner.
    */
-  abandoned(id: string, owner: string, value: T): Done<T>
+  abandoned(id: string, owner: string, value: T): RunResult<T>
 }
 
 /** Maximum number of runs at once in this process; 32 for one owner. */
@@ -118,20 +123,20 @@ const STOOD_STILL_MS = 5_000
  * Runs each due entry once, however many processes share the table. A process claims an entry by writing it first; the
  * revision it wrote then prevents that any other process stores the result.
  */
-export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQueue<T> {
+export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>): DueQueue<T> {
   const { table, alarms, clock, log, instance } = options
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
   const never = new AbortController().signal
   let stopped = false
 
-  const plan = async (id: string, { nextAt }: Due): Promise<void> => {
+  const setAlarm = async (id: string, { nextAt }: DueEntry): Promise<void> => {
     if (nextAt === null) alarms.clear(id)
     else await alarms.set(id, nextAt)
   }
 
   /** If planning fails, the check of all entries at start-up finds it. */
-  const tryToPlan = (id: string, due: Due): Promise<void> =>
-    plan(id, due).catch((error: unknown) =>
+  const trySetAlarm = (id: string, due: DueEntry): Promise<void> =>
+    setAlarm(id, due).catch((error: unknown) =>
       log.warn('cannot set the alarm for a due job', { id, error: messageOf(error) }),
     )
 
@@ -170,28 +175,28 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
     if (by !== undefined) {
       if (!(await isDone(id, by))) return alarms.set(id, nextCheckAt(clock.now()))
       const { owner } = row
-      let taken: Done<T> | undefined
-      const found = await changed(id, owner, (now) => {
+      let taken: RunResult<T> | undefined
+      const found = await update(id, owner, (now) => {
         taken = now.by === by ? options.abandoned(id, owner, now) : undefined
         return taken ? releaseClaim(taken.change(now)) : now
       })
-      if (found) await taken?.tell?.()
+      if (found) await taken?.notify?.()
       row = await table.get(id)
       if (!row || row.value.by !== undefined) return
     }
     const now = clock.now()
     if (options.replan(row.value, now)) {
       const { owner } = row
-      await changed(id, owner, (value) => (value.by === undefined ? (options.replan(value, now) ?? value) : value))
+      await update(id, owner, (value) => (value.by === undefined ? (options.replan(value, now) ?? value) : value))
       row = await table.get(id)
       if (!row || row.value.by !== undefined) return
     }
-    if (row.value.nextAt === null || row.value.nextAt > now) return plan(id, row.value)
+    if (row.value.nextAt === null || row.value.nextAt > now) return setAlarm(id, row.value)
     const { value: before } = row
-    const holdMs = options.hold?.(before, now) ?? 0
+    const holdMs = options.claimDelayMs?.(before, now) ?? 0
     if (holdMs > 0) return alarms.set(id, now + holdMs)
     const since = before.missing?.since ?? now
-    if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacks(before))
+    if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacksTool(before))
       return alarms.set(id, now + Math.min(LEFT_MS.most, Math.max(LEFT_MS.least, (now - since) * LEFT_MS.share)))
     const wanted = options.claim(before, now)
     if (wanted === undefined) {
@@ -208,13 +213,13 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
       const claimed = { ...rest, by: instance.id } as T
       // Another process was faster.
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
-      await tryToPlan(id, claimed)
+      await trySetAlarm(id, claimed)
       if (ticksOf(clock) - began >= STOOD_STILL_MS && !(await isOurs(id, claimed))) return
       const mayLeave = async (): Promise<boolean> => now - since < GONE_MS && !(await instance.alone())
       const done = await options.run(id, row.owner, claimed, mayLeave)
-      if (done === PROCESS_LEFT) return await kept(id, row.owner, left(before, claimed, since))
-      if (await isOurs(id, claimed)) await done.tell?.()
-      await kept(id, row.owner, (value) => done.change(value))
+      if (done === PROCESS_LEFT) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
+      if (await isOurs(id, claimed)) await done.notify?.()
+      await storeResult(id, row.owner, (value) => done.change(value))
     } finally {
       running.delete(id)
       instance.end()
@@ -222,11 +227,11 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
   }
 
   /** The entry as if it had not been claimed, with changes that were made meanwhile. */
-  const left =
+  const undoClaim =
     (before: T, claimed: T, since: number) =>
     (value: T): T => {
       const lacking = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
-      const missing: Missing = { since, in: lacking.slice(-MAX_MISSING) }
+      const missing: MissingTool = { since, in: lacking.slice(-MAX_MISSING) }
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
 
@@ -243,9 +248,9 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
   }
 
   /** Stores the result as soon as possible. */
-  const kept = async (id: string, owner: string, change: (value: T) => T | undefined): Promise<void> => {
+  const storeResult = async (id: string, owner: string, change: (value: T) => T | undefined): Promise<void> => {
     await retryUntilReached(id, () =>
-      changed(id, owner, (value) => (value.by === instance.id ? releaseClaim(change(value)) : value)),
+      update(id, owner, (value) => (value.by === instance.id ? releaseClaim(change(value)) : value)),
     )
   }
 
@@ -261,9 +266,9 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
       }
   }
 
-  async function changed(id: string, owner: string, to: (value: T) => T | undefined): Promise<T | undefined> {
+  async function update(id: string, owner: string, to: (value: T) => T | undefined): Promise<T | undefined> {
     for (;;) {
-      const row: Stored<T> | undefined = await table.get(id)
+      const row: StoredDocument<T> | undefined = await table.get(id)
       if (row?.owner !== owner) return undefined
       const next = to(row.value)
       if (next === undefined) {
@@ -272,7 +277,7 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
         return row.value
       }
       if (next !== row.value && (await table.put({ id, owner, value: next }, row.revision)) === undefined) continue
-      await tryToPlan(id, next)
+      await trySetAlarm(id, next)
       return next
     }
   }
@@ -291,7 +296,7 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
     async add(id, owner, value, atMost) {
       if ((await table.put({ id, owner, value, atMost })) === undefined) return false
       // Stored first, because a process whose clock is ahead checks at once.
-      await tryToPlan(id, value)
+      await trySetAlarm(id, value)
       return true
     },
     async get(owner, id) {
@@ -299,7 +304,7 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
       return row?.owner === owner ? row.value : undefined
     },
     list: (owner) => table.list(owner),
-    change: (owner, id, to) => changed(id, owner, to),
+    change: (owner, id, to) => update(id, owner, to),
     async stop() {
       stopped = true
       for (const done of waiting) done()
@@ -311,7 +316,7 @@ export function createDueQueue<T extends Due>(options: DueQueueOptions<T>): DueQ
 /** The same in every process and each time. */
 const delayOf = (id: string): number => hash('sha256', id, 'buffer').readUInt16BE() % SPREAD_MS
 
-function releaseClaim<T extends Due>(value: T | undefined): T | undefined {
+function releaseClaim<T extends DueEntry>(value: T | undefined): T | undefined {
   if (value === undefined) return undefined
   const { by: _done, ...rest } = value
   return rest as T

@@ -1,10 +1,10 @@
 import { classifyFailure, type FailureClass, failureClasses, hintOf } from '../core/failure-class.ts'
 import { isRecord } from '../core/is-record.ts'
-import { type ContentBlock, FAILURE, type McpResult, noticeBlock } from '../core/tool-result.ts'
+import { type ContentBlock, FAILURE_META, type McpResult, noticeBlock } from '../core/tool-result.ts'
 
 /** What a program reads about a failure of a server. */
-export const failureMember = (failure: FailureClass) => ({
-  [FAILURE]: { class: failure, retryable: failureClasses[failure].retryable },
+export const toFailureMeta = (failure: FailureClass) => ({
+  [FAILURE_META]: { class: failure, retryable: failureClasses[failure].retryable },
 })
 
 /** Adds the class of a failure, and its hint as a notice. The server's own content stays as it is. */
@@ -22,14 +22,14 @@ export function explainFailure(result: McpResult): {
     result: {
       ...result,
       content: [...content, noticeBlock(hintOf(failure))],
-      _meta: { ..._meta, ...failureMember(failure) },
+      _meta: { ..._meta, ...toFailureMeta(failure) },
     },
   }
 }
 
 /** The class that `explainFailure` added. */
 export function failureOfResult({ _meta }: McpResult): unknown {
-  const member = _meta?.[FAILURE]
+  const member = _meta?.[FAILURE_META]
   return isRecord(member) ? member['class'] : undefined
 }
 

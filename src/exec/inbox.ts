@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import type { Table } from '../state/store.ts'
 import { lastingOwner, sessionOwner } from './task-owner.ts'
 
@@ -29,16 +29,20 @@ const TRIM_EVERY = 50
 const KEPT_MS = 7 * 24 * 60 * 60_000
 const TOPIC = 'notice'
 
-export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'onBack'>, clock: Clock, log: Log): Inbox {
+export function createInbox(
+  shared: Pick<SharedState, 'store' | 'publish' | 'subscribe' | 'onReconnect'>,
+  clock: Clock,
+  log: Log,
+): Inbox {
   const waiting = new Set<string>()
   const added = new Map<string, number>()
   const table = (): Table<string> => shared.store().table('notice', (value) => typeof value === 'string')
-  shared.hear(TOPIC, (owner) => waiting.add(owner))
+  shared.subscribe(TOPIC, (owner) => waiting.add(owner))
 
   async function keep(owner: string, line: string): Promise<void> {
     const value = line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line
     await table().put({ id: randomUUID(), owner, value, expiresAt: clock.now() + KEPT_MS })
-    shared.tell(TOPIC, owner)
+    shared.publish(TOPIC, owner)
     const since = (added.get(owner) ?? 0) + 1
     added.set(owner, since % TRIM_EVERY)
     if (since < TRIM_EVERY) return
@@ -74,7 +78,7 @@ export function createInbox(shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'on
   }
   const unread = (error: unknown): void => log.warn('cannot read notices', { error: messageOf(error) })
   // Notices added during the outage were missed.
-  shared.onBack(() => void start().catch(unread))
+  shared.onReconnect(() => void start().catch(unread))
 
   return {
     start,

@@ -7,7 +7,7 @@ import { type Pieces, rawBytes } from '../core/raw-result.ts'
 import { MAX_PLACE, mayHoldSecret, REDACTED, redactSecrets, secretSpans } from '../core/secret-values.ts'
 import type { Tool, Tripwire } from '../core/tool.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
-import { guardSecrets, guardText, mayTell, type TripwireLevel } from '../core/tripwire.ts'
+import { guardSecrets, guardText, mayNameCredential, type TripwireLevel } from '../core/tripwire.ts'
 
 /** How results of tools are checked for secrets. */
 export interface Inspection {
@@ -21,7 +21,7 @@ export interface Inspections {
   /** `undefined` if nothing is checked. */
   of(level: Tripwire, opaque: Tool['opaque']): Inspection | undefined
   hide(text: string): string
-  know(values: readonly string[]): void
+  setSecrets(values: readonly string[]): void
 }
 
 /** Errors never need secrets, whatever the level for results. */
@@ -41,7 +41,7 @@ export function createInspections(values: readonly string[]): Inspections {
     of: (level, opaque) =>
       opaque === undefined || level === 'off' || level === 'warn' ? ready[level] : { wire: { level, opaque }, secrets },
     hide: (text) => secrets?.hide(text) ?? text,
-    know(values) {
+    setSecrets(values) {
       secrets = knownSecrets(values)
       ready = make()
     },
@@ -98,7 +98,7 @@ const bytesOf = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] 
 
 /** A secret may be split between two texts. */
 const isSuspect = (latin1: string, value: object, { level }: TripwireLevel): boolean =>
-  (level !== 'values' && mayTell(latin1)) || mayHoldSecret(latin1) || textsOf(value).length > 1
+  (level !== 'values' && mayNameCredential(latin1)) || mayHoldSecret(latin1) || textsOf(value).length > 1
 
 const textsOf = (value: object): readonly ContentBlock[] => {
   const { content } = value as McpResult
@@ -162,7 +162,7 @@ export function secretsIn(result: object): readonly string[] {
 }
 
 /** Removes values that look like secrets from an error or log message of a server. */
-export const inspectSaid = <T>(value: T): T => guardSecrets(value, VALUES)
+export const inspectServerMessage = <T>(value: T): T => guardSecrets(value, VALUES)
 
 export function inspectValue<T>(value: T, { wire, secrets }: Inspection): T {
   const hidden = secrets ? secrets.hideIn(value) : value

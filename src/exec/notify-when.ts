@@ -60,7 +60,7 @@ export interface Check {
  * True if the owner should be notified of a check. With `on_change`, the first check never is, because there is nothing
  * to compare.
  */
-export function isWorthTelling(strategy: Strategy, { number, now, before, threshold, batchSize }: Check): boolean {
+export function shouldNotify(strategy: Strategy, { number, now, before, threshold, batchSize }: Check): boolean {
   switch (strategy) {
     case 'always':
       return true

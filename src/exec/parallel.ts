@@ -3,7 +3,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Relay } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { JointApproval } from './approval-gate.ts'
-import { createOutput, type Output } from './call-output.ts'
+import { type CallOutput, createOutput } from './call-output.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { createCancelledError } from './refusals.ts'
 import type { CallRequest } from './tool-calls.ts'
@@ -47,7 +47,7 @@ export async function runParallel(
   labelOf: (name: string) => string,
   now: () => number,
   prepareApproval: PrepareApproval = () => undefined,
-): Promise<{ readonly value: ParallelResult; readonly output: Output }> {
+): Promise<{ readonly value: ParallelResult; readonly output: CallOutput }> {
   const began = now()
   const several = beginCalls(request, call, actions, prepareApproval)
   const { onProgress } = request
@@ -90,7 +90,7 @@ export async function runInOrder(
   request: CallRequest,
   call: Call,
   prepareApproval: PrepareApproval = () => undefined,
-): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: Output }> {
+): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: CallOutput }> {
   const { onProgress, abort, signal } = request
   const several = beginCalls(request, call, actions, prepareApproval)
   const outcomes: Outcome[] = []
@@ -112,7 +112,7 @@ type PrepareApproval = (requests: readonly CallRequest[]) => JointApproval | und
 
 /** The calls that one request makes. Cancelling the request ends all of them. */
 export interface CallGroup {
-  readonly output: Output
+  readonly output: CallOutput
   /**
    * @param index position in the output
    * @param pause called while a question waits for a person; the returned function ends the pause

@@ -3,7 +3,7 @@ import { PegboardError } from '../core/errors.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { ViewTool } from '../view/view.ts'
-import type { Gate, OnGate, PendingCall } from './approval-gate.ts'
+import type { ApprovalGate, OnGateEvent, PendingCall } from './approval-gate.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** A call with its tool, arguments, and the policy that allowed it. */
@@ -31,12 +31,12 @@ export interface ApprovedCall {
  * @throws PegboardError
  */
 export function passGate(
-  gate: Gate,
+  gate: ApprovalGate,
   resolved: ResolvedCall,
   { caller, approval }: CallRequest,
   relay: Relay,
   signal: AbortSignal,
-  onGate: OnGate | undefined,
+  onGate: OnGateEvent | undefined,
   isCounted: boolean,
   paused?: PendingCall['paused'],
 ): Promise<ApprovedCall> | undefined {

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { hasEnded, markOfThisProcess } from '../state/process-mark.ts'
-import type { Shared } from '../state/shared-state.ts'
+import { createProcessMark, hasEnded } from '../state/process-mark.ts'
+import type { SharedState } from '../state/shared-state.ts'
 
 /** Tells the processes that share a store that this one is alive while it has work. */
 export interface ProcessHeartbeat {
@@ -23,7 +23,7 @@ export interface ProcessHeartbeat {
 }
 
 /** A heartbeat: its time, and the process on this machine. */
-interface Word {
+interface Heartbeat {
   readonly at: number
   readonly mark?: string
 }
@@ -35,77 +35,77 @@ const CHECK_MS = 5_000
 export const nextCheckAt = (now: number): number => Math.ceil((now + CHECK_MS) / CHECK_MS) * CHECK_MS
 
 /** Lifetime of a heartbeat: a slow process is not dead. */
-const GOOD_MS = 15_000
+const BEAT_TTL_MS = 15_000
 /** Processes that only wait for due work send heartbeats less often. */
-const STAY_MS = 60_000
-const STAYS_MS = 150_000
+const MEMBER_BEAT_MS = 60_000
+const MEMBER_TTL_MS = 150_000
 /** A heartbeat from further in the future was sent while the clock was wrong. */
-const AHEAD_MS = 1_000
+const MAX_AHEAD_MS = 1_000
 
 export function createProcessHeartbeat(
-  shared: Pick<Shared, 'store' | 'onBack'>,
+  shared: Pick<SharedState, 'store' | 'onReconnect'>,
   clock: Clock,
   log: Log,
 ): ProcessHeartbeat {
   const id = randomBytes(8).toString('hex')
-  const mark = markOfThisProcess()
+  const mark = createProcessMark()
   const listeners: Array<() => void> = []
   let work = 0
-  let saidAt = Number.NEGATIVE_INFINITY
+  let sentAt = Number.NEGATIVE_INFINITY
   let cancel: (() => void) | undefined
-  const table = () => shared.store().table<Word | number>('instance')
+  const table = () => shared.store().table<Heartbeat | number>('instance')
   const members = () => shared.store().table<number>('member')
-  let cancelStay: (() => void) | undefined
+  let cancelRenewal: (() => void) | undefined
   let joined = false
-  async function stay(): Promise<void> {
-    cancelStay?.()
+  async function renewMembership(): Promise<void> {
+    cancelRenewal?.()
     if (!joined) return
-    cancelStay = clock.after(STAY_MS, () => void stay().catch(unheard))
-    await members().put({ id, owner: '', value: process.pid, expiresAt: clock.now() + STAYS_MS })
+    cancelRenewal = clock.after(MEMBER_BEAT_MS, () => void renewMembership().catch(logFailure))
+    await members().put({ id, owner: '', value: process.pid, expiresAt: clock.now() + MEMBER_TTL_MS })
   }
 
-  let saying = Promise.resolve()
-  function say(): Promise<void> {
+  let sending = Promise.resolve()
+  function sendBeat(): Promise<void> {
     const now = ticksOf(clock)
-    if (now - saidAt < BEAT_MS) return saying
-    saidAt = now
-    saying = table()
+    if (now - sentAt < BEAT_MS) return sending
+    sentAt = now
+    sending = table()
       .put({
         id,
         owner: '',
         value: { at: clock.now(), ...(mark === undefined ? {} : { mark }) },
-        expiresAt: clock.now() + GOOD_MS,
+        expiresAt: clock.now() + BEAT_TTL_MS,
       })
       .then(
         () => undefined,
         (error: unknown) => {
-          saidAt = Number.NEGATIVE_INFINITY
+          sentAt = Number.NEGATIVE_INFINITY
           throw error
         },
       )
-    return saying
+    return sending
   }
-  const unheard = (error: unknown): void =>
+  const logFailure = (error: unknown): void =>
     log.warn('cannot record in the store that this process is running', { error: messageOf(error) })
   // No process could send heartbeats while the store was away, so all processes get time to.
   let backAt = Number.NEGATIVE_INFINITY
-  function all(): void {
+  function startGracePeriod(): void {
     backAt = ticksOf(clock)
-    saidAt = Number.NEGATIVE_INFINITY
-    if (work > 0) say().catch(unheard)
+    sentAt = Number.NEGATIVE_INFINITY
+    if (work > 0) sendBeat().catch(logFailure)
   }
-  shared.onBack(all)
+  shared.onReconnect(startGracePeriod)
   // The same if the clock was set or the machine slept: the lifetimes are wrong.
   const jumped = createJumpDetector(clock)
   function watchClock(): void {
-    if (jumped() !== 0) all()
+    if (jumped() !== 0) startGracePeriod()
   }
   function beat(): void {
     cancel ??= clock.after(BEAT_MS, () => {
       cancel = undefined
       if (work === 0) return
       watchClock()
-      say().catch(unheard)
+      sendBeat().catch(logFailure)
       for (const listener of listeners) listener()
       beat()
     })
@@ -115,7 +115,7 @@ export function createProcessHeartbeat(
     async begin() {
       work++
       beat()
-      await say()
+      await sendBeat()
     },
     end: () => void work--,
     async isAlive(other) {
@@ -125,12 +125,12 @@ export function createProcessHeartbeat(
       // Earlier versions stored a number.
       const word = typeof value === 'object' ? value : undefined
       if (word?.mark !== undefined && hasEnded(word.mark)) return false
-      if (ticksOf(clock) - backAt < GOOD_MS) return true
-      return value !== undefined && (word === undefined || word.at <= clock.now() + AHEAD_MS)
+      if (ticksOf(clock) - backAt < BEAT_TTL_MS) return true
+      return value !== undefined && (word === undefined || word.at <= clock.now() + MAX_AHEAD_MS)
     },
     async join() {
       joined = true
-      await stay()
+      await renewMembership()
     },
     async alone() {
       return (await members().list()).every((member) => member.id === id)
@@ -138,13 +138,13 @@ export function createProcessHeartbeat(
     onBeat: (listener) => void listeners.push(listener),
     stop() {
       cancel?.()
-      cancelStay?.()
+      cancelRenewal?.()
       joined = false
     },
     async leave() {
       if (!joined) return
       joined = false
-      cancelStay?.()
+      cancelRenewal?.()
       await members().delete(id)
     },
   }

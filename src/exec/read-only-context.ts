@@ -13,11 +13,11 @@ export function readOnlyContext(ctx: CallContext, tool: Pick<Tool, 'writes' | 'n
   const { signal, log } = ctx
   return createReadOnlyObject({
     ...(readOnly(ctx, 'all') as CallContext),
-    caller: readOnly(tool.needsUserInput ? ctx.caller : withoutMessage(ctx.caller), 'reads', 'ctx.caller'),
+    caller: readOnly(tool.needsUserInput ? ctx.caller : removeMessage(ctx.caller), 'reads', 'ctx.caller'),
     services: servicesFor(ctx.services, tool.writes ?? []),
     signal,
     log,
-    fetch: readingFetch(ctx.fetch),
+    fetch: createReadOnlyFetch(ctx.fetch),
     progress: ctx.progress,
     sendFile: ctx.sendFile,
     warn: ctx.warn,
@@ -28,14 +28,14 @@ export function readOnlyContext(ctx: CallContext, tool: Pick<Tool, 'writes' | 'n
 
 const READING = /^(?:get|head|options)$/i
 
-const readingFetch =
+const createReadOnlyFetch =
   (fetch: Fetch): Fetch =>
   async (url, init) => {
     if (READING.test(init?.method ?? 'GET')) return await fetch(url, init)
     throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not send ${init?.method} requests.`)
   }
 
-function withoutMessage(caller: Caller): Caller {
+function removeMessage(caller: Caller): Caller {
   if (caller.turn?.message === undefined) return caller
   const { message: _words, ...turn } = caller.turn
   return { ...caller, turn }

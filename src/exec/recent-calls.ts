@@ -4,7 +4,7 @@ import { dropOldest } from '../core/drop-oldest.ts'
 import { createEmitter } from '../core/emitter.ts'
 import { isPegboardError } from '../core/errors.ts'
 import type { ToolResult } from '../core/tool-result.ts'
-import { bytesOf, outcomeOf } from './audited-call.ts'
+import { bytesOf, statusOfResult } from './audited-call.ts'
 import { idOf, type Run } from './call-context.ts'
 import type { CallRequest } from './tool-calls.ts'
 
@@ -97,7 +97,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
       try {
         const result = await call()
         const bytes = bytesOf(result)
-        const outcome = outcomeOf(result)
+        const outcome = statusOfResult(result)
         end(outcome, {
           ...(bytes === undefined ? {} : { bytes }),
           ...(outcome === 'error' ? { error: messageIn(result) } : {}),

@@ -11,7 +11,7 @@ import type { Tool } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
 import { shownServers } from '../view/unread-servers.ts'
 import type { ViewTool } from '../view/view.ts'
-import { failureMember } from './explain-failure.ts'
+import { toFailureMeta } from './explain-failure.ts'
 
 /** Upper limit for all tools, in milliseconds. */
 export const MAX_CALL_MS = 600_000
@@ -19,13 +19,13 @@ export const MAX_CALL_MS = 600_000
 export const createCancelledError = (): PegboardError =>
   new PegboardError('E_CANCELLED', 'The call was cancelled by the client.')
 
-export const tooMuchText = (): PegboardError =>
+export const createTextLimitError = (): PegboardError =>
   new PegboardError('E_OVERLOADED', 'Your running calls hold too much text in their arguments.', {
     hint: 'Wait for some of them, or send less text at a time.',
     retryAfterMs: 1_000,
   })
 
-export function timedOut({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
+export function createTimeoutError({ id, timeoutMs, timeoutSetting }: Tool, after: number): PegboardError {
   const setting = timeoutSetting ?? (timeoutMs === undefined ? 'execution.timeoutMs' : undefined)
   return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
     hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
@@ -39,14 +39,16 @@ export function checkSize({ id }: Tool, result: object, maxBytes: number): void 
 }
 
 export function createInvalidArgumentsError(entry: ViewTool, issues: readonly Issue[]): PegboardError {
-  const lines = issues.slice(0, 5).map(({ path, message }) => clipText(path ? `${path}: ${message}` : message, ISSUE))
+  const lines = issues
+    .slice(0, 5)
+    .map(({ path, message }) => clipText(path ? `${path}: ${message}` : message, MAX_ISSUE_CHARS))
   return new PegboardError('E_VALIDATION', `Invalid params for ${entry.tool.id}: ${lines.join('; ')}`, {
     hint: `Call ${entry.tool.id}(${signatureOf(entry.input.json)}).`,
   })
 }
 
 /** The error for arguments that the tool accepts, but that its assembly removed for this caller. */
-export function notOffered(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
+export function createNotOfferedError(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
   const shown = entry.input.json['properties']
   const pruned = Object.entries(isRecord(input) ? input : {}).filter(
     ([name]) => isRecord(shown) && !Object.hasOwn(shown, name),
@@ -59,11 +61,11 @@ export function notOffered(entry: ViewTool, input: unknown, issues: readonly Iss
 }
 
 /** Messages repeat names and values of the caller, so they are cut. */
-const ISSUE = 400
+const MAX_ISSUE_CHARS = 400
 const clipText = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
 const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ?? 'this', 60)
 
-export function notFound(
+export function createNotFoundError(
   name: string,
   suggestions: readonly string[],
   sameModule: readonly string[],
@@ -104,7 +106,7 @@ export function notFound(
 type KnownPaths = (path: string) => string | undefined
 
 /** Converts anything thrown to an error that a client may read. @param known paths that it may contain */
-export function toRefusal(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
+export function toPegboardError(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
   const failure = isPegboardError(error) ? error : translateError(error, callId, tool, known)
   failure.correlationId ??= callId
   return failure
@@ -149,7 +151,7 @@ function translateError(error: unknown, callId: string, tool: string, known: Kno
 /** The `data` of a relayed error with its class. Errors that a client acts on by their `data` stay as they are. */
 function withClass({ code, data }: ProtocolFailure, failure: FailureClass): unknown {
   if (code === -32042 || code === -32021 || (data !== undefined && !isRecord(data))) return data
-  return { ...data, ...failureMember(failure) }
+  return { ...data, ...toFailureMeta(failure) }
 }
 
 /** Where an author threw a plain Error; undefined for everything else. Its message may contain the arguments. */
@@ -160,9 +162,9 @@ export function placeOf(error: unknown): string | undefined {
 }
 
 /** Drop-ins are imported as `file:///…/dice.ts?v=…`; removing types keeps their lines. */
-const AUTHORED = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
+const FRAME_OF_DROP_IN = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
 /** CommonJS files and plain scripts have paths without `v`. */
-const BELOW = /^(?:.*[/\\])?([^/\\]+\.[cm]?[jt]sx?):(\d+):\d+\)?$/
+const FRAME_BELOW_FOLDER = /^(?:.*[/\\])?([^/\\]+\.[cm]?[jt]sx?):(\d+):\d+\)?$/
 
 /** Longer lines are part of a message. */
 const MAX_FRAME = 1_000
@@ -173,28 +175,28 @@ interface Place {
 }
 
 /** The location of a stack line in an author's file. @param folders of drop-ins */
-function authoredAt(frame: string, folders: readonly string[]): Place | undefined {
+function locateFrame(frame: string, folders: readonly string[]): Place | undefined {
   if (frame.length > MAX_FRAME) return undefined
-  const [, file, line] = AUTHORED.exec(frame) ?? []
+  const [, file, line] = FRAME_OF_DROP_IN.exec(frame) ?? []
   if (file !== undefined && line !== undefined) return { file: decodeURIComponent(file), line }
   for (const folder of folders) {
     const at = frame.indexOf(folder + sep)
     const below = at === -1 ? '' : frame.slice(at + folder.length + 1)
-    const [, name, number] = below.includes('node_modules') ? [] : (BELOW.exec(below) ?? [])
+    const [, name, number] = below.includes('node_modules') ? [] : (FRAME_BELOW_FOLDER.exec(below) ?? [])
     if (name !== undefined && number !== undefined) return { file: name, line: number }
   }
   return undefined
 }
 
 /** The location of a bug in an author's module, and the stack lines in the author's files. */
-export function authoredOf(
+export function findAuthoredFrames(
   error: unknown,
   folders: readonly string[],
 ): { readonly at: string; readonly error: Error } | undefined {
   try {
     if (!(error instanceof Error) || typeof error.stack !== 'string') return undefined
-    const frames = error.stack.split('\n').filter((line) => authoredAt(line, folders) !== undefined)
-    const place = authoredAt(frames[0] ?? '', folders)
+    const frames = error.stack.split('\n').filter((line) => locateFrame(line, folders) !== undefined)
+    const place = locateFrame(frames[0] ?? '', folders)
     if (place === undefined) return undefined
     const shown = new Error(error.message)
     shown.name = error.name

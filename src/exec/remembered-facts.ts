@@ -36,15 +36,15 @@ const MAX_FACTS = 50
 
 export function createFacts({ store, clock, hide }: FactsOptions): Facts {
   const table = (): Table<Fact> => store().table('fact')
-  const of = async (caller: Caller): Promise<readonly ListedFact[]> =>
+  const list = async (caller: Caller): Promise<readonly ListedFact[]> =>
     (await table().list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id }))
 
   return {
-    of,
+    of: list,
     async add(caller, given) {
       // One line each, so that a fact cannot look like a part of the prompt.
       const text = hide(given).replaceAll(/\s+/g, ' ').trim()
-      const all = await of(caller)
+      const all = await list(caller)
       const known = all.find((fact) => fact.text === text)
       if (known) return known
       const id = randomBytes(6).toString('hex')
@@ -52,7 +52,7 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
       const value: Fact = { text, at: clock.now(), ...(client ? { from: client.name.slice(0, 80) } : {}) }
       await table().put({ id, owner: lastingOwner(caller), value })
       // Other processes may have added facts meanwhile.
-      const now = await of(caller)
+      const now = await list(caller)
       for (const { id: oldest } of now.slice(0, Math.max(0, now.length - MAX_FACTS))) await table().delete(oldest)
       return { ...value, id }
     },

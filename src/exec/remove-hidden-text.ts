@@ -9,14 +9,14 @@ import { copyFailure } from './inspect-data.ts'
 const isForeign = ({ origin, openWorld }: Tool): boolean => origin === 'module' && openWorld
 
 /** Removes what a person would not see from the result of a module that reaches other systems. */
-export function withoutHiddenText(tool: Tool, result: ToolResult): ToolResult {
+export function removeHiddenText(tool: Tool, result: ToolResult): ToolResult {
   if (!isForeign(tool) || result.kind !== 'value') return result
   const value = mapTexts(result.value, removeInvisible, true)
   return value === result.value ? result : { ...result, value }
 }
 
 /** The same for its error. */
-export function withoutHiddenWords(tool: Tool, failure: PegboardError): PegboardError {
+export function removeHiddenTextFromError(tool: Tool, failure: PegboardError): PegboardError {
   if (!isForeign(tool)) return failure
   return copyFailure(failure, {
     message: removeInvisible(failure.message),

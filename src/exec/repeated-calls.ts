@@ -27,18 +27,18 @@ const WINDOW_MS = 10 * 60_000
 const MAX_CALLS = 10_000
 
 export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptions): RepeatedCalls {
-  const made = new Map<string, { readonly times: number; readonly at: number }>()
+  const counts = new Map<string, { readonly times: number; readonly at: number }>()
 
   function timesOf({ caller, name, input }: CallRequest): { readonly tool: Tool; readonly times: number } | undefined {
     const tool = toolOf(caller, name)
     if (!tool || tool.allowRepeat) return undefined
     const key = digestOf([sessionOwner(caller), tool.id, input ?? {}])
     const now = clock.now()
-    const before = made.get(key)
+    const before = counts.get(key)
     const times = before && now - before.at <= WINDOW_MS ? before.times + 1 : 1
-    made.delete(key)
-    made.set(key, { times, at: now })
-    dropOldest(made, MAX_CALLS)
+    counts.delete(key)
+    counts.set(key, { times, at: now })
+    dropOldest(counts, MAX_CALLS)
     return { tool, times }
   }
 

@@ -5,14 +5,14 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type Due, isDue, PROCESS_LEFT } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, PROCESS_LEFT } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
-import { callerAgain, callerNow, type StoredCaller, storedCaller } from './stored-caller.ts'
+import { refreshCaller, restoreCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
 
 /** A scheduled call, or a scheduled message. */
-export interface Job extends Due {
+export interface Job extends DueEntry {
   readonly caller: StoredCaller
   readonly label?: string
   /** Tool to call; absent: only `message` is delivered. */
@@ -59,15 +59,15 @@ export interface NewJob {
   readonly channel?: string
 }
 
-export type Listed = Job & { readonly id: string }
+export type ListedJob = Job & { readonly id: string }
 
 export interface Scheduler {
   start(): Promise<void>
   /** Adds a job. It replaces a job with the same label. @throws PegboardError E_VALIDATION, E_OVERLOADED */
-  add(caller: Caller, job: NewJob): Promise<Listed>
-  get(caller: Caller, id: string): Promise<Listed | undefined>
-  list(caller: Caller): Promise<readonly Listed[]>
-  cancel(caller: Caller, id: string): Promise<Listed | undefined>
+  add(caller: Caller, job: NewJob): Promise<ListedJob>
+  get(caller: Caller, id: string): Promise<ListedJob | undefined>
+  list(caller: Caller): Promise<readonly ListedJob[]>
+  cancel(caller: Caller, id: string): Promise<ListedJob | undefined>
   stop(): Promise<void>
 }
 
@@ -82,7 +82,7 @@ export interface SchedulerOptions extends DueWorkOptions {
 }
 
 const isJob = (value: unknown): boolean =>
-  isDue(value) && Number.isInteger(value['runs']) && Number.isInteger(value['maxRuns'])
+  isDueEntry(value) && Number.isInteger(value['runs']) && Number.isInteger(value['maxRuns'])
 
 const MAX_JOBS = 500
 const MAX_CHARS = 2_000
@@ -102,7 +102,8 @@ const INTERRUPTED: Outcome = {
 }
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { rightsNow, lacks, isIdempotent, store, clock, log, inbox, instance, alarms, key, graceMs, delivery } = options
+  const { lookUpRights, lacksTool, isIdempotent, store, clock, log, inbox, instance, alarms, key, graceMs, delivery } =
+    options
   const call = createDueCalls(options, 'job')
   const jumped = createJumpDetector(clock)
   let unsureUntil = Number.NEGATIVE_INFINITY
@@ -138,19 +139,19 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       }
     },
     dropped(job) {
-      inbox.add(lastingOwner(callerAgain(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
+      inbox.add(lastingOwner(restoreCaller(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
     },
     replan(job, now) {
       noticeJump()
       return correctPlan(job, now)
     },
-    hold({ cron, nextAt, again }, now) {
+    claimDelayMs({ cron, nextAt, again }, now) {
       const tooLate = cron === undefined && !again && now - (nextAt ?? now) > graceMs
       return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
-    lacks: ({ caller, tool }) => tool !== undefined && lacks(caller, tool),
+    lacksTool: ({ caller, tool }) => tool !== undefined && lacksTool(caller, tool),
     async run(id, _owner, job, mayLeave) {
-      const owner = lastingOwner(callerAgain(job.caller))
+      const owner = lastingOwner(restoreCaller(job.caller))
       const { caller, tool, params, runKey } = job
       const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
       if (last === PROCESS_LEFT) return last
@@ -174,7 +175,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
           skipped: (now.skipped ?? 0) + 1 + skippedRuns(now.cron, timezone, now.nextAt, at),
         }
       }
-      return { change, tell }
+      return { change, notify: tell }
     },
     abandoned(id, owner, job) {
       const name = nameOf({ ...job, id })
@@ -183,12 +184,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         const now = clock.now()
         return {
           change: () => ({ ...ended, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
-          tell: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
+          notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
         }
       }
       return {
         change: () => (job.nextAt === null ? undefined : ended),
-        tell: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
+        notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
       }
     },
   })
@@ -197,7 +198,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
     if (channel === undefined) return false
     try {
-      await delivery.send(callerNow(caller, rightsNow), channel, textOf(last, MAX_CHARS))
+      await delivery.send(refreshCaller(caller, lookUpRights), channel, textOf(last, MAX_CHARS))
       return true
     } catch (error) {
       log.warn('the result of a job could not be sent', { job: id, channel, error: messageOf(error) })
@@ -205,11 +206,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
   }
 
-  const find = async (caller: Caller, id: string): Promise<Listed | undefined> => {
+  const find = async (caller: Caller, id: string): Promise<ListedJob | undefined> => {
     const job = await dueQueue.get(lastingOwner(caller), id)
     return job && { ...job, id }
   }
-  const list = async (caller: Caller): Promise<readonly Listed[]> =>
+  const list = async (caller: Caller): Promise<readonly ListedJob[]> =>
     (await dueQueue.list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id }))
 
   return {
@@ -224,7 +225,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const id = given.label === undefined ? randomId() : idOf(key(), owner, given.label)
       const job: Job = {
         ...given,
-        caller: storedCaller(caller),
+        caller: toStoredCaller(caller),
         maxRuns: given.maxRuns ?? 0,
         runs: 0,
         createdAt: now,

@@ -10,13 +10,13 @@ export type StoredCaller = Pick<
 >
 
 /** Rights besides those of the profile. */
-export type Rights = Pick<Caller, 'roles' | 'grants'>
+export type AccessRights = Pick<Caller, 'roles' | 'grants'>
 
 /**
  * The current rights of a caller who is not connected.
  * @throws PegboardError E_OWNER_GONE if it no longer has access
  */
-export type RightsNow = (who: StoredCaller) => Rights
+export type RightsLookup = (who: StoredCaller) => AccessRights
 
 export const isStoredCaller = (value: unknown): boolean =>
   isRecord(value) &&
@@ -24,17 +24,17 @@ export const isStoredCaller = (value: unknown): boolean =>
   typeof value['profile'] === 'string' &&
   Array.isArray(value['roles'])
 
-export function storedCaller(caller: Caller): StoredCaller {
+export function toStoredCaller(caller: Caller): StoredCaller {
   const { principal, profile, roles, byToken, grants, credential, provider, era, origin, client } = caller
   return { principal, profile, roles, era, ...omitUndefined({ byToken, grants, credential, provider, origin, client }) }
 }
 
 /** The caller as stored, to identify an owner. */
-export const callerAgain = (kept: StoredCaller): Caller =>
+export const restoreCaller = (kept: StoredCaller): Caller =>
   withoutConnection({ ...kept, supports: { elicitation: false, sampling: false, roots: false } })
 
-/** The caller with its current rights, to make calls. @throws PegboardError as `rightsNow` */
-export function callerNow(kept: StoredCaller, rightsNow: RightsNow): Caller {
+/** The caller with its current rights, to make calls. @throws PegboardError as `lookUpRights` */
+export function refreshCaller(kept: StoredCaller, lookUpRights: RightsLookup): Caller {
   const { grants: _then, ...who } = kept
-  return callerAgain({ ...who, ...rightsNow(kept) })
+  return restoreCaller({ ...who, ...lookUpRights(kept) })
 }

@@ -4,11 +4,11 @@ import { toModernServerRequest } from '../core/server-requests.ts'
 import { noRelay } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Table } from '../state/store.ts'
-import type { Answered, Kept, SendTo } from './background-task.ts'
+import type { SendTo, StoredTask, TaskAnswer } from './background-task.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { textOf } from './channel-delivery.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
-import { callerAgain, callerNow } from './stored-caller.ts'
+import { refreshCaller, restoreCaller } from './stored-caller.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** Pauses before a task is stored again; each is twice as long as the one before. */
@@ -20,7 +20,7 @@ const LOOK_EVERY = 100
 const MAX_KEPT_BYTES = 64 * 1024 * 1024
 
 /** A task that runs in this process. */
-export interface Running {
+export interface TaskRun {
   readonly owner: string
   readonly abort: AbortController
   /** Number of callers that wait for its end; with any, no notice is sent. */
@@ -28,56 +28,56 @@ export interface Running {
   /** Revision that was written last. If another process has written since, the result of this one is dropped. */
   revision: number
   writing: Promise<unknown>
-  task: Kept
+  task: StoredTask
   /** True if the latest state is not in the store yet. */
   unwritten: boolean
-  over: Promise<void>
+  ended: Promise<void>
   cancelled: boolean
   readonly questions: Map<string, { readonly ask: unknown; resolve(answer: unknown): void }>
   asked: number
 }
 
 /** The tasks that run in this process, and their open questions. */
-export interface Runs {
-  get(id: string): Running | undefined
-  all(): readonly Running[]
+export interface TaskRuns {
+  get(id: string): TaskRun | undefined
+  all(): readonly TaskRun[]
   /** Adds a task of this process. `revision` is the stored one, 0 if it is not stored yet. */
-  add(owner: string, task: Kept, how: Partial<Pick<Running, 'abort' | 'awaited' | 'revision'>>): Running
+  add(owner: string, task: StoredTask, how: Partial<Pick<TaskRun, 'abort' | 'awaited' | 'revision'>>): TaskRun
   drop(id: string): void
   /** Runs the task to its end; `over` resolves then. Returns the error it failed with. */
-  run(one: Running, request: CallRequest): { failure?: unknown }
+  run(one: TaskRun, request: CallRequest): { failure?: unknown }
   /** As `run`, for a call that runs already. */
-  follow(one: Running, work: Promise<ToolResult>): { failure?: unknown }
+  follow(one: TaskRun, work: Promise<ToolResult>): { failure?: unknown }
   /** A question of the task. Waits for the answer. */
-  ask(one: Running, method: string, params: unknown, signal?: AbortSignal): Promise<unknown>
+  ask(one: TaskRun, method: string, params: unknown, signal?: AbortSignal): Promise<unknown>
   /** Ignored if the task has another owner or does not run here. */
   reply(owner: string, id: string, answers: Json): void
   /** Writes in order, each over the one before. False if another process has written since. */
-  write(one: Running, task: Kept, expiresAt?: number): Promise<boolean>
+  write(one: TaskRun, task: StoredTask, expiresAt?: number): Promise<boolean>
   /** True if the task is no longer stored. The next write stores it again. */
-  isLost(one: Running): Promise<boolean>
-  abort(one: Running): void
+  isLost(one: TaskRun): Promise<boolean>
+  abort(one: TaskRun): void
   /** Ends running tasks and stores that. */
   stop(): Promise<void>
 }
 
 /** @param onEnd called for each stored task that ended while no caller waited */
-export function createRuns(
+export function createTaskRuns(
   options: TasksOptions,
-  table: () => Table<Kept>,
-  onEnd: (owner: string, task: Kept) => void,
-): Runs {
+  table: () => Table<StoredTask>,
+  onEnd: (owner: string, task: StoredTask) => void,
+): TaskRuns {
   const { clock, log, settings, instance, alarms } = options
-  const running = new Map<string, Running>()
+  const running = new Map<string, TaskRun>()
   let stopped = false
   let finished = 0
 
-  function abort(one: Running): void {
+  function abort(one: TaskRun): void {
     one.cancelled = true
     one.abort.abort(cancelledBy())
   }
 
-  function run(one: Running, request: CallRequest): { failure?: unknown } {
+  function run(one: TaskRun, request: CallRequest): { failure?: unknown } {
     return follow(
       one,
       options.call({
@@ -93,17 +93,17 @@ export function createRuns(
     )
   }
 
-  function follow(one: Running, work: Promise<ToolResult>): { failure?: unknown } {
+  function follow(one: TaskRun, work: Promise<ToolResult>): { failure?: unknown } {
     const ended: { failure?: unknown } = {}
-    const failed = (error: unknown): [Outcome, Answered] => {
+    const failed = (error: unknown): [Outcome, TaskAnswer] => {
       ended.failure = error
       const told = isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error))
       return [failureOf(told), options.presentError(error)]
     }
-    one.over = work
-      .then((result): [Outcome, Answered] => [
+    one.ended = work
+      .then((result): [Outcome, TaskAnswer] => [
         outcomeOf(result).outcome,
-        { result: options.present(result, callerAgain(one.task.caller)) },
+        { result: options.present(result, restoreCaller(one.task.caller)) },
       ])
       // A result that cannot be presented is a failure too: the task ends in any case.
       .catch(failed)
@@ -111,7 +111,7 @@ export function createRuns(
     return ended
   }
 
-  function ask(one: Running, method: string, params: unknown, signal?: AbortSignal): Promise<unknown> {
+  function ask(one: TaskRun, method: string, params: unknown, signal?: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const key = `${method.split('/', 1)[0]}-${++one.asked}`
       const settle = (then: () => void): void => {
@@ -128,7 +128,7 @@ export function createRuns(
     })
   }
 
-  function saveQuestions(one: Running): void {
+  function saveQuestions(one: TaskRun): void {
     if (!running.has(one.task.id)) return
     const questions = Object.fromEntries([...one.questions].map(([key, { ask }]) => [key, ask]))
     const { questions: _before, ...task } = one.task
@@ -138,7 +138,7 @@ export function createRuns(
     )
   }
 
-  function write(one: Running, task: Kept, expiresAt?: number): Promise<boolean> {
+  function write(one: TaskRun, task: StoredTask, expiresAt?: number): Promise<boolean> {
     const { id } = task
     one.unwritten = false
     const written = one.writing.then(async () => {
@@ -152,13 +152,13 @@ export function createRuns(
   }
 
   /** Running tasks are never deleted. If one is gone, the whole store was lost, and the next write starts anew. */
-  async function isLost(one: Running): Promise<boolean> {
+  async function isLost(one: TaskRun): Promise<boolean> {
     if ((await table().get(one.task.id)) !== undefined) return false
     one.revision = 0
     return true
   }
 
-  async function finish(one: Running, outcome: Outcome, answer: Answered): Promise<void> {
+  async function finish(one: TaskRun, outcome: Outcome, answer: TaskAnswer): Promise<void> {
     const { cancelled } = one
     instance.end()
     if (stopped && !cancelled && !outcome.success && one.task.idempotent) return release(one)
@@ -172,7 +172,7 @@ export function createRuns(
   }
 
   /** Until it is stored, it can be read from memory. */
-  async function keep(one: Running, retryMs: number): Promise<void> {
+  async function keep(one: TaskRun, retryMs: number): Promise<void> {
     const { owner, task } = one
     const { id } = task
     try {
@@ -195,10 +195,10 @@ export function createRuns(
   }
 
   /** True if the result was sent to the owner's channel. */
-  async function sent({ id, caller, outcome }: Kept, { channel, maxChars }: SendTo): Promise<boolean> {
+  async function sent({ id, caller, outcome }: StoredTask, { channel, maxChars }: SendTo): Promise<boolean> {
     if (!outcome) return false
     try {
-      await options.deliver(callerNow(caller, options.rightsNow), channel, textOf(outcome, maxChars))
+      await options.deliver(refreshCaller(caller, options.lookUpRights), channel, textOf(outcome, maxChars))
       return true
     } catch (error) {
       log.warn('cannot send the result of a task', { task: id, channel, error: messageOf(error) })
@@ -209,7 +209,7 @@ export function createRuns(
   /** Results stored by this process, oldest first, by principal and profile. */
   const ledger = new Map<string, { readonly id: string; readonly bytes: number; readonly until: number }[]>()
 
-  async function makeRoomFor({ id, caller, outcome, answer }: Kept): Promise<void> {
+  async function makeRoomFor({ id, caller, outcome, answer }: StoredTask): Promise<void> {
     const whose = JSON.stringify([caller.principal, caller.profile])
     const now = clock.now()
     const kept = (ledger.get(whose) ?? []).filter(({ until }) => until > now)
@@ -233,7 +233,7 @@ export function createRuns(
   }
 
   /** Leaves the task to another process, or to the next start. */
-  async function release(one: Running): Promise<void> {
+  async function release(one: TaskRun): Promise<void> {
     const { task } = one
     running.delete(task.id)
     try {
@@ -248,12 +248,12 @@ export function createRuns(
     get: (id) => running.get(id),
     all: () => [...running.values()],
     add(owner, task, { abort = new AbortController(), awaited = 0, revision = 0 }) {
-      const one: Running = {
+      const one: TaskRun = {
         owner,
         task,
         abort,
         awaited,
-        over: Promise.resolve(),
+        ended: Promise.resolve(),
         revision,
         writing: Promise.resolve(),
         unwritten: false,
@@ -280,7 +280,7 @@ export function createRuns(
       stopped = true
       const left = [...running.values()]
       for (const { abort } of left) abort.abort(shuttingDown())
-      await Promise.all(left.map(({ over }) => over))
+      await Promise.all(left.map(({ ended }) => ended))
     },
   }
 }

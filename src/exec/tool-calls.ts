@@ -12,7 +12,7 @@ import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { knownPaths } from '../core/scrub.ts'
-import { createSemaphore, type Semaphore, semaphoresByKey } from '../core/semaphore.ts'
+import { createSemaphore, type Semaphore, semaphoreOf } from '../core/semaphore.ts'
 import { inspectServerRequests } from '../core/server-requests.ts'
 import { ShortLivedMap } from '../core/short-lived-map.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
@@ -24,10 +24,10 @@ import { unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
-import type { Gate, JointApproval, OnGate } from './approval-gate.ts'
+import type { ApprovalGate, JointApproval, OnGateEvent } from './approval-gate.ts'
 import { auditCall } from './audited-call.ts'
-import { createContexts, idOf, type Run, type ToolRun } from './call-context.ts'
-import type { Part } from './call-output.ts'
+import { createCallContexts, idOf, type Run, type ToolRun } from './call-context.ts'
+import type { OutputPart } from './call-output.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
 import {
@@ -41,19 +41,19 @@ import {
 import { type ApprovedCall, passGate, type ResolvedCall } from './pass-gate.ts'
 import type { RecentCalls } from './recent-calls.ts'
 import {
-  authoredOf,
   checkSize,
   createCancelledError,
   createInvalidArgumentsError,
+  createNotFoundError,
+  createNotOfferedError,
+  createTextLimitError,
+  createTimeoutError,
+  findAuthoredFrames,
   MAX_CALL_MS,
-  notFound,
-  notOffered,
   placeOf,
-  timedOut,
-  tooMuchText,
-  toRefusal,
+  toPegboardError,
 } from './refusals.ts'
-import { withoutHiddenText, withoutHiddenWords } from './remove-hidden-text.ts'
+import { removeHiddenText, removeHiddenTextFromError } from './remove-hidden-text.ts'
 import { traceCall } from './traced-call.ts'
 import { createUsage, type Usage } from './usage.ts'
 
@@ -77,7 +77,7 @@ export interface CallRequest {
   /** The rounds of the conversation that the call belongs to, if Pegboard runs it. */
   readonly loop?: ToolLoop
   /** Its position in the output of the outer call (default: an output of its own). */
-  readonly part?: Part
+  readonly part?: OutputPart
   /** Number of calls around this one, at most three. */
   readonly depth?: number
   /** True for calls of a tool that changes nothing: only tools that read may run. */
@@ -129,7 +129,7 @@ export interface CallsOptions {
   readonly fetch: Fetch
   readonly onInjected: (caller: Caller, names: readonly string[]) => readonly string[]
   /** Approvals and rate limits. */
-  readonly gate: Gate
+  readonly gate: ApprovalGate
   /** Audit log (default: none). */
   readonly audit?: Audit | undefined
   /** Receives events of calls (default: none). */
@@ -157,9 +157,9 @@ const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILA
 export function createCalls(options: CallsOptions): Calls {
   const { views, settings, log, gate, audit, observer, recent, inspections, clock = systemClock } = options
   const { maxConcurrent, maxQueued } = settings
-  const everywhere = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
+  const globalSemaphore = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const texts = createByteBudget(MAX_HELD_TEXT)
-  const lines = new Set<Semaphore>()
+  const ownSemaphores = new Set<Semaphore>()
   const usage = createUsage()
   const running = new ShortLivedMap<AbortController, true>()
   const recordedCall: typeof call = recent
@@ -173,7 +173,7 @@ export function createCalls(options: CallsOptions): Calls {
   const tracedCall: (request: CallRequest) => Promise<ToolResult> = observer
     ? (request) => traceCall(observer, request, auditedCall)
     : auditedCall
-  const contexts = createContexts({
+  const contexts = createCallContexts({
     ...options,
     profileOf: (caller) => views.viewFor(caller).profile,
     call: tracedCall,
@@ -184,7 +184,7 @@ export function createCalls(options: CallsOptions): Calls {
   async function call(
     request: CallRequest,
     run: Run = { id: request.callId, tool: undefined },
-    onGate?: OnGate,
+    onGate?: OnGateEvent,
   ): Promise<ToolResult> {
     if (stopped) throw shuttingDown()
     const depth = request.depth ?? 0
@@ -197,7 +197,7 @@ export function createCalls(options: CallsOptions): Calls {
     run.size = resolved.size
     const { principal } = request.caller
     const text = depth === 0 && resolved.size > SMALL_TEXT ? resolved.size : 0
-    if (text > 0 && !texts.hold(principal, text)) throw tooMuchText()
+    if (text > 0 && !texts.hold(principal, text)) throw createTextLimitError()
     const startedAt = monotonicMs()
     const abort = request.abort ?? new AbortController()
     const { signal } = abort
@@ -209,7 +209,11 @@ export function createCalls(options: CallsOptions): Calls {
     if (outer?.aborted) cancel()
     else outer?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(resolved.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
-    const limit = createCountdown(timeoutMs, () => abort.abort(timedOut(resolved.entry.tool, timeoutMs)), clock)
+    const limit = createCountdown(
+      timeoutMs,
+      () => abort.abort(createTimeoutError(resolved.entry.tool, timeoutMs)),
+      clock,
+    )
     running.set(abort, true)
     const held = createHeldSlots(principal)
     // While a person answers, the call holds no slot and its time limit stands still.
@@ -251,7 +255,7 @@ export function createCalls(options: CallsOptions): Calls {
       signal.throwIfAborted()
       const { entry, input, policy } = resolved
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ran = withoutHiddenText(
+      const ran = removeHiddenText(
         entry.tool,
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
@@ -287,11 +291,11 @@ export function createCalls(options: CallsOptions): Calls {
     } catch (error) {
       if (approved && wantsPage(error)) gate.keepApproval(approved.pending)
       const known = knownPaths(resolved.input, options.roots())
-      const failure = refusalOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), known)
+      const failure = toErrorOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), known)
       run.failure = failure.class
       const ms = monotonicMs() - startedAt
       usage.add(resolved.entry.tool.id, request.caller.principal, ms, failure.code)
-      const authored = failure.code === 'E_INTERNAL' ? authoredOf(error, options.dropIns()) : undefined
+      const authored = failure.code === 'E_INTERNAL' ? findAuthoredFrames(error, options.dropIns()) : undefined
       const at = authored?.at ?? placeOf(error)
       if (authored) run.place = authored.at
       log[failure.code === 'E_INTERNAL' ? 'error' : at === undefined ? 'debug' : 'info']('call', {
@@ -320,10 +324,10 @@ export function createCalls(options: CallsOptions): Calls {
    * use the slot of the outer one, because calls that wait for each other would deadlock.
    */
   function slotsFor({ capacity }: Tool, depth: number): readonly Semaphore[] {
-    if (!capacity) return depth === 0 ? [everywhere] : []
-    const own = semaphoresByKey(capacity)
-    lines.add(own)
-    return depth === 0 ? [own, everywhere] : [own]
+    if (!capacity) return depth === 0 ? [globalSemaphore] : []
+    const own = semaphoreOf(capacity)
+    ownSemaphores.add(own)
+    return depth === 0 ? [own, globalSemaphore] : [own]
   }
 
   /** Resolves an unknown name again after its server was read. */
@@ -363,7 +367,7 @@ export function createCalls(options: CallsOptions): Calls {
         ? new PegboardError('E_NOT_FOUND', `'${request.name}' could be ${found.candidates.join(' or ')}.`, {
             hint: 'Use one of these full names.',
           })
-        : notFound(
+        : createNotFoundError(
             request.name,
             found.suggestions,
             found.sameModule,
@@ -409,24 +413,24 @@ export function createCalls(options: CallsOptions): Calls {
     call: tracedCall,
     usage,
     load: () => ({
-      running: everywhere.running,
-      waiting: everywhere.waiting + [...lines].reduce((sum, one) => sum + one.waiting, 0),
+      running: globalSemaphore.running,
+      waiting: globalSemaphore.waiting + [...ownSemaphores].reduce((sum, one) => sum + one.waiting, 0),
     }),
     async drain(graceMs) {
       stopped = true
-      await emptied(graceMs)
-      endAll()
-      await emptied(TOLD_MS)
+      await waitUntilIdle(graceMs)
+      abortAll()
+      await waitUntilIdle(ABORT_GRACE_MS)
       // The results of calls that ended last are sent one turn later.
       await new Promise((resolve) => setImmediate(resolve))
     },
     stop() {
       stopped = true
-      endAll()
+      abortAll()
     },
   }
 
-  async function emptied(ms: number): Promise<void> {
+  async function waitUntilIdle(ms: number): Promise<void> {
     if (running.size === 0) return
     const ended = new Promise<void>((resolve) => {
       drained = resolve
@@ -434,18 +438,18 @@ export function createCalls(options: CallsOptions): Calls {
     await waitAtMost(ms, ended)
   }
 
-  function endAll(): void {
+  function abortAll(): void {
     for (const abort of running.keys()) abort.abort(shuttingDown())
   }
 }
 
 /** Time for a tool to react after the grace period. */
-const TOLD_MS = 200
+const ABORT_GRACE_MS = 200
 
 /** Its server wants the client to open a page and to repeat the call. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
-function refusalOfRun(
+function toErrorOfRun(
   error: unknown,
   run: Run,
   tool: Tool,
@@ -453,13 +457,13 @@ function refusalOfRun(
   secrets: KnownSecrets | undefined,
   known: (path: string) => string | undefined,
 ): PegboardError {
-  const first = withoutHiddenWords(tool, toRefusal(error, idOf(run), tool.id, known))
+  const first = removeHiddenTextFromError(tool, toPegboardError(error, idOf(run), tool.id, known))
   const failure = inspectFailure(first, { wire: undefined, secrets })
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)
   } catch (blocked) {
-    return toRefusal(blocked, idOf(run), tool.id)
+    return toPegboardError(blocked, idOf(run), tool.id)
   }
 }
 
@@ -499,7 +503,7 @@ function parse(entry: ViewTool, input: unknown): unknown {
     const shown = entry.input.parse(input)
     if (!shown.ok)
       throw tool.parse(input).ok
-        ? notOffered(entry, input, shown.issues)
+        ? createNotOfferedError(entry, input, shown.issues)
         : createInvalidArgumentsError(entry, shown.issues)
   }
   const parsed = tool.parse(input)

@@ -30,8 +30,8 @@ export interface Usage {
 
 export interface UsageStore {
   /** True if there are counts from before. */
-  readonly hasPast: boolean
-  readonly table: () => Table<KeptCount>
+  readonly hasStored: boolean
+  readonly table: () => Table<StoredCount>
   readonly clock: Clock
   readonly log: Log
 }
@@ -42,22 +42,22 @@ interface Counter {
   ms: number
 }
 
-export type KeptCount = Readonly<Counter> & { readonly tool: string }
+export type StoredCount = Readonly<Counter> & { readonly tool: string }
 
 const MAX_PRINCIPALS = 1_000
 /** Counts are stored together, because no caller waits for them. */
-const KEEP_MS = 30_000
+const SAVE_DELAY_MS = 30_000
 /** Counts older than this are dropped. */
-const FORGET_MS = 90 * 24 * 60 * 60_000
-const TRIES = 10
+const COUNT_TTL_MS = 90 * 24 * 60 * 60_000
+const MAX_ATTEMPTS = 10
 
 export function createUsage(): Usage {
   const principals = new Map<string, Map<string, Counter>>()
   /** Counts that are not stored yet. */
-  let news = new Map<string, Map<string, Counter>>()
-  let kept: UsageStore | undefined
+  let unsaved = new Map<string, Map<string, Counter>>()
+  let usageStore: UsageStore | undefined
   let cancel: (() => void) | undefined
-  let keeping = Promise.resolve()
+  let saving = Promise.resolve()
 
   function countersOf(all: Map<string, Map<string, Counter>>, principal: string): Map<string, Counter> {
     const own = all.get(principal) ?? new Map<string, Counter>()
@@ -68,18 +68,18 @@ export function createUsage(): Usage {
 
   async function write({ table, clock }: UsageStore, principal: string, tool: string, more: Counter): Promise<void> {
     const id = keyOf(principal, tool)
-    for (let left = TRIES; left > 0; left--) {
+    for (let left = MAX_ATTEMPTS; left > 0; left--) {
       const row = await table().get(id)
       const { ok = 0, failed = 0, ms = 0 } = row?.value ?? {}
       const value = { tool, ok: ok + more.ok, failed: failed + more.failed, ms: ms + more.ms }
-      const expiresAt = clock.now() + FORGET_MS
+      const expiresAt = clock.now() + COUNT_TTL_MS
       if ((await table().put({ id, owner: principal, value, expiresAt }, row?.revision ?? 0)) !== undefined) return
     }
   }
 
-  async function keep(store: UsageStore): Promise<void> {
-    const now = news
-    news = new Map()
+  async function saveAll(store: UsageStore): Promise<void> {
+    const now = unsaved
+    unsaved = new Map()
     try {
       await Promise.all(
         [...now].flatMap(([principal, tools]) =>
@@ -91,21 +91,21 @@ export function createUsage(): Usage {
     }
   }
 
-  function keepSoon(): void {
-    const store = kept
-    if (!store || cancel || news.size === 0) return
-    cancel = store.clock.after(KEEP_MS, () => {
+  function scheduleSave(): void {
+    const store = usageStore
+    if (!store || cancel || unsaved.size === 0) return
+    cancel = store.clock.after(SAVE_DELAY_MS, () => {
       cancel = undefined
-      keeping = keeping.then(() => keep(store)).then(keepSoon)
+      saving = saving.then(() => saveAll(store)).then(scheduleSave)
     })
   }
 
   return {
     add(tool, principal, ms, code) {
       count(countersOf(principals, principal), tool, ms, code)
-      if (!kept) return
-      count(countersOf(news, principal), tool, ms, code)
-      if (!cancel) keepSoon()
+      if (!usageStore) return
+      count(countersOf(unsaved, principal), tool, ms, code)
+      if (!cancel) scheduleSave()
     },
     of(principal) {
       const own = principals.get(principal)
@@ -119,19 +119,19 @@ export function createUsage(): Usage {
         ms: ok === 0 ? 0 : Math.round(ms / ok),
       })),
     async start(store) {
-      if (kept) return
-      for (const { owner, value } of store.hasPast ? await store.table().list() : []) {
+      if (usageStore) return
+      for (const { owner, value } of store.hasStored ? await store.table().list() : []) {
         const own = countersOf(principals, owner)
         const { ok, failed, ms } = own.get(value.tool) ?? { ok: 0, failed: 0, ms: 0 }
         own.set(value.tool, { ok: ok + value.ok, failed: failed + value.failed, ms: ms + value.ms })
       }
-      kept = store
+      usageStore = store
     },
     async stop() {
       cancel?.()
       cancel = undefined
-      await keeping
-      if (kept && news.size > 0) await keep(kept)
+      await saving
+      if (usageStore && unsaved.size > 0) await saveAll(usageStore)
     },
   }
 }

@@ -3,14 +3,14 @@ import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { randomId } from '../core/random-id.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type Due, isDue, PROCESS_LEFT } from './due-queue.ts'
-import { isWorthTelling, type Strategy, thresholdOf } from './notify-when.ts'
+import { createDueQueue, type DueEntry, isDueEntry, PROCESS_LEFT } from './due-queue.ts'
+import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
-import { type StoredCaller, storedCaller } from './stored-caller.ts'
+import { type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
 
 /** The result of one check. */
-export interface Seen {
+export interface WatcherCheck {
   readonly check: number
   readonly at: number
   readonly success: boolean
@@ -20,7 +20,7 @@ export interface Seen {
 }
 
 /** A call that is repeated; its owner is notified of some results. */
-export interface Watcher extends Due {
+export interface Watcher extends DueEntry {
   readonly caller: StoredCaller
   readonly tool: string
   readonly params: Readonly<Record<string, unknown>>
@@ -40,7 +40,7 @@ export interface Watcher extends Due {
   readonly createdAt: number
   readonly last?: Outcome
   /** The latest 100, oldest first. */
-  readonly history: readonly Seen[]
+  readonly history: readonly WatcherCheck[]
 }
 
 export type NewWatcher = Pick<
@@ -72,7 +72,7 @@ export interface WatchersOptions extends DueWorkOptions {
 }
 
 const isWatcher = (value: unknown): boolean =>
-  isDue(value) &&
+  isDueEntry(value) &&
   typeof value['tool'] === 'string' &&
   Number.isFinite(value['intervalMs']) &&
   Number.isInteger(value['checks']) &&
@@ -83,7 +83,7 @@ const MAX_SEEN = 100
 const PREVIEW = 500
 
 export function createWatchers(options: WatchersOptions): Watchers {
-  const { lacks, store, clock, steady, log, inbox, instance, alarms } = options
+  const { lacksTool, store, clock, steady, log, inbox, instance, alarms } = options
   const call = createDueCalls(options, 'watcher')
   const dueQueue = createDueQueue<Watcher>({
     alarms,
@@ -97,34 +97,40 @@ export function createWatchers(options: WatchersOptions): Watchers {
       watcher.nextAt !== null && watcher.nextAt > now + watcher.intervalMs
         ? { ...watcher, nextAt: now + watcher.intervalMs }
         : undefined,
-    lacks: ({ caller, tool }) => lacks(caller, tool),
+    lacksTool: ({ caller, tool }) => lacksTool(caller, tool),
     async run(id, owner, watcher, mayLeave) {
       const { caller, tool, params } = watcher
       const whole = await call({ id, caller, tool, params, mayLeave })
       if (whole === PROCESS_LEFT) return whole
       const now = shortenOutcome(whole)
-      if (!now.success && now.code === 'E_NOT_FOUND' && lacks(caller, tool)) {
+      if (!now.success && now.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })
         return {
           change: () => undefined,
-          tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`),
+          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`),
         }
       }
       if (!now.success && now.code === 'E_OWNER_GONE')
         return {
           change: (current) => ({ ...current, status: 'paused', nextAt: null, last: now }),
-          tell: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`),
+          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`),
         }
       const number = watcher.checks + 1
       const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
-      const notified = isWorthTelling(watcher.strategy, {
+      const notified = shouldNotify(watcher.strategy, {
         number,
         now: threshold ? whole : now,
         before: watcher.last,
         batchSize: watcher.batchSize,
         ...(threshold ? { threshold } : {}),
       })
-      const seen: Seen = { check: number, at: clock.now(), success: now.success, preview: previewOf(now), notified }
+      const seen: WatcherCheck = {
+        check: number,
+        at: clock.now(),
+        success: now.success,
+        preview: previewOf(now),
+        notified,
+      }
       const tell = (): void => {
         if (notified) inbox.add(owner, lineOf(id, watcher, seen))
       }
@@ -141,7 +147,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
           ...(over ? { status: 'completed' as const, nextAt: null } : {}),
         }
       }
-      return { change, tell }
+      return { change, notify: tell }
     },
     // The next check reads the value again.
     abandoned: () => ({ change: (watcher) => watcher }),
@@ -170,7 +176,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
       const now = clock.now()
       const watcher: Watcher = {
         ...wanted,
-        caller: storedCaller(caller),
+        caller: toStoredCaller(caller),
         status: 'running',
         checks: 0,
         notices: 0,
@@ -206,7 +212,7 @@ function previewOf(outcome: Outcome): string {
   return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text
 }
 
-function lineOf(id: string, { label, tool, last, strategy, history, batchSize }: Watcher, seen: Seen): string {
+function lineOf(id: string, { label, tool, last, strategy, history, batchSize }: Watcher, seen: WatcherCheck): string {
   const head = `[WATCHER UPDATE] ${label} (${id}, ${tool}), check ${seen.check}`
   if (strategy === 'summary') {
     const latest = [...history, seen].slice(-batchSize)

@@ -1,4 +1,4 @@
-import type { OwnerInfo, Reading } from '../catalog/owner.ts'
+import type { OwnerInfo, ToolResource } from '../catalog/owner.ts'
 import { localCaller, noServices, originOf, type ServicesFor } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
@@ -168,7 +168,7 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
   }
 }
 
-const readingsOf = (id: string, resources: NonNullable<ToolModule['resources']>): readonly Reading[] =>
+const readingsOf = (id: string, resources: NonNullable<ToolModule['resources']>): readonly ToolResource[] =>
   Object.entries(resources).map(
     ([uri, { tool, input = {}, mimeType = 'application/json', name, title, description }]) => ({
       uri,

@@ -4,7 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { signatureOf } from '../core/tool-signature.ts'
-import { notInjectable, type Output } from '../exec/call-output.ts'
+import { type CallOutput, notInjectable } from '../exec/call-output.ts'
 import { failureOfResult } from '../exec/explain-failure.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ViewTool } from '../view/view.ts'
@@ -82,7 +82,7 @@ function withoutMaxTokens(
 }
 
 /** The result of a tool that made several calls, with their files. Tools that these calls asked for are injected. */
-export function addOutput(host: MetaHost, caller: Caller, value: unknown, { files, injected }: Output) {
+export function addOutput(host: MetaHost, caller: Caller, value: unknown, { files, injected }: CallOutput) {
   const { unknown } = injected.length > 0 ? host.context.inject(caller, injected) : { unknown: [] }
   return valueResult(value, files, unknown.map(notInjectable))
 }

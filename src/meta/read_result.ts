@@ -1,6 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import { withoutNotices } from '../core/sanitize.ts'
+import { escapeNotices } from '../core/sanitize.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { ResultQuery } from '../results/result-query.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
@@ -83,7 +83,7 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
     )
     const text = answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`
     // Once, also for clients that get values in both forms.
-    return { kind: 'mcp', result: { content: [{ type: 'text', text: withoutNotices(text) }] } }
+    return { kind: 'mcp', result: { content: [{ type: 'text', text: escapeNotices(text) }] } }
   },
 })
 

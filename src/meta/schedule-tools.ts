@@ -1,7 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { valueResult } from '../core/tool-result.ts'
-import type { Listed, Scheduler } from '../exec/scheduler.ts'
+import type { ListedJob, Scheduler } from '../exec/scheduler.ts'
 import { readCall } from './execute_tool.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
@@ -149,7 +149,7 @@ function throwMissing(id: string): never {
   throw new PegboardError('E_NOT_FOUND', `Job '${id}' not found.`, { hint: 'schedule_list lists yours.' })
 }
 
-function summarizeJob(job: Listed) {
+function summarizeJob(job: ListedJob) {
   const { id, label, tool, message, cron, timezone, nextAt, runs, maxRuns, skipped, interrupted, channel, caller } = job
   return {
     job_id: id,

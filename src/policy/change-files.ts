@@ -4,14 +4,14 @@ import { ToolError } from '../core/errors.ts'
 import { convertErrors } from './file-errors.ts'
 import {
   checkTarget,
-  createTakenError,
+  createExistsError,
   lstatOrNone,
   makeFolders,
+  type WriteResult,
   type WriteTarget,
-  type Written,
 } from './write-file.ts'
 
-export interface Removed {
+export interface RemoveResult {
   readonly path: string
   /** Number of files, links and folders removed. */
   readonly count: number
@@ -23,7 +23,7 @@ type Inner = WriteTarget['inner']
 export async function removeEntry(
   placed: WriteTarget,
   { recursive = false, signal }: { readonly recursive?: boolean; readonly signal?: AbortSignal },
-): Promise<Removed> {
+): Promise<RemoveResult> {
   const { shown, anchor, real, name } = placed
   const target = await openExisting(placed)
   if (target.isDirectory()) {
@@ -38,7 +38,7 @@ export async function removeEntry(
 }
 
 /** Renames an entry. Everything in a moved folder must be allowed to move, under the old and the new name. */
-export async function moveEntry(source: WriteTarget, target: WriteTarget, overwrite: boolean): Promise<Written> {
+export async function moveEntry(source: WriteTarget, target: WriteTarget, overwrite: boolean): Promise<WriteResult> {
   const facts = await openExisting(source)
   const from = join(source.real, source.name)
   const to = join(target.real, ...target.missing, target.name)
@@ -52,7 +52,7 @@ export async function moveEntry(source: WriteTarget, target: WriteTarget, overwr
   return await makeFolders(target, target.missing, async (anchor, folder) => {
     const place = join(anchor, target.name)
     const before = await convertErrors(target.shown, () => lstatOrNone(place))
-    if (before && (!overwrite || facts.isDirectory())) throw createTakenError(target.shown)
+    if (before && (!overwrite || facts.isDirectory())) throw createExistsError(target.shown)
     if (before) checkTarget(before, target.shown)
     await convertErrors(source.shown, () => fs.rename(join(source.anchor, source.name), place))
     return { path: target.nameOf(join(folder, target.name)), created: !before }

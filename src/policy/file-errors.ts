@@ -1,7 +1,7 @@
 import { type ErrorCode, isPegboardError, ToolError } from '../core/errors.ts'
 
 /** Error codes and sentences for errors of the operating system. `shown` is the path as the caller wrote it. */
-const SAYINGS: Readonly<Record<string, readonly [ErrorCode, string, string]>> = {
+const ERRORS: Readonly<Record<string, readonly [ErrorCode, string, string]>> = {
   ENOENT: ['E_NOT_FOUND', 'does not exist', 'List its folder to see what is there.'],
   ENOTDIR: ['E_NOT_FOUND', 'does not exist: a part of it is not a folder', 'List its folder to see what is there.'],
   EISDIR: ['E_NOT_REGULAR_FILE', 'is a folder', 'Name a regular file.'],
@@ -33,9 +33,9 @@ const SAYINGS: Readonly<Record<string, readonly [ErrorCode, string, string]>> = 
 }
 
 /** Converts an error of `node:fs` to a ToolError; returns any other error unchanged. */
-export function fileError(error: unknown, shown: string): unknown {
+export function toFileError(error: unknown, shown: string): unknown {
   if (isPegboardError(error)) return error
-  const [code, what, hint] = SAYINGS[(error as NodeJS.ErrnoException).code ?? ''] ?? []
+  const [code, what, hint] = ERRORS[(error as NodeJS.ErrnoException).code ?? ''] ?? []
   return code ? new ToolError(`'${shown}' ${what}.`, { code, cause: error, ...(hint ? { hint } : {}) }) : error
 }
 
@@ -44,6 +44,6 @@ export async function convertErrors<T>(shown: string, work: () => Promise<T>): P
   try {
     return await work()
   } catch (error) {
-    throw fileError(error, shown)
+    throw toFileError(error, shown)
   }
 }

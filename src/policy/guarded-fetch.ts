@@ -4,7 +4,7 @@ import { abortAfter } from '../core/abort.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Fetch, FetchInit } from '../core/fetch-types.ts'
 import type { NetRules } from './network-rules.ts'
-import { tlsTrouble } from './tls-errors.ts'
+import { describeTlsError } from './tls-errors.ts'
 
 export interface FetchOptions {
   /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
@@ -43,7 +43,8 @@ const MIB = 1024 * 1024
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const NO_BODY = new Set([101, 204, 205, 304])
 /** Headers that are sent to another origin after a redirect: none that can contain a secret. */
-const ANYONES = /^(?:accept(?:-language|-encoding)?|user-agent|range|if-(?:range|none-match|modified-since))$/
+const CROSS_ORIGIN_HEADERS =
+  /^(?:accept(?:-language|-encoding)?|user-agent|range|if-(?:range|none-match|modified-since))$/
 
 /**
  * Creates a guarded `fetch`. It checks literal addresses, every DNS answer and the address of the connected socket,
@@ -92,7 +93,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         return new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`, {
           hint: 'Ask for less, or allow more time.',
         })
-      return reachError(error)
+      return toFetchError(error)
     }
     const { ENCODINGS, decompress } = await import('./decompress.ts')
     let url = addressOf(given)
@@ -156,7 +157,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
       try {
         await assertResolves(url, rules)
       } catch (error) {
-        throw reachError(error)
+        throw toFetchError(error)
       }
     },
     async close() {
@@ -205,7 +206,7 @@ function nextRequest({ method, headers, body }: Request, status: number, elsewhe
     throw createRedirectError('it redirects the request body to another origin')
   if (!toGet && body !== undefined && isStream(body)) throw createRedirectError('it asks for the request body again')
   const kept = Object.entries(headers).filter(
-    ([name]) => (!elsewhere || ANYONES.test(name)) && !(toGet && name.startsWith('content-')),
+    ([name]) => (!elsewhere || CROSS_ORIGIN_HEADERS.test(name)) && !(toGet && name.startsWith('content-')),
   )
   return { method: toGet ? 'GET' : method, headers: Object.fromEntries(kept), body: toGet ? undefined : body }
 }
@@ -249,10 +250,10 @@ const NO_HTTP =
   /^(?:UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$|Z_(?:DATA|BUF|STREAM|NEED_DICT|VERSION)|ERR__?(?:ZLIB|BROTLI))/
 
 /** Converts a network error. Addresses stay in the cause, for the log only. */
-function reachError(error: unknown): unknown {
+function toFetchError(error: unknown): unknown {
   if (isPegboardError(error)) return error
   const code = String((error as { code?: unknown } | null)?.code ?? '')
-  const tls = tlsTrouble(code)
+  const tls = describeTlsError(code)
   if (tls !== undefined)
     return new PegboardError('E_TLS', `The secure connection to the address failed: ${tls}.`, { cause: error })
   if (NO_NAME.has(code)) return new PegboardError('E_DNS', 'The host name in the address is unknown.', { cause: error })

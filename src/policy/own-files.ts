@@ -16,7 +16,7 @@ export interface OwnFiles {
 }
 
 /** How a path relates to own files. */
-export interface OwnTest {
+export interface OwnFilesCheck {
   isSecret(path: string, root: string): boolean
   isFixed(path: string, root: string, kind?: 'folder'): boolean
   /** True if an own file is, or will be, below the path: renaming the path would replace that file. */
@@ -86,7 +86,7 @@ const isAt = (path: string, start: string): boolean =>
   path.startsWith(start) && (path.length === start.length || path[start.length] === '/')
 
 /** The own files at this moment, relative to some roots. */
-export async function ownFilesIn(roots: readonly string[]): Promise<OwnTest> {
+export async function ownFilesIn(roots: readonly string[]): Promise<OwnFilesCheck> {
   const all = sources.size === 0 ? [] : await placesNow()
   const byRoot = new Map<string, readonly Place[]>()
   const near = (root: string): readonly Place[] => {

@@ -21,7 +21,7 @@ export interface FenceOptions {
 }
 
 /** What denies a path: a fixed rule or one of two settings. */
-export type Denier = 'fixed' | 'denied_paths' | 'deny_names'
+export type DenialSource = 'fixed' | 'denied_paths' | 'deny_names'
 
 export interface Root {
   readonly given: string
@@ -37,7 +37,7 @@ export interface Fence {
   /** The root that contains a real path; the innermost one if roots are nested. */
   rootOf(real: string): string | undefined
   isDenied(path: string, root: string): boolean
-  deniedBy(path: string, root: string): Promise<Denier>
+  deniedBy(path: string, root: string): Promise<DenialSource>
   /** True if the path may be read but not written. @param kind of the entry that is to be created */
   isProtected(path: string, root: string, kind?: 'folder'): boolean
   /** True if Pegboard runs or trusts this file. */

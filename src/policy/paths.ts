@@ -3,8 +3,8 @@ import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
-import { moveEntry, type Removed, removeEntry } from './change-files.ts'
-import { convertErrors, fileError } from './file-errors.ts'
+import { moveEntry, type RemoveResult, removeEntry } from './change-files.ts'
+import { convertErrors, toFileError } from './file-errors.ts'
 import { createFence, type Fence, type FenceOptions } from './path-fence.ts'
 import { pinFolder } from './pinned-folders.ts'
 import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real-path.ts'
@@ -13,8 +13,8 @@ import {
   type FileData,
   makeFolder,
   type WriteOptions,
+  type WriteResult,
   type WriteTarget,
-  type Written,
   writeFile,
 } from './write-file.ts'
 
@@ -68,12 +68,12 @@ export interface Paths {
   /** Facts about a path. Links are followed. */
   stat(path: string): Promise<FileFacts>
   /** Replaces a file atomically, or appends to it. Never writes through a link. */
-  writeFile(path: string, data: FileData, options?: WriteOptions): Promise<Written>
-  makeFolder(path: string, options?: { readonly parents?: boolean }): Promise<Written>
+  writeFile(path: string, data: FileData, options?: WriteOptions): Promise<WriteResult>
+  makeFolder(path: string, options?: { readonly parents?: boolean }): Promise<WriteResult>
   /** Removes a file, a link or a folder. A folder that contains something protected is left unchanged. */
-  remove(path: string, options?: { readonly recursive?: boolean; readonly signal?: AbortSignal }): Promise<Removed>
+  remove(path: string, options?: { readonly recursive?: boolean; readonly signal?: AbortSignal }): Promise<RemoveResult>
   /** Renames a file or folder, and creates missing folders. `overwrite` allows replacing an existing file. */
-  move(from: string, to: string, options?: { readonly overwrite?: boolean }): Promise<Written>
+  move(from: string, to: string, options?: { readonly overwrite?: boolean }): Promise<WriteResult>
 }
 
 export interface WalkOptions {
@@ -220,7 +220,7 @@ export function createPaths(options: PathsOptions): Paths {
     }
     const handle = await fs.open(absolute, O_RDONLY | O_DIRECTORY).catch(async (error: NodeJS.ErrnoException) => {
       const file = error.code === 'ENOTDIR' ? await realpathOrNone(absolute) : undefined
-      if (file === undefined) throw fileError(error, shown)
+      if (file === undefined) throw toFileError(error, shown)
       await verify(file, fence, shown)
       throw new ToolError(`'${shown}' is a file, not a folder.`, {
         code: 'E_NOT_FOUND',
@@ -299,7 +299,7 @@ export function createPaths(options: PathsOptions): Paths {
     absolute: string,
     fence: Fence,
     { entered, inside, signal }: WalkOptions,
-    held: Held,
+    held: WalkState,
   ): Promise<OpenFolder> {
     if (!inside) {
       const folder = await list(shown, absolute, fence, signal)
@@ -328,7 +328,7 @@ export function createPaths(options: PathsOptions): Paths {
     folder: OpenFolder,
     fence: Fence,
     options: WalkOptions,
-    held: Held,
+    held: WalkState,
   ): AsyncGenerator<FolderEntry> {
     // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
     const open = [folder.entries.values()]
@@ -419,7 +419,7 @@ export function createPaths(options: PathsOptions): Paths {
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
       const options = typeof how === 'function' ? { skip: how } : how
-      const held: Held = { work: new Set(), failure: undefined }
+      const held: WalkState = { work: new Set(), failure: undefined }
       try {
         yield* walkFrom(await enter(path, absolute, fence, options, held), fence, options, held)
       } finally {
@@ -450,7 +450,7 @@ export function createPaths(options: PathsOptions): Paths {
 }
 
 /** Callbacks running in folders during a walk; a failure ends the walk. */
-interface Held {
+interface WalkState {
   readonly work: Set<Promise<void>>
   failure: { readonly reason: unknown } | undefined
 }

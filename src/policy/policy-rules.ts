@@ -55,13 +55,17 @@ export function createRule(given: RuleSetting, permits = false): Rule {
   }
 }
 
-interface Naming {
+interface NameMatcher {
   /** True if the name matches exactly as written. */
   written(name: string): boolean
   fits(spelled: Spellings, tool: Tool): boolean
 }
 
-function createNameMatcher(patterns: readonly string[], permits: boolean, exactly: (name: string) => string): Naming {
+function createNameMatcher(
+  patterns: readonly string[],
+  permits: boolean,
+  exactly: (name: string) => string,
+): NameMatcher {
   const written = compilePatterns(patterns.map(lower))
   if (!permits) return { written, fits: createCoverer(patterns) }
   const exact = compilePatterns(patterns.map(exactly))

@@ -14,10 +14,10 @@ import {
   type Rule,
   shortOf,
 } from './policy-rules.ts'
-import { createRate, type Rate } from './rate-limiter.ts'
+import { createRateLimit, type RateLimit } from './rate-limiter.ts'
 
 /** A person must approve each call. */
-export interface Asking {
+export interface ApprovalRule {
   /** The setting that requires it. */
   readonly setting: string
   readonly reason?: string
@@ -31,7 +31,7 @@ export interface Asking {
  */
 export type Decision =
   /** `as`: allowed under one alias only, and listed under that name. `ask`: each call needs approval. */
-  | { readonly allow: true; readonly as?: string; readonly ask?: Asking }
+  | { readonly allow: true; readonly as?: string; readonly ask?: ApprovalRule }
   /** `setting`: what the operator would change. */
   | { readonly allow: false; readonly kind: 'denied' | 'disabled'; readonly reason: string; readonly setting?: string }
 
@@ -51,7 +51,7 @@ export interface Policy {
   allowsAll(owner: string): boolean
   /** True if some calls need approval or are rate-limited, so that visibility alone does not decide. */
   readonly guarded: boolean
-  readonly rates: readonly Rate[]
+  readonly rates: readonly RateLimit[]
   /** What happens with result fields of a tool that look like credentials. */
   tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire
   /** Constraint entries that match no tool of their module: probably typos. */
@@ -116,9 +116,9 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
           constraints.filter(({ name }) => lower(name) === one),
         )
   const rates = [
-    ...(settings.rateLimits ?? []).map((rate, at) => createRate(rate, `${where}policy.rateLimits[${at}]`)),
+    ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${where}policy.rateLimits[${at}]`)),
     ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>
-      createRate({ tools, perMinute, per: 'principal' }, `${where}tools.${tools}.rate_limit`),
+      createRateLimit({ tools, perMinute, per: 'principal' }, `${where}tools.${tools}.rate_limit`),
     ),
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))

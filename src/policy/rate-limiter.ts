@@ -5,7 +5,7 @@ import type { RateSetting } from './policy-options.ts'
 import { createCoverer, listOf, listSpellings } from './policy-rules.ts'
 
 /** How often some tools may be called. */
-export interface Rate {
+export interface RateLimit {
   /** Identifies the limit, also after a configuration reload. */
   readonly key: string
   /** The setting, named in refusals. */
@@ -16,7 +16,7 @@ export interface Rate {
   fits(tool: Tool): boolean
 }
 
-export function createRate(settings: RateSetting, setting: string): Rate {
+export function createRateLimit(settings: RateSetting, setting: string): RateLimit {
   const { perMinute, per, tools } = settings
   const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
   const named = createCoverer(listOf(tools))
@@ -25,16 +25,16 @@ export function createRate(settings: RateSetting, setting: string): Rate {
 }
 
 /** Rate limiter with a token bucket for each limit and group of calls. */
-export interface Limiter {
+export interface RateLimiter {
   /**
    * Takes a token from every bucket, or from none.
    * @returns the limit that is exhausted, and when a token is available again
    */
   take(
-    rates: readonly Rate[],
+    rates: readonly RateLimit[],
     tool: Tool,
     caller: Pick<Caller, 'principal' | 'profile'>,
-  ): { readonly rate: Rate; readonly retryAfterMs: number } | undefined
+  ): { readonly rate: RateLimit; readonly retryAfterMs: number } | undefined
   /** Number of remembered buckets, full or not. */
   readonly size: number
 }
@@ -44,13 +44,13 @@ interface Bucket {
   credit: number
   /** Time of the last refill, in milliseconds since the epoch. */
   refilledAt: number
-  readonly rate: Rate
+  readonly rate: RateLimit
 }
 
 const MAX_BUCKETS = 10_000
 const MINUTE_MS = 60_000
 
-export function createLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): Limiter {
+export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateLimiter {
   const buckets = new Map<string, Bucket>()
 
   const refill = (bucket: Bucket, now: number): void => {

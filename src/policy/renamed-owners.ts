@@ -6,10 +6,10 @@ import { listOf, lower } from './policy-rules.ts'
  * Short owner names by the name that settings use, in lower case: a profile's `search` may be `search_guild` for all
  * others.
  */
-export type Renamed = ReadonlyMap<string, string>
+export type OwnerRenames = ReadonlyMap<string, string>
 
 /** Adds settings that name an owner by its other name under this name too. */
-export function withRenamedOwners(settings: PolicySettings, renamed: Renamed): PolicySettings {
+export function withRenamedOwners(settings: PolicySettings, renamed: OwnerRenames): PolicySettings {
   if (renamed.size === 0) return settings
   const other = (owner: string): readonly string[] => {
     const name = renamed.get(lower(owner).replace(/^mcp_/, ''))
@@ -51,7 +51,7 @@ export function withRenamedOwners(settings: PolicySettings, renamed: Renamed): P
 }
 
 /** A tool pattern that begins with an owner's name, rewritten to the other name. */
-function ofTools(pattern: string, renamed: Renamed): string[] {
+function ofTools(pattern: string, renamed: OwnerRenames): string[] {
   const folded = lower(pattern)
   return [...renamed].flatMap(([called, name]) => {
     const head = [called, `mcp_${called}`].find((one) => folded.startsWith(one))

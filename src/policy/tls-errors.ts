@@ -15,7 +15,7 @@ const KNOWN: ReadonlyArray<readonly [code: RegExp, words: string]> = [
 const TLS = /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|ERR_TLS_|ERR_SSL_|EPROTO)/
 
 /** Explains a TLS error. @param code of the error; undefined is returned for other errors */
-export function tlsTrouble(code: string): string | undefined {
+export function describeTlsError(code: string): string | undefined {
   if (!TLS.test(code)) return undefined
   return KNOWN.find(([known]) => known.test(code))?.[1] ?? `TLS failed (${code})`
 }

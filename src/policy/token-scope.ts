@@ -38,7 +38,7 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
 }
 
 /** True if a token with this pattern could never match. Servers that were never seen may have any tool. */
-export function grantFitsNone(pattern: string, owners: Iterable<Known>): boolean {
+export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): boolean {
   const rule = createRule({ tools: [pattern] }, true)
   for (const { id, tools, withheld } of owners) {
     const all = [...tools, ...withheld.map(({ tool }) => tool)]
@@ -52,7 +52,7 @@ export function grantFitsNone(pattern: string, owners: Iterable<Known>): boolean
   return true
 }
 
-interface Known {
+interface OwnerTools {
   readonly id: string
   readonly tools: readonly Tool[]
   readonly withheld: readonly { readonly tool: Tool }[]

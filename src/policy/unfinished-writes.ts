@@ -31,7 +31,7 @@ export function recordUnfinishedWrite(path: string): () => void {
  * Removes temporary files of killed processes, and starts recording those of this process.
  * @param dir folder of the records
  */
-export function cleanUnfinished(dir: string): void {
+export function removeUnfinishedWrites(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   folder = dir
   for (const name of readdirSync(dir)) {

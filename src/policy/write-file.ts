@@ -44,14 +44,14 @@ export interface WriteTarget {
   inner<T>(anchor: string, name: string, then: (anchor: string, real: string) => Promise<T>): Promise<T>
 }
 
-export interface Written {
+export interface WriteResult {
   readonly path: string
   /** False if the file existed before. */
   readonly created: boolean
 }
 
 /** Writes to a temporary file in the same folder and renames it, so that readers never see a partial file. */
-export async function writeFile(placed: WriteTarget, data: FileData, options: WriteOptions): Promise<Written> {
+export async function writeFile(placed: WriteTarget, data: FileData, options: WriteOptions): Promise<WriteResult> {
   const { shown, missing, real, name } = placed
   await placed.checkWrite(join(real, ...missing, name))
   if (missing.length > 0 && options.createFolders === false)
@@ -63,7 +63,7 @@ export async function writeFile(placed: WriteTarget, data: FileData, options: Wr
     const target = join(anchor, name)
     const before = await convertErrors(shown, () => lstatOrNone(target))
     if (before) checkTarget(before, shown)
-    if (before && options.exclusive) throw createTakenError(shown)
+    if (before && options.exclusive) throw createExistsError(shown)
     const { expect } = options
     if (expect && (before?.size !== expect.size || before.mtime.getTime() !== expect.mtime.getTime()))
       throw new ToolError(`'${shown}' was changed by another program meanwhile.`, {
@@ -80,7 +80,7 @@ export async function writeFile(placed: WriteTarget, data: FileData, options: Wr
 }
 
 /** Creates a folder; an existing one is left unchanged. */
-export async function makeFolder(placed: WriteTarget, parents: boolean): Promise<Written> {
+export async function makeFolder(placed: WriteTarget, parents: boolean): Promise<WriteResult> {
   const { shown, missing, real, name } = placed
   await placed.checkWrite(join(real, ...missing, name), 'folder')
   if (missing.length > 0 && !parents)
@@ -96,7 +96,7 @@ export async function makeFolder(placed: WriteTarget, parents: boolean): Promise
         code: 'E_NOT_REGULAR_FILE',
         hint: 'Use another name.',
       })
-    if (!before) await convertErrors(shown, () => makeOne(target))
+    if (!before) await convertErrors(shown, () => makeFolderIfMissing(target))
     return { path: placed.nameOf(join(folder, name)), created: !before }
   })
 }
@@ -110,13 +110,13 @@ export function makeFolders<T>(
   const step = async (anchor: string, real: string, names: readonly string[]): Promise<T> => {
     const [next, ...rest] = names
     if (next === undefined) return await use(anchor, real)
-    await convertErrors(placed.shown, () => makeOne(join(anchor, next)))
+    await convertErrors(placed.shown, () => makeFolderIfMissing(join(anchor, next)))
     return await placed.inner(anchor, next, (inner, where) => step(inner, where, rest))
   }
   return step(placed.anchor, placed.real, missing)
 }
 
-async function makeOne(path: string): Promise<void> {
+async function makeFolderIfMissing(path: string): Promise<void> {
   try {
     await fs.mkdir(path)
   } catch (error) {
@@ -134,7 +134,7 @@ export function checkTarget(before: Stats, shown: string): void {
     throw refuse('has several hard links, and some may be in other folders', 'E_PATH_DENIED', 'Write to a new file.')
 }
 
-export const createTakenError = (shown: string): ToolError =>
+export const createExistsError = (shown: string): ToolError =>
   new ToolError(`'${shown}' exists already.`, { hint: 'Use another name, or overwrite: true for a file.' })
 
 async function replace(

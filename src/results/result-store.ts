@@ -9,7 +9,7 @@ import { createEmitter } from '../core/emitter.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { createSemaphore } from '../core/semaphore.ts'
-import { hasEnded, markOfThisProcess } from '../state/process-mark.ts'
+import { createProcessMark, hasEnded } from '../state/process-mark.ts'
 import type { ResultAnswer, ResultQuery, ResultSummary } from './result-query.ts'
 import type { ThreadAnswer, ThreadRequest } from './result-thread.ts'
 import type { KeptResultsSettings } from './results-options.ts'
@@ -123,7 +123,7 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
     removeEnded(dir, clock.now())
     const made = join(dir, `${process.pid}-${randomBytes(4).toString('hex')}`)
     mkdirSync(made, { mode: 0o700 })
-    const mark = markOfThisProcess()
+    const mark = createProcessMark()
     if (mark !== undefined) writeFileSync(join(made, MARK), mark, { mode: 0o600 })
     own = made
     return made

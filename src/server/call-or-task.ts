@@ -85,7 +85,7 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
     const call = {
       work,
       abort,
-      askedBy(next: NonNullable<Relay['request']>) {
+      redirectQuestions(next: NonNullable<Relay['request']>) {
         ask = next
         adoption.resolve()
       },

@@ -15,7 +15,7 @@ type Rights = Pick<Caller, 'roles' | 'grants'>
  * expired.
  * @throws PegboardError E_OWNER_GONE if the owner has no access any more
  */
-export function rightsNow(
+export function createRightsLookup(
   settings: HttpSettings,
   hasProfile: (name: string) => boolean,
   kept: Pick<TokenStore, 'valid'>,

@@ -2,7 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { inspectServerRequests } from '../core/server-requests.ts'
 import type { Relay } from '../core/tool.ts'
-import { inspectSaid } from '../exec/inspect-data.ts'
+import { inspectServerMessage } from '../exec/inspect-data.ts'
 import type { InspectHost } from './server-host.ts'
 
 /** Error code with addresses of pages for a person. They may contain secrets meant for that person. */
@@ -19,7 +19,9 @@ export async function inspectAnswer<T extends object>(
     return host.inspect(caller, owner, await answer)
   } catch (error) {
     if (!isProtocolFailure(error) || error.code === PAGES) throw error
-    const { message, data } = inspectSaid(host.inspect(caller, owner, { message: error.message, data: error.data }))
+    const { message, data } = inspectServerMessage(
+      host.inspect(caller, owner, { message: error.message, data: error.data }),
+    )
     throw new ProtocolFailure(error.code, message, data)
   }
 }
@@ -40,7 +42,7 @@ export function inspectNotification<T extends object>(
   owner = '',
 ): T | undefined {
   try {
-    return inspectSaid(host.inspect(caller, owner, params))
+    return inspectServerMessage(host.inspect(caller, owner, params))
   } catch {
     return undefined
   }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Caller, SentFile } from '../core/caller.ts'
 import { joinSentences, type PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import { OWN_META, withoutNotices } from '../core/sanitize.ts'
+import { escapeNotices, OWN_META } from '../core/sanitize.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
 import { truncate } from '../core/truncate.ts'
@@ -20,7 +20,7 @@ export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Call
     content: [
       {
         type: 'text',
-        text: typeof said === 'string' ? withoutNotices(said) : (JSON.stringify(value ?? null) ?? 'null'),
+        text: typeof said === 'string' ? escapeNotices(said) : (JSON.stringify(value ?? null) ?? 'null'),
       },
       ...result.files.flatMap((file) => fileBlocks(file, outlet, caller)),
       ...result.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),

@@ -1,4 +1,4 @@
-import type { Reading } from '../catalog/owner.ts'
+import type { ToolResource } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { isSentFile } from '../services/sent-files.ts'
@@ -180,7 +180,7 @@ function schemas(host: StatusHost, caller: Caller, category: string) {
 }
 
 /** Resources that are answers of tools, for the tools in this view. */
-export const readingsOf = (view: View): readonly Reading[] =>
+export const readingsOf = (view: View): readonly ToolResource[] =>
   view.owners.flatMap(({ readings = [] }) => readings.filter(({ tool }) => view.byId.has(tool)))
 
 /** Reads a resource by calling its tool as this caller; undefined if no tool has the URI. */

@@ -5,7 +5,7 @@ import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import type { RequestContext } from './parked-questions.ts'
 
 type Failure =
@@ -63,11 +63,11 @@ export interface ProcessRpc {
   answer(what: string, answer: Answer): void
 }
 
-export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: Clock): ProcessRpc {
+export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscribe'>, clock: Clock): ProcessRpc {
   const answers = new Map<string, Answer>()
   const waiting = new Map<string, PendingRequest>()
   const running = new Map<string, AbortController>()
-  const send = (message: RpcMessage): void => shared.tell(TOPIC, JSON.stringify(message))
+  const send = (message: RpcMessage): void => shared.publish(TOPIC, JSON.stringify(message))
 
   function serve({ requestId, what, of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
     const ending = new AbortController()
@@ -95,7 +95,7 @@ export function createProcessRpc(shared: Pick<Shared, 'tell' | 'hear'>, clock: C
       })
   }
 
-  shared.hear(TOPIC, (text) => {
+  shared.subscribe(TOPIC, (text) => {
     const message = JSON.parse(text) as RpcMessage
     if (message.kind === 'ask') return serve(message)
     if (message.kind === 'gone') return running.get(message.requestId)?.abort()

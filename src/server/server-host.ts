@@ -15,9 +15,9 @@ import type { Surface } from '../meta/surface.ts'
 import type { MetricRegistry } from '../observe/metric-registry.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { ResultStore } from '../results/result-store.ts'
-import type { Clients } from '../services/connected-clients.ts'
+import type { ClientRegistry } from '../services/connected-clients.ts'
 import type { SentFiles } from '../services/sent-files.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import type { ListCache } from './list-cache.ts'
@@ -106,7 +106,7 @@ export interface StatusHost extends BaseHost {
 export interface NotificationHost extends BaseHost {
   readonly lists: ListCache
   /** Connected clients. */
-  readonly clients: Clients
+  readonly clients: ClientRegistry
   /** Calls the listener when lists may have changed without a change of the catalogue. Returns how to stop. */
   onListChange(listener: () => void): () => void
   /** Listens to messages of servers that belong to no request. Returns how to stop. */
@@ -125,7 +125,7 @@ export interface HttpHost {
   /** The reason why this process cannot serve requests now; undefined if it can. */
   ready(): Promise<string | undefined>
   /** State that several processes share; absent: this process is alone. */
-  readonly shared?: Pick<Shared, 'store' | 'tell' | 'hear'>
+  readonly shared?: Pick<SharedState, 'store' | 'publish' | 'subscribe'>
 }
 
 /** What the server needs of the rest of Pegboard. Each part of the server takes the host that it needs. */

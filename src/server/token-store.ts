@@ -8,7 +8,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { replaceFile } from '../core/replace-file.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import { digestOf } from './bearer-tokens.ts'
 
 /** A token of `pegboard token`. Only its digest is stored. */
@@ -177,7 +177,7 @@ const TOPIC = 'tokens'
 const ASK_AGAIN_MS = 30_000
 
 /** Tokens in the store that several machines share. */
-export function createSharedTokenStore(shared: Shared, clock: Clock, log: Log): TokenStore {
+export function createSharedTokenStore(shared: SharedState, clock: Clock, log: Log): TokenStore {
   const table = () => shared.store().table<StoredToken>('token', isToken)
   let known: readonly StoredToken[] = []
   let asked = Number.NEGATIVE_INFINITY
@@ -188,11 +188,11 @@ export function createSharedTokenStore(shared: Shared, clock: Clock, log: Log): 
   }
   const askSoon = (): void =>
     void ask().catch((error: unknown) => log.warn('tokens could not be read', { error: messageOf(error) }))
-  shared.hear(TOPIC, askSoon)
-  shared.onBack(askSoon)
+  shared.subscribe(TOPIC, askSoon)
+  shared.onReconnect(askSoon)
   const changed = async (): Promise<void> => {
     await ask()
-    shared.tell(TOPIC, '')
+    shared.publish(TOPIC, '')
   }
   return createTokenStore(
     {

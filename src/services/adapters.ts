@@ -1,7 +1,7 @@
 import type { Caller, SentFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Adapters, PlatformAdapter } from '../core/service-types.ts'
-import type { Clients } from './connected-clients.ts'
+import type { ClientRegistry } from './connected-clients.ts'
 
 /** Connections to chat platforms: those of modules, and `mcp`, the connected clients. */
 export interface AdapterRegistry {
@@ -13,7 +13,10 @@ export interface AdapterRegistry {
 }
 
 /** @param keep makes a file readable for the caller's clients, and returns its URI */
-export function createAdapters(clients: Clients, keep: (caller: Caller, file: SentFile) => string): AdapterRegistry {
+export function createAdapters(
+  clients: ClientRegistry,
+  keep: (caller: Caller, file: SentFile) => string,
+): AdapterRegistry {
   const added = new Map<string, PlatformAdapter>()
   const broughtBy = new WeakMap<PlatformAdapter, { readonly module: string; readonly until: AbortSignal | undefined }>()
 
@@ -52,7 +55,7 @@ export function createAdapters(clients: Clients, keep: (caller: Caller, file: Se
  */
 function mcpAdapter(
   caller: Caller,
-  clients: Clients,
+  clients: ClientRegistry,
   keep: (caller: Caller, file: SentFile) => string,
 ): PlatformAdapter {
   const notify = (channel: string, method: string, params: Readonly<Record<string, unknown>>): { told: number } => {

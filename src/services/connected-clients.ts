@@ -12,23 +12,23 @@ export interface ConnectedClient {
   notify(method: string, params: Readonly<Record<string, unknown>>): void
 }
 
-export interface Connected {
+export interface ClientConnection {
   /** The callers it acts for: one per profile. */
   callers(): readonly Caller[]
   notify(method: string, params: Readonly<Record<string, unknown>>): void
 }
 
 /** The clients that can be notified now. */
-export interface Clients {
-  add(client: Connected): () => void
+export interface ClientRegistry {
+  add(client: ClientConnection): () => void
   /** Clients of the same principal and profile. */
   of(caller: Caller): readonly ConnectedClient[]
   /** All clients, for the operator. */
   all(): readonly { readonly id: string; readonly callers: readonly Caller[] }[]
 }
 
-export function createClients(): Clients {
-  const connected = new Map<string, Connected>()
+export function createClientRegistry(): ClientRegistry {
+  const connected = new Map<string, ClientConnection>()
   let count = 0
   return {
     add(client) {

@@ -42,7 +42,7 @@ const USER = Symbol('user')
 const notNow = (): Promise<never> =>
   Promise.reject(new PegboardError('E_CANNOT_ASK', 'The model of a client is available only during a call.'))
 
-interface Made extends Services {
+interface ServicesOfUser extends Services {
   [USER]: ServiceUser
 }
 
@@ -52,7 +52,7 @@ interface Made extends Services {
  */
 export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
-  const shared: Services & ThisType<Made> = {
+  const shared: Services & ThisType<ServicesOfUser> = {
     get servers(): Servers {
       return parts.servers(this[USER])
     },
@@ -106,7 +106,7 @@ export function createServices(parts: ServiceParts): ServicesFor {
     },
   }
   return (user) => {
-    const services = Object.create(shared) as Made
+    const services = Object.create(shared) as ServicesOfUser
     services[USER] = user
     return services
   }

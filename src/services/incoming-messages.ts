@@ -3,7 +3,7 @@ import type { Log } from '../core/log.ts'
 import type { Conversations, Incoming, IncomingMessage, Messages } from '../core/service-types.ts'
 
 /** The stores for the messages of one platform; `null` for a disabled one. */
-interface Keepers {
+interface MessageStores {
   readonly messages: Messages | null
   readonly conversations: Conversations | null
 }
@@ -13,7 +13,7 @@ type Listener = Parameters<Incoming['hear']>[0]
 /** @param log receives errors of listeners, which do not stop a message */
 export function createIncoming(log: Log) {
   const listeners = new Set<Listener>()
-  return (keepers: (platform: string) => Keepers, until?: AbortSignal): Incoming => ({
+  return (keepers: (platform: string) => MessageStores, until?: AbortSignal): Incoming => ({
     hear(listener) {
       // Wrapped, so that adding the same function twice counts as two listeners.
       const own: Listener = (message) => listener(message)

@@ -12,7 +12,7 @@ import {
   type NetRules,
   publicOnly,
 } from '../policy/network-rules.ts'
-import { checkWish, MAX_TOKENS, systemOf, toCompleted } from './llm.ts'
+import { checkCompletion, MAX_TOKENS, systemOf, toCompleted } from './llm.ts'
 import type { LlmSettings } from './services-options.ts'
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -81,7 +81,7 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
       source: 'endpoint',
       ...(model === undefined ? {} : { model }),
       async complete(wanted) {
-        checkWish(wanted)
+        checkCompletion(wanted)
         const { user, temperature, maxTokens = MAX_TOKENS, json } = wanted
         const named = wanted.model ?? model
         if (named === undefined)

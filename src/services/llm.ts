@@ -11,7 +11,7 @@ export function systemOf({ system, json }: Completion): string | undefined {
 }
 
 /** @throws PegboardError E_VALIDATION */
-export function checkWish(wanted: Completion): void {
+export function checkCompletion(wanted: Completion): void {
   if (typeof wanted?.user !== 'string' || wanted.user.trim() === '')
     throw new PegboardError('E_VALIDATION', 'llm.complete needs user, a text for the model.')
 }

@@ -20,13 +20,13 @@ export const isMessages = (value: unknown): boolean =>
   Array.isArray(value) && value.every((one) => typeof (one as CachedMessage)?.text === 'string')
 
 /** Similarity of the query and each text, -1 to 1; undefined without an embedding model. */
-export type Likeness = (query: string, texts: readonly string[]) => readonly number[] | undefined
+export type CompareTexts = (query: string, texts: readonly string[]) => readonly number[] | undefined
 
 export interface MessagesOptions {
   /** The documents of a profile; one per channel. */
   readonly documents: (profile: string) => Documents<readonly CachedMessage[]>
   readonly clock: Clock
-  readonly likeness?: Likeness
+  readonly likeness?: CompareTexts
 }
 
 /** Stores the messages of channels, by profile. */

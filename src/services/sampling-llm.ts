@@ -3,14 +3,14 @@ import { isRecord } from '../core/is-record.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Relay } from '../core/tool.ts'
-import { checkWish, MAX_TOKENS, systemOf, toCompleted } from './llm.ts'
+import { checkCompletion, MAX_TOKENS, systemOf, toCompleted } from './llm.ts'
 
 /** The model of the client, through MCP sampling: its user may see and change the request. */
 export function samplingLlm(request: NonNullable<Relay['request']>, signal: AbortSignal | undefined): Llm {
   return {
     source: 'sampling',
     async complete(wanted) {
-      checkWish(wanted)
+      checkCompletion(wanted)
       const { user, temperature, maxTokens = MAX_TOKENS, model } = wanted
       const systemPrompt = systemOf(wanted)
       const params = {

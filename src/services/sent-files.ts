@@ -20,7 +20,7 @@ export interface KeptFile {
   readonly mimetype: string
 }
 
-interface Kept extends KeptFile {
+interface StoredFile extends KeptFile {
   readonly principal: string
   readonly profile: string
   readonly until: number
@@ -38,11 +38,11 @@ export function createSentFiles(options: {
 }): SentFiles {
   const { clock, keepMs, maxBytes } = options
   // Oldest first.
-  const files = new Map<string, Kept>()
+  const files = new Map<string, StoredFile>()
   let total = 0
   let cancel: (() => void) | undefined
 
-  function drop(uri: string, file: Kept): void {
+  function drop(uri: string, file: StoredFile): void {
     if (files.delete(uri)) total -= file.bytes.length
   }
 

@@ -17,14 +17,14 @@ interface Thread extends Place {
   readonly strand: string
 }
 
-export interface Weaver {
+export interface ThreadweaveUser {
   readonly isAdmin: boolean
   readonly userId: string
   readonly clock: Clock
 }
 
 /** A vault of texts, and threads that show them in channels. */
-export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Weaver): Threadweave {
+export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: ThreadweaveUser): Threadweave {
   const strandsIn = (value: unknown): readonly Strand[] => (value ?? []) as readonly Strand[]
   const threadsIn = (value: unknown): readonly Thread[] => (value ?? []) as readonly Thread[]
   const isCalled =

@@ -2,7 +2,7 @@ import { type Clock, createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
-export interface Planned {
+export interface PlannedAlarm {
   readonly id: string
   /** Milliseconds since the epoch. */
   readonly at: number
@@ -19,7 +19,7 @@ export interface Alarms {
    * @param ring handles one due item; its promise lasts until the work is done
    * @param planned returns every stored item that has a time
    */
-  start(ring: (id: string) => Promise<void>, planned: () => Promise<readonly Planned[]>): Promise<void>
+  start(ring: (id: string) => Promise<void>, planned: () => Promise<readonly PlannedAlarm[]>): Promise<void>
   stop(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   const times = new Map<string, number>()
   const ringing = new Set<Promise<void>>()
   let cancel: (() => void) | undefined
-  let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly Planned[]> } | undefined
+  let hears: { ring(id: string): Promise<void>; planned(): Promise<readonly PlannedAlarm[]> } | undefined
   let looked = Number.NEGATIVE_INFINITY
   /** When the store is read next. */
   let next = Number.POSITIVE_INFINITY

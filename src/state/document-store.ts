@@ -39,7 +39,7 @@ export interface DocumentsOptions {
   readonly onBroken: (file: string, aside: string) => void
 }
 
-interface Known {
+interface CachedDocument {
   readonly stamp: string
   readonly value: unknown
 }
@@ -50,7 +50,7 @@ const MAX_KNOWN = 64
 export const keyOf = (...parts: readonly string[]): string => hash('sha256', JSON.stringify(parts)).slice(0, 32)
 
 export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: DocumentsOptions): Documents<Value> {
-  const known = new Map<string, Known>()
+  const cache = new Map<string, CachedDocument>()
   const inTurn = createKeyedQueue()
 
   const fileOf = (key: string): string => fileIn(dir, key, '.json')
@@ -59,7 +59,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
     const file = fileOf(key)
     try {
       const stamp = await stampOf(file)
-      const before = known.get(key)
+      const before = cache.get(key)
       if (before?.stamp === stamp) return before.value as Value
       const text = await readFile(file, 'utf8')
       const value = tryParseJson(text)
@@ -75,14 +75,14 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
   async function putAside(key: string, file: string): Promise<undefined> {
     const aside = `${file}.${new Date().toISOString().replaceAll(/[:.]/g, '-')}.broken`
     await rename(file, aside)
-    known.delete(key)
+    cache.delete(key)
     onBroken(file, aside)
   }
 
-  function remember(key: string, entry: Known): void {
-    known.delete(key)
-    known.set(key, entry)
-    dropOldest(known, MAX_KNOWN)
+  function remember(key: string, entry: CachedDocument): void {
+    cache.delete(key)
+    cache.set(key, entry)
+    dropOldest(cache, MAX_KNOWN)
   }
 
   async function save(key: string, value: Value): Promise<void> {
@@ -103,7 +103,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
     )
     const surplus = ages.sort((a, b) => a.at - b.at).slice(0, keys.length - max + 1)
     for (const { key } of surplus) {
-      known.delete(key)
+      cache.delete(key)
       await rm(fileOf(key), { force: true })
     }
   }

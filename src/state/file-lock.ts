@@ -31,7 +31,7 @@ async function lock(file: string, tooLong: () => never): Promise<() => Promise<v
     const made = await stat(file).catch(() => undefined)
     // Opening a pipe would block until it has a writer.
     const holder = made?.isFile() ? await readFile(file, 'utf8').catch(() => '') : ''
-    if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await takeAway(file, holder)
+    if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await removeStaleLock(file, holder)
     else if (Date.now() > until) tooLong()
     else await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))
   }
@@ -44,7 +44,7 @@ function isDead(holder: string): boolean {
 }
 
 /** Two processes may find the same dead lock. If the other one has already replaced it, its lock is put back. */
-async function takeAway(file: string, holder: string): Promise<void> {
+async function removeStaleLock(file: string, holder: string): Promise<void> {
   const aside = `${file}.${randomUUID().slice(0, 8)}.tmp`
   try {
     await rename(file, aside)

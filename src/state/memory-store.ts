@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import type { Store, Stored, Table, Write } from './store.ts'
+import type { DocumentWrite, Store, StoredDocument, Table } from './store.ts'
 
 interface Row {
   readonly owner: string
@@ -33,7 +33,7 @@ function createTable<T>(clock: Pick<Clock, 'now'>): Table<T> {
     rows.delete(id)
     return undefined
   }
-  const stored = (id: string, { owner, text, revision }: Row): Stored<T> => ({
+  const stored = (id: string, { owner, text, revision }: Row): StoredDocument<T> => ({
     id,
     owner,
     revision,
@@ -50,7 +50,7 @@ function createTable<T>(clock: Pick<Clock, 'now'>): Table<T> {
       const row = live(id)
       return row && stored(id, row)
     },
-    async put({ id, owner, value, expiresAt, atMost }: Write<T>, expected) {
+    async put({ id, owner, value, expiresAt, atMost }: DocumentWrite<T>, expected) {
       const before = live(id)
       if (expected !== undefined && (before?.revision ?? 0) !== expected) return undefined
       if (atMost !== undefined && !before && listed(owner).length >= atMost) return undefined

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { PegboardError } from '../core/errors.ts'
-import { openDatabase, troubleOf } from './sqlite-driver.ts'
+import { classifySqliteError, openDatabase } from './sqlite-driver.ts'
 
 /**
  * Locks a folder for this process with a write lock on a SQLite file in it. The operating system releases the lock
@@ -20,9 +20,9 @@ export function acquireProcessLock(file: string, pid: number): () => void {
     // If two processes get this far, one gets the lock and the other gets an error.
     database.exec('BEGIN IMMEDIATE')
   } catch (error) {
-    const holder = troubleOf(error) === 'locked' ? holderIn(database) : undefined
+    const holder = classifySqliteError(error) === 'locked' ? holderIn(database) : undefined
     database.close()
-    if (troubleOf(error) !== 'locked') throw error
+    if (classifySqliteError(error) !== 'locked') throw error
     throw new PegboardError(
       'E_STATE',
       `The state folder ${dirname(file)} is held by process ${holder ?? '(unknown)'}.`,

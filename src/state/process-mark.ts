@@ -4,7 +4,7 @@ import { readFileSync, readlinkSync } from 'node:fs'
  * Identifies this process so that another process on the same machine can tell whether it has ended. Undefined on
  * anything but Linux.
  */
-export function markOfThisProcess(): string | undefined {
+export function createProcessMark(): string | undefined {
   try {
     return JSON.stringify([...readProcessSpace(), process.pid, startOf(process.pid)])
   } catch {

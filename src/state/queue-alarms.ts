@@ -5,7 +5,7 @@ import { type Clock, createJumpDetector, systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import type { Alarms, Planned } from './alarms.ts'
+import type { Alarms, PlannedAlarm } from './alarms.ts'
 import { convertFailure, createMissingPackageError } from './redis-store.ts'
 
 /** Maximum number of alarms that one process handles at once. */
@@ -29,14 +29,14 @@ export interface QueueOptions {
   readonly clock: Clock
   readonly log: Log
   /** Registers a listener that is called when Redis is reachable again. */
-  readonly onBack: (listener: () => void) => void
+  readonly onReconnect: (listener: () => void) => void
 }
 
 /**
  * Alarms shared by all processes on one Redis, as delayed jobs of a BullMQ queue. Each alarm rings in one process,
  * and in another one if that process dies while handling it.
  */
-export function createQueueAlarms({ connection, prefix, name, clock, log, onBack }: QueueOptions): Alarms {
+export function createQueueAlarms({ connection, prefix, name, clock, log, onReconnect }: QueueOptions): Alarms {
   let opening: Promise<Queue> | undefined
   let worker: Worker | undefined
   let workerConnection: Redis | undefined
@@ -51,7 +51,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
     anew = `-${randomBytes(6).toString('hex')}`
     void look()
   }
-  let planned: (() => Promise<readonly Planned[]>) | undefined
+  let planned: (() => Promise<readonly PlannedAlarm[]>) | undefined
 
   const open = (): Promise<Queue> => {
     opening ??= openQueue()
@@ -81,7 +81,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
    * The job id makes setting the same alarm twice a no-op. The time is a delay: if this machine's clock is ahead, the
    * alarm rings early, and the listener checks the shared time and sets it again.
    */
-  const jobOf = ({ id, at }: Planned) => ({
+  const jobOf = ({ id, at }: PlannedAlarm) => ({
     name: 'ring',
     data: { id },
     opts: { jobId: `${id}-${at}${anew}`, delay: Math.max(0, at - clock.now()) },
@@ -97,7 +97,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onBack
       log.warn('cannot read the scheduled jobs; Pegboard tries again', { error: messageOf(error) })
     }
   }
-  onBack(() => {
+  onReconnect(() => {
     if (planned) void look()
   })
 

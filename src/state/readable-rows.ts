@@ -3,12 +3,12 @@ import type { Log } from '../core/log.ts'
 import type { Table } from './store.ts'
 
 /** Checks the shape of a stored value. `undefined` means that the value could not be read at all. */
-export type Fits = (value: unknown) => boolean
+export type ValueCheck = (value: unknown) => boolean
 
 /** Reports an unreadable row, once per row. */
-export type TellUnread = (kind: string, id: string) => void
+export type ReportUnreadable = (kind: string, id: string) => void
 
-export function createTeller(log: Pick<Log, 'error'>): TellUnread {
+export function createUnreadableReporter(log: Pick<Log, 'error'>): ReportUnreadable {
   const told = new Set<string>()
   return (kind, id) => {
     const row = JSON.stringify([kind, id])
@@ -21,7 +21,12 @@ export function createTeller(log: Pick<Log, 'error'>): TellUnread {
  * A view of a table whose rows may have been written by another version or another program. Rows that do not fit are
  * skipped and left unchanged.
  */
-export function createReadableTable<T>(table: Table<unknown>, kind: string, fits: Fits, tell: TellUnread): Table<T> {
+export function createReadableTable<T>(
+  table: Table<unknown>,
+  kind: string,
+  fits: ValueCheck,
+  tell: ReportUnreadable,
+): Table<T> {
   const isFit = ({ id, value }: { readonly id: string; readonly value: unknown }): boolean => {
     if (value !== undefined && fits(value)) return true
     tell(kind, id)

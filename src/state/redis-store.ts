@@ -3,8 +3,8 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
-import { createReadableTable, createTeller } from './readable-rows.ts'
-import type { Store, Stored, Table } from './store.ts'
+import { createReadableTable, createUnreadableReporter } from './readable-rows.ts'
+import type { Store, StoredDocument, Table } from './store.ts'
 
 /**
  * Writes a document if it still has the expected revision: `''` accepts any revision, `'0'` means that the document
@@ -149,19 +149,19 @@ export function createRedisStore(
   connection.defineCommand('pegboardDelete', { numberOfKeys: 2, lua: DELETE })
   const redis = connection as Redis & Scripts
   const counter = `${prefix}:revision`
-  const tell = createTeller(log)
+  const tell = createUnreadableReporter(log)
   return {
     table<T>(kind: string, fits: (value: unknown) => boolean = () => true): Table<T> {
       const index = `${prefix}:${kind}:all`
       const keyOf = (id: string): string => `${prefix}:${kind}:doc:${id}`
       const indexOf = (owner?: string): string => (owner === undefined ? index : `${index}:${owner}`)
-      const get = async (id: string): Promise<Stored<unknown> | undefined> => {
+      const get = async (id: string): Promise<StoredDocument<unknown> | undefined> => {
         const asked = redis.hmget(keyOf(id), 'owner', 'value', 'revision')
         const [owner, value, revision] = await convertFailure(asked.catch(isOtherType))
         if (typeof owner !== 'string' || typeof value !== 'string') return undefined
         return { id, owner, value: tryParseJson(value), revision: Number(revision) }
       }
-      const list = async (owner?: string): Promise<readonly Stored<unknown>[]> => {
+      const list = async (owner?: string): Promise<readonly StoredDocument<unknown>[]> => {
         const ids = await convertFailure(redis.zrange(indexOf(owner), 0, -1))
         // Expired documents stay in the lists until the next write.
         return (await Promise.all(ids.map(get))).flatMap((row) => row ?? [])
@@ -203,7 +203,7 @@ export function createRedisStore(
 }
 
 /** The time in Redis and the value of `ticks` at that time. */
-export async function timeIn(
+export async function readRedisTime(
   redis: Redis,
   ticks: () => number,
 ): Promise<{ readonly time: number; readonly at: number }> {

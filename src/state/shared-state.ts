@@ -9,17 +9,17 @@ import { type Alarms, createLocalAlarms } from './alarms.ts'
 import type { CommonClock } from './common-clock.ts'
 import { acquireProcessLock } from './process-lock.ts'
 import { createQueueAlarms } from './queue-alarms.ts'
-import { connectRedis, createRedisStore, timeIn } from './redis-store.ts'
+import { connectRedis, createRedisStore, readRedisTime } from './redis-store.ts'
 import { readSecret } from './secret-file.ts'
 import { openStateStore } from './sqlite-store.ts'
 import type { Store } from './store.ts'
 
 /** State that outlives a process and that several processes may share. */
-export interface Shared {
+export interface SharedState {
   /** Must be awaited before any other method is used. @throws PegboardError E_STATE */
   open(): Promise<void>
   /** True if this run, an earlier one or another process may have stored something. */
-  readonly hasPast: boolean
+  readonly mayHaveData: boolean
   store(): Store
   /** True if the store answers now. */
   ready(): Promise<boolean>
@@ -30,12 +30,12 @@ export interface Shared {
   /** Random bytes that all processes know. */
   key(): Buffer
   /** Sends a text to all other processes. Processes that are disconnected miss it. */
-  tell(topic: string, text: string): void
-  hear(topic: string, listener: (text: string) => void): void
+  publish(topic: string, text: string): void
+  subscribe(topic: string, listener: (text: string) => void): void
   /**
    * Registers a listener that is called after a lost connection is back; messages and changes were missed meanwhile.
    */
-  onBack(listener: () => void): void
+  onReconnect(listener: () => void): void
   close(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ export interface Shared {
  * Shared state in a folder of this machine. Processes that share the folder see each other's documents when they
  * read.
  */
-export function createLocalShared(
+export function createLocalState(
   files: {
     readonly database: string
     readonly key: string
@@ -52,7 +52,7 @@ export function createLocalShared(
   },
   clock: Clock,
   log: Log,
-): Shared {
+): SharedState {
   const steady = createSteadyClock(clock)
   let store: Store | undefined
   let key: Buffer | undefined
@@ -79,7 +79,7 @@ export function createLocalShared(
     async open() {
       hold()
     },
-    get hasPast() {
+    get mayHaveData() {
       return store !== undefined || existsSync(files.database)
     },
     store: open,
@@ -100,9 +100,9 @@ export function createLocalShared(
       )
       return key
     },
-    tell() {},
-    hear() {},
-    onBack() {},
+    publish() {},
+    subscribe() {},
+    onReconnect() {},
     async close() {
       await store?.close()
       letGo?.()
@@ -137,7 +137,7 @@ const OFF_MS = 2_000
  * @param prefix of all keys
  * @param clock is set to the time of Redis
  */
-export function createRedisShared(url: string, prefix: string, clock: CommonClock, log: Log): Shared {
+export function createRedisState(url: string, prefix: string, clock: CommonClock, log: Log): SharedState {
   const me = randomBytes(8).toString('hex')
   const channel = `${prefix}:said`
   const listeners = new Map<string, Array<(text: string) => void>>()
@@ -164,7 +164,7 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
   async function askTime(redis: Redis): Promise<void> {
     cancelAsking?.()
     cancelAsking = clock.after(ASK_TIME_MS, () => void askTime(redis).catch(() => undefined))
-    const { time, at } = await timeIn(redis, () => ticksOf(clock))
+    const { time, at } = await readRedisTime(redis, () => ticksOf(clock))
     clock.set(time, at)
     const off = Math.abs(clock.aheadMs) > OFF_MS
     if (off && !told)
@@ -230,7 +230,7 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
       opening ??= open()
       return opening
     },
-    hasPast: true,
+    mayHaveData: true,
     store: () => opened().store,
     ready() {
       asked ??= ping().finally(() => {
@@ -247,18 +247,18 @@ export function createRedisShared(url: string, prefix: string, clock: CommonCloc
         name,
         clock,
         log,
-        onBack: (listener) => void backs.push(listener),
+        onReconnect: (listener) => void backs.push(listener),
       }),
     key: () => opened().key,
-    tell(topic, text) {
+    publish(topic, text) {
       opened()
         .redis.publish(channel, JSON.stringify([me, topic, text]))
         .catch((error: unknown) => log.warn('cannot notify the other processes', { error: messageOf(error) }))
     },
-    hear(topic, listener) {
+    subscribe(topic, listener) {
       listeners.set(topic, [...(listeners.get(topic) ?? []), listener])
     },
-    onBack: (listener) => void backs.push(listener),
+    onReconnect: (listener) => void backs.push(listener),
     async close() {
       cancelAsking?.()
       parts?.ears.disconnect()

@@ -69,7 +69,7 @@ function checkFreeDescriptors(): void {
 }
 
 /** Classifies an error of either driver. */
-export function troubleOf(error: unknown): 'damaged' | 'full' | 'locked' | 'read-only' | 'crowded' | 'other' {
+export function classifySqliteError(error: unknown): 'damaged' | 'full' | 'locked' | 'read-only' | 'crowded' | 'other' {
   const said = `${(error as { code?: unknown }).code} ${messageOf(error)}`
   if (/SQLITE_(?:CORRUPT|NOTADB)|malformed|not a database/i.test(said)) return 'damaged'
   if (/SQLITE_FULL|disk is full|ENOSPC|EDQUOT/i.test(said)) return 'full'

@@ -5,10 +5,10 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { createMemoryStore } from './memory-store.ts'
-import { createReadableTable, createTeller } from './readable-rows.ts'
-import { type Database, openDatabase, SqliteMissingError, troubleOf } from './sqlite-driver.ts'
-import { checkFolder, type FolderLook, lookAt } from './state-folder.ts'
-import type { Store, Stored, Table } from './store.ts'
+import { createReadableTable, createUnreadableReporter } from './readable-rows.ts'
+import { classifySqliteError, type Database, openDatabase, SqliteMissingError } from './sqlite-driver.ts'
+import { checkFolder, type StatFolder, statFolder } from './state-folder.ts'
+import type { Store, StoredDocument, Table } from './store.ts'
 
 /** Each migration runs once, in this order. Never edit one; only add new ones. */
 const MIGRATIONS: readonly string[] = [
@@ -37,7 +37,7 @@ export function openSqliteStore(
   file: string,
   clock: Pick<Clock, 'now'>,
   log: Pick<Log, 'error' | 'warn'>,
-  look: FolderLook = lookAt,
+  look: StatFolder = statFolder,
 ): Store {
   const made = !existsSync(file)
   const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
@@ -47,7 +47,7 @@ export function openSqliteStore(
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     checkFolder(dirname(file), log, look)
-    const lost = isEmptied(file, clock)
+    const lost = wasEmptied(file, clock)
     // SQLite would otherwise delete the write-ahead log of the missing file.
     if (lost) putAside()
     else if (isCutOff(file))
@@ -55,20 +55,20 @@ export function openSqliteStore(
         'the WAL beside the state file is gone, although the file was not closed: the last writes are lost, unless another program wrote them to the file',
         { file: `${file}-wal` },
       )
-    const database = openSound(file)
+    const database = openDatabaseFile(file)
     if (lost) {
       log.error('the state file is empty, but it had data before: scheduled work is lost', { file: aside })
       noteLoss(database, clock)
     }
     return keepMarker(file, storeOf(database, clock, log))
   } catch (error) {
-    if (made || troubleOf(error) !== 'damaged') throw createFileError(file, error)
+    if (made || classifySqliteError(error) !== 'damaged') throw createFileError(file, error)
     putAside()
     log.error('the state file is damaged; Pegboard moved it aside and started a new one: scheduled work is lost', {
       file: aside,
       error: messageOf(error),
     })
-    const database = openSound(file)
+    const database = openDatabaseFile(file)
     noteLoss(database, clock)
     return keepMarker(file, storeOf(database, clock, log))
   }
@@ -89,7 +89,7 @@ const PAGE_BYTES = 4_096
  * True if the file is empty although it had content: it is old, or it has a write-ahead log that cannot belong to an
  * empty file.
  */
-function isEmptied(file: string, clock: Pick<Clock, 'now'>): boolean {
+function wasEmptied(file: string, clock: Pick<Clock, 'now'>): boolean {
   const [main, wal] = [file, `${file}-wal`].map((one) => statSync(one, { throwIfNoEntry: false }))
   if (wal && wal.size > 0) return main === undefined || main.size === 0
   return main?.isFile() === true && main.size <= PAGE_BYTES && clock.now() - main.mtimeMs > MAKING_MS
@@ -138,7 +138,7 @@ export function openStateStore(file: string, clock: Pick<Clock, 'now'>, log: Pic
   }
 }
 
-function openSound(file: string): Database {
+function openDatabaseFile(file: string): Database {
   const isNew = !existsSync(file)
   const database = openDatabase(file)
   try {
@@ -192,7 +192,7 @@ function migrate(database: Database): void {
 }
 
 /** The reason, phrased to follow "because", and what to do. No text contains a path. */
-const SAID = {
+const FAILURE_TEXTS = {
   full: ['the disk is full', 'Free space on the disk of dirs.state. Pegboard then continues by itself.'],
   locked: ['another process holds the state file', 'Stop the program that reads or copies it, then try again.'],
   crowded: ['too many files are open', 'Raise the limit of the system (ulimit -n). Pegboard then continues by itself.'],
@@ -200,18 +200,18 @@ const SAID = {
   damaged: ['the state file is damaged', 'Restart the server. It moves the file aside and keeps it.'],
 } as const
 
-function wordsOf(error: unknown): readonly [what: string, hint: string] {
-  const trouble = troubleOf(error)
+function explainFailure(error: unknown): readonly [what: string, hint: string] {
+  const trouble = classifySqliteError(error)
   return trouble === 'other'
     ? [messageOf(error), 'Check the disk and the permissions of the state folder (dirs.state), then try again.']
-    : SAID[trouble]
+    : FAILURE_TEXTS[trouble]
 }
 
 /** Failures that can pass by themselves are marked as retryable. */
 const createFileError = (file: string, error: unknown): PegboardError => {
   if (error instanceof PegboardError) return error
-  const passes = ['full', 'locked', 'crowded'].includes(troubleOf(error))
-  const [what, hint] = wordsOf(error)
+  const passes = ['full', 'locked', 'crowded'].includes(classifySqliteError(error))
+  const [what, hint] = explainFailure(error)
   return new PegboardError(
     passes ? 'E_STATE_UNAVAILABLE' : 'E_STATE',
     `The state file ${file} cannot be used: ${what}.`,
@@ -223,7 +223,7 @@ const createFileError = (file: string, error: unknown): PegboardError => {
 }
 
 const createAccessError = (what: 'written' | 'read', error: unknown): PegboardError => {
-  const [why, hint] = wordsOf(error)
+  const [why, hint] = explainFailure(error)
   return new PegboardError('E_STATE_UNAVAILABLE', `The state could not be ${what}: ${why}.`, {
     hint,
     cause: error,
@@ -265,13 +265,13 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, '
     ),
     sweep: database.prepare('DELETE FROM documents WHERE expires <= ?'),
   }
-  const stored = ({ id, owner, value, revision }: Row): Stored<unknown> => ({
+  const stored = ({ id, owner, value, revision }: Row): StoredDocument<unknown> => ({
     id,
     owner,
     revision: Number(revision),
     value: tryParseJson(value),
   })
-  const got = (kind: string, id: string): Stored<unknown> | undefined => {
+  const got = (kind: string, id: string): StoredDocument<unknown> | undefined => {
     const row = sql.get.get(kind, id, clock.now()) as Row | undefined
     return row && stored(row)
   }
@@ -307,7 +307,7 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, '
         throw error
       }
     } catch (error) {
-      if (!last && troubleOf(error) === 'locked') {
+      if (!last && classifySqliteError(error) === 'locked') {
         lockedAt ??= performance.now()
         // Another process is writing. Try again shortly, so that this process can do other work.
         if (performance.now() - lockedAt < PATIENCE_MS) return void setTimeout(() => flush(), AGAIN_MS)
@@ -331,7 +331,7 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, '
       })
     })
   let writes = 0
-  const tell = createTeller(log)
+  const tell = createUnreadableReporter(log)
   let closed = false
   const lost = database.prepare('SELECT value FROM counters WHERE name = ?').get(LOST) as { value: number } | undefined
   sql.sweep.run(clock.now())

@@ -3,9 +3,9 @@ import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
 /** The permissions of a folder and the magic number of its file system. */
-export type FolderLook = (folder: string) => { readonly mode: number; readonly fileSystem: number }
+export type StatFolder = (folder: string) => { readonly mode: number; readonly fileSystem: number }
 
-export const lookAt: FolderLook = (folder) => ({ mode: statSync(folder).mode, fileSystem: statfsSync(folder).type })
+export const statFolder: StatFolder = (folder) => ({ mode: statSync(folder).mode, fileSystem: statfsSync(folder).type })
 
 /** Linux magic numbers of file systems that other machines can write to at the same time. */
 const NETWORK: ReadonlyMap<number, string> = new Map([
@@ -24,7 +24,7 @@ const NETWORK: ReadonlyMap<number, string> = new Map([
  * permissions).
  * @throws PegboardError E_STATE on a network file system, where file locks do not work
  */
-export function checkFolder(folder: string, log: Pick<Log, 'warn'>, look: FolderLook): void {
+export function checkFolder(folder: string, log: Pick<Log, 'warn'>, look: StatFolder): void {
   const { mode, fileSystem } = look(folder)
   const network = process.platform === 'linux' ? NETWORK.get(fileSystem >>> 0) : undefined
   if (network !== undefined)

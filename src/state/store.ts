@@ -11,7 +11,7 @@ export interface Store {
 }
 
 /** A document with a revision number that changes with each write. */
-export interface Stored<T> {
+export interface StoredDocument<T> {
   readonly id: string
   /** Owner of the document; lists are made by owner. */
   readonly owner: string
@@ -19,7 +19,7 @@ export interface Stored<T> {
   readonly revision: number
 }
 
-export interface Write<T> {
+export interface DocumentWrite<T> {
   readonly id: string
   readonly owner: string
   readonly value: T
@@ -30,17 +30,17 @@ export interface Write<T> {
 }
 
 export interface Table<T> {
-  get(id: string): Promise<Stored<T> | undefined>
+  get(id: string): Promise<StoredDocument<T> | undefined>
   /**
    * Writes the whole document.
    * @param expected revision that the document must have now, 0 for none; default any
    * @returns the new revision, or undefined when nothing was written because another writer was faster or the owner
    * has too many
    */
-  put(write: Write<T>, expected?: number): Promise<number | undefined>
+  put(write: DocumentWrite<T>, expected?: number): Promise<number | undefined>
   /** Deletes a document. @param expected revision that it must have now; default any @returns whether it existed */
   delete(id: string, expected?: number): Promise<boolean>
   /** Oldest first. @param owner default: all owners */
-  list(owner?: string): Promise<readonly Stored<T>[]>
+  list(owner?: string): Promise<readonly StoredDocument<T>[]>
   count(owner?: string): Promise<number>
 }

@@ -3,9 +3,9 @@ import type { Finding } from './finding.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { Pins } from './lock-file.ts'
 import type { PendingMention } from './pending-mentions.ts'
-import type { Names } from './steering.ts'
+import type { NameSet } from './steering.ts'
 
-export type Mode = 'review' | 'first-use' | 'always'
+export type TrustMode = 'review' | 'first-use' | 'always'
 
 /** A tool as its server sent it: name, fingerprint, and the whole definition as JSON. */
 export interface ListedDefinition {
@@ -17,18 +17,18 @@ export interface ListedDefinition {
 /** Queries about the tools of other owners. There may be ten thousand, so they are not listed. */
 export interface OtherTools {
   /** Names that look like this one, by skeleton; at most one per owner. */
-  shaped(skeleton: string): readonly string[]
+  lookalikes(skeleton: string): readonly string[]
   /** True if a text may mean one of these tools by this lower-case spelling. */
-  spelled(spelling: string): boolean
+  isSpelling(spelling: string): boolean
   /** Descriptions of the tools with this name, in any spelling. */
-  described(name: string): readonly string[]
+  descriptionsOf(name: string): readonly string[]
 }
 
 /** All tools that a server offers, to be assessed together. */
-export interface Look {
+export interface ServerTools {
   /** The server's key in the lock file. */
   readonly server: string
-  readonly mode: Mode
+  readonly mode: TrustMode
   readonly tools: readonly ListedDefinition[]
   /** Definitions read just now, by name; texts and fingerprints are computed from these. */
   readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
@@ -41,7 +41,7 @@ export interface Look {
 }
 
 /** A quarantined tool and the reason. */
-export interface Held {
+export interface QuarantinedTool {
   /** `changed`: another definition is approved; `rejected`: a person rejected this definition. */
   readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'unreadable'
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
@@ -53,14 +53,14 @@ export interface Held {
 
 export interface Assessment {
   /** Quarantined tools by name. */
-  readonly withheld: ReadonlyMap<string, Held>
+  readonly withheld: ReadonlyMap<string, QuarantinedTool>
   /** Tools approved automatically; they are added to the lock file. */
   readonly newlyApproved: readonly ListedDefinition[]
   /** Those of them that would be quarantined if the tools they mention existed. */
   readonly pendingMentions: ReadonlyMap<string, PendingMention>
 }
 
-export interface Rules {
+export interface AssessmentRules {
   readonly pins: Pins | undefined
   /** The lock file exists but cannot be read. */
   readonly broken: boolean
@@ -75,31 +75,31 @@ export interface Rules {
 const nothing: Assessment = { withheld: new Map(), newlyApproved: [], pendingMentions: new Map() }
 
 /** Decides about every tool of a server, without side effects. A tool already in the lock file costs one comparison. */
-export function assess(look: Look, rules: Rules): Assessment {
+export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
   const { pins } = rules
   const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
   if (unknown.length === 0) return nothing
   const hidesOne = losesRule(look, pins)
-  let nobodys: string[] = []
-  const around = createCheckContext(look, (spelling) => nobodys.push(spelling))
-  const withheld = new Map<string, Held>()
+  let unknownTools: string[] = []
+  const around = createCheckContext(look, (spelling) => unknownTools.push(spelling))
+  const withheld = new Map<string, QuarantinedTool>()
   const newlyApproved: ListedDefinition[] = []
   const pendingMentions = new Map<string, PendingMention>()
   for (const tool of unknown) {
     const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
-    nobodys = []
+    unknownTools = []
     const findings = definition ? checkDefinition(definition, around, tool.text) : []
     const verdict = definition
-      ? verdictOn(tool, look.mode, { ...rules, hidesOne }, findings)
-      : createQuarantine('unreadable', DAMAGED)
+      ? judge(tool, look.mode, { ...rules, hidesOne }, findings)
+      : createQuarantine('unreadable', UNREADABLE)
     if (verdict) {
       withheld.set(tool.name, { ...verdict, findings })
       continue
     }
     newlyApproved.push(tool)
-    if (nobodys.length === 0 || definition === undefined || look.mode === 'always') continue
-    const names = doubtedWith(nobodys, pendingMentions.size < MOST_SIFTED, (isOther) =>
-      checkDefinition(definition, { ...around, isOther, nobodys: undefined }, tool.text),
+    if (unknownTools.length === 0 || definition === undefined || look.mode === 'always') continue
+    const names = findDoubtfulNames(unknownTools, pendingMentions.size < MAX_CHECKED_TOOLS, (isOther) =>
+      checkDefinition(definition, { ...around, isOther, onUnknownTool: undefined }, tool.text),
     )
     if (names.length > 0) pendingMentions.set(tool.name, { hash: tool.hash, names })
   }
@@ -107,25 +107,25 @@ export function assess(look: Look, rules: Rules): Assessment {
 }
 
 // A hostile server may have written thousands.
-const MOST_NAMES = 20
-const MOST_SIFTED = 200
+const MAX_NAMES = 20
+const MAX_CHECKED_TOOLS = 200
 
 /**
  * The names that would cause a doubt if a tool had them.
  * @param sifts false if the result may contain other names too
  */
-function doubtedWith(
+function findDoubtfulNames(
   names: readonly string[],
   sifts: boolean,
-  check: (isOther: Names['has']) => readonly Finding[],
+  check: (isOther: NameSet['has']) => readonly Finding[],
 ): string[] {
-  const doubts = (isOther: Names['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
+  const doubts = (isOther: NameSet['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
   if (!doubts(() => true)) return []
-  const some = [...new Set(names)].slice(0, MOST_NAMES)
+  const some = [...new Set(names)].slice(0, MAX_NAMES)
   return sifts ? some.filter((name) => doubts((spelling) => spelling === name)) : some
 }
 
-const DAMAGED = 'cannot be read from the cache; Pegboard checks it again when its server starts'
+const UNREADABLE = 'cannot be read from the cache; Pegboard checks it again when its server starts'
 
 /** Undefined if the text does not match the fingerprint. */
 function definitionOf({ hash, text }: ListedDefinition): Readonly<Record<string, unknown>> | undefined {
@@ -137,23 +137,23 @@ function definitionOf({ hash, text }: ListedDefinition): Readonly<Record<string,
   }
 }
 
-type Verdict = Omit<Held, 'findings'>
+type Verdict = Omit<QuarantinedTool, 'findings'>
 
 /** A server lists at most 500 tools. Without this limit, one that keeps inventing names would fill the disk. */
-const MOST_PINS = 2_000
+const MAX_PINS = 2_000
 
 /** A tool that a rule matched may be back under another name. */
-function losesRule({ tools, loses }: Look, pins: Pins | undefined): boolean {
+function losesRule({ tools, loses }: ServerTools, pins: Pins | undefined): boolean {
   if (!loses || !pins) return false
   const there = new Set(tools.map(({ name }) => name))
   const gone = [...pins].flatMap(([name, pin]) => (there.has(name) || pin.startsWith('rejected ') ? [] : [name]))
   return gone.length > 0 && loses(gone)
 }
 
-function verdictOn(
+function judge(
   tool: ListedDefinition,
-  mode: Mode,
-  rules: Rules & { readonly hidesOne: boolean },
+  mode: TrustMode,
+  rules: AssessmentRules & { readonly hidesOne: boolean },
   findings: readonly Finding[],
 ): Verdict | undefined {
   const pin = rules.pins?.get(tool.name)
@@ -168,8 +168,8 @@ function verdictOn(
   if (rules.frozen) return createQuarantine('new', 'is not in the lock file, and --frozen allows no other tools')
   if (rules.hidesOne && pin === undefined)
     return createQuarantine('new', 'is new, and a rule of the operator names a tool that its server no longer has')
-  if (pin === undefined && (rules.pins?.size ?? 0) >= MOST_PINS)
-    return createQuarantine('new', `is new, and ${MOST_PINS} tools of its server are in the lock file already`)
+  if (pin === undefined && (rules.pins?.size ?? 0) >= MAX_PINS)
+    return createQuarantine('new', `is new, and ${MAX_PINS} tools of its server are in the lock file already`)
   if (mode === 'always') return undefined
   const withdrawn = rules.withdrawn?.get(tool.name)
   if (withdrawn !== undefined) return createQuarantine('new', `${withdrawn}, so it needs a new approval`)
@@ -179,16 +179,20 @@ function verdictOn(
   return createQuarantine('new', 'is new and not approved yet')
 }
 
-const createQuarantine = (why: Held['why'], reason: string): Verdict => ({ why, code: 'E_TOOL_QUARANTINED', reason })
+const createQuarantine = (why: QuarantinedTool['why'], reason: string): Verdict => ({
+  why,
+  code: 'E_TOOL_QUARANTINED',
+  reason,
+})
 
 const createCheckContext = (
-  { tools, otherTools, reserved }: Look,
-  nobodys: (spelling: string) => void,
+  { tools, otherTools, reserved }: ServerTools,
+  onUnknownTool: (spelling: string) => void,
 ): Parameters<typeof checkDefinition>[1] => ({
   own: new Set(tools.map(({ name }) => name)),
   reserved,
-  isOther: otherTools.spelled,
-  nobodys,
-  lookalikes: otherTools.shaped,
-  described: otherTools.described,
+  isOther: otherTools.isSpelling,
+  onUnknownTool,
+  lookalikes: otherTools.lookalikes,
+  descriptionsOf: otherTools.descriptionsOf,
 })

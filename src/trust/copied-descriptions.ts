@@ -10,7 +10,7 @@ const LONGEST = 4 * 1024
  * address. None of 15,119 definitions of 2,006 published servers does.
  * @param others descriptions of other servers' tools with the same name
  */
-export function checkClone(description: string, others: readonly string[]): Finding[] {
+export function findClone(description: string, others: readonly string[]): Finding[] {
   if (others.length === 0) return []
   const own = partsOf(description)
   for (const other of others) {
@@ -35,13 +35,13 @@ export function checkClone(description: string, others: readonly string[]): Find
 const ADDRESS =
   /(?:[a-z][a-z0-9+.-]*:\/\/|www\.|mailto:)[^\s"'<>)\]}]+|\b[\w.-]+@[\w-]+\.[\w.-]+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}\/[^\s"'<>)\]}]*/gi
 
-interface Parts {
+interface DescriptionParts {
   readonly addresses: readonly string[]
   /** Number of occurrences of each word. */
   readonly words: ReadonlyMap<string, number>
 }
 
-function partsOf(description: string): Parts {
+function partsOf(description: string): DescriptionParts {
   const text = description.slice(0, LONGEST).normalize('NFKC').toLowerCase()
   const words = new Map<string, number>()
   for (const word of text.replaceAll(ADDRESS, ' ').match(/[\p{L}\p{N}]+/gu) ?? [])
@@ -51,7 +51,7 @@ function partsOf(description: string): Parts {
 }
 
 /** Share of all words that occur in both texts. */
-function similarity(one: Parts['words'], other: Parts['words']): number {
+function similarity(one: DescriptionParts['words'], other: DescriptionParts['words']): number {
   let common = 0
   let all = 0
   for (const word of new Set([...one.keys(), ...other.keys()])) {

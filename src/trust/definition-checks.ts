@@ -1,20 +1,20 @@
 import type { Json } from '../core/is-record.ts'
 import { looksLike, mixedWord, skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
-import { checkClone } from './copied-descriptions.ts'
-import { escapeInvisible, findHidden, hidesNothing } from './find-hidden-text.ts'
-import type { Finding, Level } from './finding.ts'
+import { findClone } from './copied-descriptions.ts'
+import { escapeInvisible, findHidden, hasNoHiddenText } from './find-hidden-text.ts'
+import type { Finding, FindingLevel } from './finding.ts'
 import { findInstructions } from './instruction-wording.ts'
-import type { Names, Neighbours } from './steering.ts'
+import type { KnownToolNames, NameSet } from './steering.ts'
 
 /** What a definition is checked against. */
-export interface Surroundings extends Neighbours {
+export interface CheckContext extends KnownToolNames {
   /** Names that no upstream tool may resemble: those of the meta-tools. */
   readonly reserved: ReadonlySet<string>
   /** Names of other servers' tools with this skeleton. */
   lookalikes(skeleton: string): readonly string[]
   /** Descriptions of other servers' tools with this name. */
-  described?: ((name: string) => readonly string[]) | undefined
+  descriptionsOf?: ((name: string) => readonly string[]) | undefined
 }
 
 /**
@@ -38,11 +38,11 @@ const READ_OF_ENTRY = new Set(['name', 'title', 'description', 'arguments'])
  * only.
  * @param json the definition as JSON
  */
-export function checkDefinition(definition: Json, around: Surroundings, json = JSON.stringify(definition)): Finding[] {
+export function checkDefinition(definition: Json, around: CheckContext, json = JSON.stringify(definition)): Finding[] {
   const found: Finding[] = []
-  const { own, isOther, nobodys } = around
-  const here: Neighbours = { own, isOther, nobodys, words: once(() => wordsOf(definition)) }
-  if (hidesNothing(json)) {
+  const { own, isOther, onUnknownTool: nobodys } = around
+  const here: KnownToolNames = { own, isOther, onUnknownTool: nobodys, words: once(() => wordsOf(definition)) }
+  if (hasNoHiddenText(json)) {
     // `get_tool` shows a model all that a server says of a tool.
     for (const [key, value] of Object.entries(definition)) walkProse(value, key.slice(0, 80), found, here)
   } else
@@ -55,14 +55,14 @@ export function checkDefinition(definition: Json, around: Surroundings, json = J
   if (typeof name === 'string') found.push(...checkName(name, around))
   if (typeof description === 'string') {
     found.push(...checkSize(description))
-    if (typeof name === 'string') found.push(...checkClone(description, around.described?.(name) ?? []))
+    if (typeof name === 'string') found.push(...findClone(description, around.descriptionsOf?.(name) ?? []))
   }
   // Worst first, so that many minor findings cannot hide a serious one.
-  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
+  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
 }
 
 /** Names of parameters and their listed values. */
-function wordsOf({ inputSchema }: Json): Names {
+function wordsOf({ inputSchema }: Json): NameSet {
   const words = new Set<string>()
   const gather = (value: unknown, key: string): void => {
     if (typeof value === 'string' && (key === 'enum' || key === 'const')) words.add(value)
@@ -77,12 +77,12 @@ function wordsOf({ inputSchema }: Json): Names {
 }
 
 /** Maximum number of findings kept per tool. */
-const MOST = 40
+const MAX_FINDINGS = 40
 
-const RANK: Readonly<Record<Level, number>> = { block: 0, doubt: 1, note: 2 }
+const RANK: Readonly<Record<FindingLevel, number>> = { block: 0, doubt: 1, note: 2 }
 
 /** Hidden characters are searched everywhere; wording only in `prose`. */
-function walk(value: unknown, where: string, found: Finding[], around: Neighbours, prose: boolean): void {
+function walk(value: unknown, where: string, found: Finding[], around: KnownToolNames, prose: boolean): void {
   if (typeof value === 'string') {
     found.push(...findHidden(value, where))
     if (prose) read(value, where, found, around)
@@ -103,7 +103,7 @@ function walk(value: unknown, where: string, found: Finding[], around: Neighbour
 }
 
 /** The same for definitions without hidden characters, which are nearly all. */
-function walkProse(value: unknown, where: string, found: Finding[], around: Neighbours): void {
+function walkProse(value: unknown, where: string, found: Finding[], around: KnownToolNames): void {
   if (typeof value === 'string') read(value, where, found, around)
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
@@ -127,23 +127,23 @@ const isWorthReading = (value: unknown): boolean =>
 /** True for a parameter name that contains a sentence. */
 const isProse = (key: string): boolean => key.length > SHORT && /\s/.test(key)
 
-function read(text: string, where: string, found: Finding[], around: Neighbours): void {
+function read(text: string, where: string, found: Finding[], around: KnownToolNames): void {
   if (text.length <= SHORT || where === 'name') return
   if (text.length > SIZES.most && where !== 'description') found.push(createSizeFinding(text, where))
   found.push(...findInstructions(text, where, around))
 }
 
 /** Checks a prompt, resource or resource template. @returns findings that prevent it from being shown */
-export function checkEntry(entry: Json, around: Neighbours): Finding[] {
+export function checkEntry(entry: Json, around: KnownToolNames): Finding[] {
   const found: Finding[] = []
   for (const [key, value] of Object.entries(entry)) {
     found.push(...findHidden(key, `${escapeInvisible(key).slice(0, 80)} (the name itself)`))
     walk(value, escapeInvisible(key).slice(0, 80), found, around, READ_OF_ENTRY.has(key))
   }
-  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MOST)
+  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
 }
 
-function checkName(name: string, { own, lookalikes, reserved }: Surroundings): Finding[] {
+function checkName(name: string, { own, lookalikes, reserved }: CheckContext): Finding[] {
   const evidence = escapeInvisible(name)
   const at = { where: 'name', evidence }
   const word = mixedWord(name)

@@ -1,6 +1,6 @@
 import { toCanonicalJson } from '../core/canonical.ts'
 import type { Json } from '../core/is-record.ts'
-import { escapedLine, escapeInvisible } from './find-hidden-text.ts'
+import { escapeInvisible, escapeLine } from './find-hidden-text.ts'
 
 /** One changed place of a definition, with invisible characters escaped. */
 export interface Change {
@@ -60,7 +60,7 @@ function membersOf(was: object, is: object): [key: string, was: unknown, is: unk
 const stepTo = (path: string, key: string): string =>
   /^[\w$-]+$/.test(key)
     ? `${path}${path && '.'}${key.slice(0, WIDE)}`
-    : `${path}[${escapedLine(JSON.stringify(key)).slice(0, WIDE)}]`
+    : `${path}[${escapeLine(JSON.stringify(key)).slice(0, WIDE)}]`
 
 const isTree = (value: unknown): value is object => typeof value === 'object' && value !== null
 const isLong = (value: unknown): boolean => typeof value === 'string' && (value.length > WIDE || value.includes('\n'))

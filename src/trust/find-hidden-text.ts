@@ -6,7 +6,7 @@ import type { Finding, FindingCode } from './finding.ts'
 const SUSPECT = /(?![\n\r\t])\p{Cc}|\p{Cf}|\p{Co}|\p{Cs}|\p{Default_Ignorable_Code_Point}/u
 
 /** True if a value cannot contain hidden text. Tested on its JSON, which escapes controls and lone surrogates. */
-export const hidesNothing = (json: string): boolean =>
+export const hasNoHiddenText = (json: string): boolean =>
   (!NOT_ASCII.test(json) || !SUSPECT.test(json)) && !/\\[bfru]/.test(json)
 
 const NOT_ASCII = /[^\x20-\x7e]/
@@ -33,7 +33,7 @@ export function findHidden(text: string, where: string): Finding[] {
     if (++runs > MOST_RUNS && found.some(({ level }) => level === 'block')) break
     const end = runEnd(letters, at)
     const run = letters.slice(at, end)
-    const said = faultOf(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
+    const said = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
     const level = said?.note === true ? 'note' : 'block'
     if (said && !found.some((one) => one.code === said.code && one.level === level))
       found.push({ code: said.code, level, where, what: said.what, evidence: excerptAround(letters, at, end) })
@@ -55,7 +55,7 @@ interface Fault {
 }
 
 /** The finding for a run of invisible characters, if there is one. */
-function faultOf(run: readonly string[], before: string, after: string, isRtl: boolean): Fault | undefined {
+function findFault(run: readonly string[], before: string, after: string, isRtl: boolean): Fault | undefined {
   const text = run.join('')
   const tags = decodeTags(run)
   if (tags !== undefined) {
@@ -119,7 +119,7 @@ export const escapeInvisible = (text: string): string =>
   text.replaceAll(unseen(), (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
 
 /** The same on one line. */
-export const escapedLine = (text: string): string => escapeInvisible(text).replaceAll(/\s+/g, ' ')
+export const escapeLine = (text: string): string => escapeInvisible(text).replaceAll(/\s+/g, ' ')
 
 function excerptAround(letters: readonly string[], start: number, end: number): string {
   const shown = letters

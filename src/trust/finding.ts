@@ -2,7 +2,7 @@
  * `block`: quarantined until a person approves, for every server. `doubt`: the same, except for servers with trust
  * mode `always`. `note`: shown in a review only.
  */
-export type Level = 'block' | 'doubt' | 'note'
+export type FindingLevel = 'block' | 'doubt' | 'note'
 
 export type FindingCode =
   | 'hidden-tags'
@@ -27,7 +27,7 @@ export type FindingCode =
 /** Something in a definition that a person should know. */
 export interface Finding {
   readonly code: FindingCode
-  readonly level: Level
+  readonly level: FindingLevel
   /** Path in the definition: `description`, `inputSchema.properties.path.description`. */
   readonly where: string
   /** Completes the sentence "it …": `has hidden Unicode tags that say "…"`. */

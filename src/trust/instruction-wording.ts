@@ -1,6 +1,6 @@
 import { escapeInvisible } from './find-hidden-text.ts'
-import type { Finding, FindingCode, Level } from './finding.ts'
-import { aboutOtherTools, CARRIES_AWAY, type Neighbours } from './steering.ts'
+import type { Finding, FindingCode, FindingLevel } from './finding.ts'
+import { findMentions, type KnownToolNames, SENDING_VERB } from './steering.ts'
 
 const NOT_SAY =
   /\b(?:do(?:n['’]?t| not)|never)\s+(?:ever\s+)?(?:mention|reveal|disclose|say|admit)\s+(?:that|how)\s+you\b/i
@@ -53,18 +53,18 @@ const MARKUP =
  * Finds instructions that reach beyond the tool: about other tools, about what the user sees, about earlier
  * instructions, about secrets.
  */
-export function findInstructions(text: string, where: string, around: Neighbours): Finding[] {
+export function findInstructions(text: string, where: string, around: KnownToolNames): Finding[] {
   const found: Finding[] = []
-  const add = (code: FindingCode, level: Level, what: string, at: number, length: number): void => {
+  const add = (code: FindingCode, level: FindingLevel, what: string, at: number, length: number): void => {
     if (found.some((one) => one.code === code && one.level === level)) return
     found.push({ code, level, where, what, evidence: excerpt(text, at, length) })
   }
-  const match = (pattern: RegExp, code: FindingCode, level: Level, what: string): void => {
+  const match = (pattern: RegExp, code: FindingCode, level: FindingLevel, what: string): void => {
     const hit = pattern.exec(text)
     if (hit) add(code, level, what, hit.index, hit[0].length)
   }
 
-  for (const { level, name, at, length } of aboutOtherTools(text, around))
+  for (const { level, name, at, length } of findMentions(text, around))
     add('instructs-other-tool', level, `gives instructions about another tool, ${JSON.stringify(name)}`, at, length)
   for (const pattern of USER.test(text) ? [NOT_SAY, ...SECRECY] : [NOT_SAY])
     match(pattern, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
@@ -91,7 +91,7 @@ export function findInstructions(text: string, where: string, around: Neighbours
  * Finds the worst sentence about a file with secrets: `doubt` if it tells the model to read the file or to pass it on,
  * `note` if it only mentions a file with keys.
  */
-function aboutSecrets(text: string): { what: string; level: Level; at: number; length: number } | undefined {
+function aboutSecrets(text: string): { what: string; level: FindingLevel; at: number; length: number } | undefined {
   let noted: ReturnType<typeof aboutSecrets>
   let count = 0
   for (const { 0: file, index: at } of text.matchAll(SECRET)) {
@@ -103,7 +103,7 @@ function aboutSecrets(text: string): { what: string; level: Level; at: number; l
     const before = text.slice(Math.max(0, at - AROUND), at)
     const near = `${before}${file}${after}`
     const isKeys = KEYS.test(file)
-    const isSent = file !== DOT_ENV && ((READS.test(near) && CARRIES_AWAY.test(near)) || HANDS_OVER.test(near))
+    const isSent = file !== DOT_ENV && ((READS.test(near) && SENDING_VERB.test(near)) || HANDS_OVER.test(near))
     const isFilled = READ_BEFORE.test(before) && FILLS_AFTER.test(after)
     if (isSent || isFilled || CONTENT_OF.test(before)) return doubt('tells the model to read secrets and send them')
     if (isKeys && ORDERED_BEFORE.test(before)) return doubt('tells the model to read a file with keys')

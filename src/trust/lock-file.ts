@@ -10,7 +10,7 @@ import type { FileStore } from '../state/file-store.ts'
 
 /** The decision for each tool: its fingerprint, or `rejected ` and its fingerprint. */
 export type Pins = ReadonlyMap<string, string>
-export type Servers = Map<string, Map<string, string>>
+export type PinsByServer = Map<string, Map<string, string>>
 
 /** The record of approvals, in a file that is committed beside the configuration. */
 export interface Lock {
@@ -26,7 +26,7 @@ export interface Lock {
    * Changes memory now and the file soon. `apply` may run again on a newer file, so it must not depend on when it
    * runs.
    */
-  change(apply: (servers: Servers) => void): void
+  change(apply: (servers: PinsByServer) => void): void
   /** Reads the file again. @returns whether anything changed */
   reread(): boolean
   /** Resolves when the file contains all changes. */
@@ -69,7 +69,7 @@ const LENGTHS: ReadonlySet<number> = new Set([64, 73])
 const CALM = { quietMs: 100, longestMs: 1_000 }
 
 export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
-  let memory: Servers = new Map()
+  let memory: PinsByServer = new Map()
   /** The file's text when it was last read or written. */
   let text: string | undefined
   let broken: string | undefined
@@ -77,7 +77,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   /** Digests of a valid file that has not changed since, so that ten thousand pins need not be read. */
   let known: LockDigests | undefined
   let asked = false
-  let pending: Array<(servers: Servers) => void> = []
+  let pending: Array<(servers: PinsByServer) => void> = []
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
   /** The next write is planned and will include all changes until then. */
@@ -236,7 +236,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
 }
 
 /** @throws Error that says what is wrong */
-export function parseLock(text: string): Servers {
+export function parseLock(text: string): PinsByServer {
   const whole = jsonOf(text) as { version?: unknown; servers?: unknown } | null
   if (typeof whole !== 'object' || whole === null) throw new Error('it is not an object')
   if (whole.version !== VERSION) throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)

@@ -30,9 +30,9 @@ export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
     return name === undefined ? NONE : [name]
   }
   return {
-    shaped,
-    spelled: (spelling) => spellings().has(spelling),
-    described: (name) =>
+    lookalikes: shaped,
+    isSpelling: (spelling) => spellings().has(spelling),
+    descriptionsOf: (name) =>
       namesakes()
         .get(foldName(name))
         ?.flatMap(({ description }) => description ?? NONE) ?? NONE,
@@ -44,20 +44,20 @@ export function mergeOtherTools(owners: () => readonly OtherTools[]): OtherTools
   const all = once(owners)
   const asked = new Map<string, boolean>()
   return {
-    shaped(shape) {
+    lookalikes(shape) {
       let found = NONE
       for (const owner of all()) {
-        const names = owner.shaped(shape)
+        const names = owner.lookalikes(shape)
         if (names.length > 0) found = [...found, ...names]
       }
       return found
     },
-    described: (name) => all().flatMap((owner) => owner.described(name)),
-    spelled(spelling) {
+    descriptionsOf: (name) => all().flatMap((owner) => owner.descriptionsOf(name)),
+    isSpelling(spelling) {
       // Servers often use the same phrases in many tools.
       const before = asked.get(spelling)
       if (before !== undefined) return before
-      const known = all().some((owner) => owner.spelled(spelling))
+      const known = all().some((owner) => owner.isSpelling(spelling))
       asked.set(spelling, known)
       return known
     },

@@ -10,10 +10,10 @@ export interface PendingMention {
 }
 
 /** By server and tool. */
-export type KeptPendingMentions = Readonly<Record<string, Readonly<Record<string, PendingMention>>>>
+export type StoredMentions = Readonly<Record<string, Readonly<Record<string, PendingMention>>>>
 
 /** A tool that was approved. */
-export interface Entry {
+export interface ApprovedTool {
   readonly server: string
   readonly name: string
   readonly hash: string
@@ -23,13 +23,13 @@ export interface Entry {
 export interface PendingMentions {
   add(server: string, tools: ReadonlyMap<string, PendingMention>): void
   /** Returns and forgets the tools of other servers that mention one of these tools. */
-  meet(server: string, own: () => OtherTools): readonly Entry[]
+  takeMatching(server: string, own: () => OtherTools): readonly ApprovedTool[]
 }
 
 /** More are not needed: one such tool is enough to notice a server. */
 const MOST_TOOLS = 2_000
 
-export function createPendingMentions(store: FileStore<KeptPendingMentions> | undefined, key: string): PendingMentions {
+export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string): PendingMentions {
   let known: Map<string, Map<string, PendingMention>> | undefined
   const all = (): Map<string, Map<string, PendingMention>> => {
     known ??= new Map(
@@ -44,7 +44,7 @@ export function createPendingMentions(store: FileStore<KeptPendingMentions> | un
   }
   const keep = (): void => {
     const entries = [...all()].map(([server, tools]) => [server, Object.fromEntries(tools)])
-    store?.set(key, Object.fromEntries(entries) as KeptPendingMentions)
+    store?.set(key, Object.fromEntries(entries) as StoredMentions)
   }
   return {
     add(server, tools) {
@@ -53,13 +53,13 @@ export function createPendingMentions(store: FileStore<KeptPendingMentions> | un
       all().set(server, new Map([...(before ?? []), ...tools].slice(-MOST_TOOLS)))
       keep()
     },
-    meet(server, own) {
-      const found: Entry[] = []
+    takeMatching(server, own) {
+      const found: ApprovedTool[] = []
       for (const [other, tools] of all()) {
         if (other === server) continue
-        const { spelled } = own()
+        const { isSpelling } = own()
         for (const [name, { hash, names }] of tools) {
-          if (!names.some(spelled)) continue
+          if (!names.some(isSpelling)) continue
           found.push({ server: other, name, hash })
           tools.delete(name)
         }

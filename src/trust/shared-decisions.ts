@@ -1,11 +1,11 @@
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Shared } from '../state/shared-state.ts'
+import type { SharedState } from '../state/shared-state.ts'
 import type { Table } from '../state/store.ts'
 import type { Pins } from './lock-file.ts'
 import type { Trust } from './trust.ts'
 
-type Kept = Readonly<Record<string, string>>
+type StoredPins = Readonly<Record<string, string>>
 
 const TOPIC = 'approval'
 
@@ -16,31 +16,31 @@ const TOPIC = 'approval'
  */
 export function shareDecisions(
   trust: Pick<Trust, 'adopt' | 'onDecision'>,
-  shared: Pick<Shared, 'store' | 'tell' | 'hear' | 'onBack'>,
+  shared: Pick<SharedState, 'store' | 'publish' | 'subscribe' | 'onReconnect'>,
   log: Log,
 ): () => Promise<void> {
-  const table = (): Table<Kept> => shared.store().table('approval')
+  const table = (): Table<StoredPins> => shared.store().table('approval')
   let seen = 0
   /** Decided here and not yet sent. */
-  const untold = new Map<string, Pins>()
+  const unsent = new Map<string, Pins>()
 
-  function take(server: string, value: Kept, revision: number, firm: boolean): void {
+  function take(server: string, value: StoredPins, revision: number, firm: boolean): void {
     seen = Math.max(seen, revision)
     trust.adopt(server, new Map(Object.entries(value)), firm)
   }
 
   async function tell(): Promise<void> {
-    for (const [server, pins] of untold) {
+    for (const [server, pins] of unsent) {
       const revision = await table().put({ id: server, owner: '', value: Object.fromEntries(pins) })
-      if (untold.get(server) === pins) untold.delete(server)
+      if (unsent.get(server) === pins) unsent.delete(server)
       seen = Math.max(seen, revision ?? 0)
-      shared.tell(TOPIC, server)
+      shared.publish(TOPIC, server)
     }
   }
 
   async function look(firm: boolean): Promise<void> {
     for (const { id, value, revision } of await table().list())
-      if (revision > seen && !untold.has(id)) take(id, value, revision, firm)
+      if (revision > seen && !unsent.has(id)) take(id, value, revision, firm)
   }
 
   const failed = (error: unknown): void =>
@@ -49,16 +49,16 @@ export function shareDecisions(
     })
 
   trust.onDecision((server, pins) => {
-    untold.set(server, pins)
+    unsent.set(server, pins)
     tell().catch(failed)
   })
-  shared.hear(TOPIC, (server) => {
+  shared.subscribe(TOPIC, (server) => {
     table()
       .get(server)
       .then((row) => row && take(server, row.value, row.revision, true))
       .catch(failed)
   })
-  shared.onBack(() => {
+  shared.onReconnect(() => {
     look(true).then(tell).catch(failed)
   })
   return () => look(false).catch(failed)

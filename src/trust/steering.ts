@@ -1,27 +1,24 @@
-import type { Level } from './finding.ts'
+import type { FindingLevel } from './finding.ts'
 
 /** A set, or the keys of a map. */
-export type Names = Pick<ReadonlySet<string>, 'has'>
+export type NameSet = Pick<ReadonlySet<string>, 'has'>
 
 /** The tools that exist besides the one that is checked. */
-export interface Neighbours {
+export interface KnownToolNames {
   /** Names of tools of the same server. */
-  readonly own: Names
-  /**
-   * True if a text may mean another owner's tool by this spelling. Called only with names in the form that `spelled`
-   * returns.
-   */
+  readonly own: NameSet
+  /** True if a text may mean another owner's tool by this spelling, which is normalized or lower case. */
   isOther(spelling: string): boolean
   /** The definition's own parameter names and values, which a text may mean by the same words. */
-  readonly words?: (() => Names) | undefined
+  readonly words?: (() => NameSet) | undefined
   /** Called with each mention of a missing tool, in every spelling that `isOther` could get. */
-  readonly nobodys?: ((spelling: string) => void) | undefined
+  readonly onUnknownTool?: ((spelling: string) => void) | undefined
 }
 
 /** A sentence that mentions another tool, at the position of its name. */
 export interface Mention {
   /** `doubt` if it says how to use that tool, `note` if it only says when. */
-  readonly level: Level
+  readonly level: FindingLevel
   readonly name: string
   readonly at: number
   readonly length: number
@@ -61,7 +58,7 @@ const CALLS_IT =
 const ABOUT_USE =
   /\b(?:before|prior to|when(?:ever)?|after|instead of|each time|every time)\s+(?:you\s+|the (?:user|assistant|model|agent)\s+)?(?:us(?:e|es|ing)|call(?:s|ing)?|invok(?:e|es|ing)|run(?:s|ning)?|execut(?:e|es|ing))\s+(?:the\s+|any\s+)?[`"'“‘]?$/i
 /** Verbs that have something sent elsewhere. */
-export const CARRIES_AWAY = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
+export const SENDING_VERB = /\b(?:send|upload|forward|transmit|exfiltrate|post|copy|leak|pass|append|include|embed)\b/i
 const COMPARES =
   /\b(?:like|similar(?:ly)? to|same as|as (?:with|in|for|does)|unlike|equivalent (?:to|of)|compar(?:ed|able) (?:to|with)|alternative to|see(?: also)?|cf\.?)\s+(?:the\s+)?[`"'“‘]?$/i
 // Verbs used for tools, not for values.
@@ -77,7 +74,7 @@ const TOOL_WAS =
 const MEDIA_TYPE = /^(?:application|audio|font|image|message|multipart|text|video)\//i
 
 /** Finds the worst mentions of other owners' tools in a text, at most one per level. */
-export function aboutOtherTools(text: string, around: Neighbours): Mention[] {
+export function findMentions(text: string, around: KnownToolNames): Mention[] {
   let noted: Mention | undefined
   JOINT.lastIndex = 0
   while (JOINT.test(text)) {
@@ -117,16 +114,16 @@ function sentenceAround(text: string, at: number): Sentence {
   return { whole: before + after, before, after }
 }
 
-function levelOf(text: string, name: string, at: number, around: Neighbours): Level | undefined {
-  const whose = meantBy(name, around)
+function levelOf(text: string, name: string, at: number, around: KnownToolNames): FindingLevel | undefined {
+  const whose = ownerOfName(name, around)
   if (whose === 'own') return undefined
   // Nobody is known to have this tool, but only tools are spelled with an owner and said to be called.
   if (!whose) {
-    tellOf(text, name, at, around)
+    reportUnknownTool(text, name, at, around)
     return /[.:/]/.test(name) &&
       !MEDIA_TYPE.test(name) &&
       ABOUT_USE.test(text.slice(Math.max(0, at - 80), at)) &&
-      CARRIES_AWAY.test(sentenceAround(text, at).after)
+      SENDING_VERB.test(sentenceAround(text, at).after)
       ? 'doubt'
       : undefined
   }
@@ -145,13 +142,13 @@ function levelOf(text: string, name: string, at: number, around: Neighbours): Le
 }
 
 /** Whose tool a name, or a part of it, means: `mail__send_mail`, `mcp.mail.send_mail`, `send_mail.bcc`. */
-function meantBy(name: string, { own, isOther }: Neighbours): 'own' | { readonly other: string } | undefined {
+function ownerOfName(name: string, { own, isOther }: KnownToolNames): 'own' | { readonly other: string } | undefined {
   if (own.has(name)) return 'own'
   if (isOther(normalizeName(name))) return { other: name }
-  return COMPOUND.test(name) && !name.includes('://') ? meantByPart(name, { own, isOther }) : undefined
+  return COMPOUND.test(name) && !name.includes('://') ? ownerOfNamePart(name, { own, isOther }) : undefined
 }
 
-function meantByPart(name: string, { own, isOther }: Neighbours): ReturnType<typeof meantBy> {
+function ownerOfNamePart(name: string, { own, isOther }: KnownToolNames): ReturnType<typeof ownerOfName> {
   const isOthers = (one: string): boolean => isToolShaped(one) && isOther(one.toLowerCase())
   const pieces = piecesOf(name)
   let whose: 'own' | undefined
@@ -167,11 +164,11 @@ function meantByPart(name: string, { own, isOther }: Neighbours): ReturnType<typ
 const NEAR = 80
 const AS_TOOLS = /\b(?:call|us(?:e|ing)|invo[ck]|run|execut|try|tools?\b|b?cc\b|recipient)/i
 
-function tellOf(text: string, name: string, at: number, { nobodys }: Neighbours): void {
-  if (!nobodys || name.includes('://')) return
+function reportUnknownTool(text: string, name: string, at: number, { onUnknownTool }: KnownToolNames): void {
+  if (!onUnknownTool || name.includes('://')) return
   if (!AS_TOOLS.test(text.slice(Math.max(0, at - NEAR), at + name.length + NEAR))) return
   const pieces = piecesOf(name).filter(isToolShaped)
-  for (const one of new Set([normalizeName(name), ...pieces.map((piece) => piece.toLowerCase())])) nobodys(one)
+  for (const one of new Set([normalizeName(name), ...pieces.map((piece) => piece.toLowerCase())])) onUnknownTool(one)
 }
 
 function startOfName(text: string, at: number): number {

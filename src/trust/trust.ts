@@ -7,13 +7,19 @@ import { looksLike } from '../core/lookalike.ts'
 import { foldName } from '../core/name-folding.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { FileStore } from '../state/file-store.ts'
-import { assess, type Held, type ListedDefinition, type Look, type Rules } from './assess-tools.ts'
+import {
+  type AssessmentRules,
+  assess,
+  type ListedDefinition,
+  type QuarantinedTool,
+  type ServerTools,
+} from './assess-tools.ts'
 import type { Finding, FindingCode } from './finding.ts'
 import { createLock, type Lock, type LockDigests, type Pins } from './lock-file.ts'
-import { createPendingMentions, type Entry, type KeptPendingMentions } from './pending-mentions.ts'
+import { type ApprovedTool, createPendingMentions, type StoredMentions } from './pending-mentions.ts'
 
 /** Approved definitions of one server, for showing what changed later: fingerprint and definition by tool. */
-export type Kept = Readonly<
+export type StoredDefinitions = Readonly<
   Record<string, { readonly hash: string; readonly definition: Readonly<Record<string, unknown>> }>
 >
 
@@ -23,11 +29,11 @@ export interface TrustOptions {
   readonly log: Log
   readonly clock?: Clock
   /** Storage for approved definitions; the lock file contains only fingerprints. */
-  readonly definitions?: FileStore<Kept>
+  readonly definitions?: FileStore<StoredDefinitions>
   /** Avoids reading an unchanged lock file. */
   readonly digests?: FileStore<LockDigests> | undefined
   /** Storage for mentions of tools that do not exist yet. */
-  readonly pendingMentions?: FileStore<KeptPendingMentions>
+  readonly pendingMentions?: FileStore<StoredMentions>
   /** Approve only what is in the lock file, and write nothing. */
   readonly frozen?: boolean
   /** Names of the meta-tools, which no tool may resemble. */
@@ -40,7 +46,7 @@ export interface Trust {
    * Returns the quarantined tools of a server by name. Records tools that are approved automatically.
    * @param fresh true if the definitions come from the server now and not from disk
    */
-  look(look: Omit<Look, 'reserved'>, fresh: boolean): ReadonlyMap<string, Held>
+  look(look: Omit<ServerTools, 'reserved'>, fresh: boolean): ReadonlyMap<string, QuarantinedTool>
   /** A seal for the current approvals of a server; undefined unless all these tools are approved as they are. */
   seal(server: string, tools: readonly Pick<ListedDefinition, 'name' | 'hash'>[]): string | undefined
   /** True if the lock file is unchanged since this seal was made, so that the same tools are approved. */
@@ -57,7 +63,7 @@ export interface Trust {
   /** Registers a listener for changes of what is approved. */
   onChange(listener: () => void): () => void
   /** True if nothing of a server is approved: it was assessed, or it is waiting for a person to review it. */
-  approvesNothingOf(server: string, mode: Look['mode']): boolean
+  approvesNothingOf(server: string, mode: ServerTools['mode']): boolean
   /** Resolves when the lock file is written. */
   flush(): Promise<void>
 }
@@ -71,7 +77,7 @@ const EMPTY_LOOK_MS = 10 * 60_000
 /** Servers first seen within this time count as simultaneous, so neither has priority over the other. */
 const TOGETHER_MS = 10 * 60_000
 /** A tool that changes and changes back within this time needs a review. */
-const FLAP_MS = 10 * 60_000
+const FLAPPING_MS = 10 * 60_000
 /** Definitions are stored after this much quiet, or at the second tick at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
@@ -84,19 +90,19 @@ export function createTrust(options: TrustOptions): Trust {
   const asked = new Set<string>()
   const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
   const saveLater = createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
-  const told = new Map<string, string>()
-  const known = new Map<string, string>()
+  const loggedSignatures = new Map<string, string>()
+  const storedSignatures = new Map<string, string>()
   /** End of the first look, by server. */
   const firstUntil = new Map<string, number>()
-  const pendingMentions = createPendingMentions(options.pendingMentions, `unmet-${keptKey(options.file, '')}`)
+  const pendingMentions = createPendingMentions(options.pendingMentions, `unmet-${definitionsKey(options.file, '')}`)
   /** Tools approved automatically a moment ago, by server. */
-  const takenNow = new Map<string, { at: number; readonly names: Map<string, string> }>()
+  const recentApprovals = new Map<string, { at: number; readonly names: Map<string, string> }>()
 
-  const flaps = new Map<string, Flaps>()
+  const histories = new Map<string, ApprovalHistory>()
   /** Tools that lost an approval, with the reason, by server. */
   const withdrawn = new Map<string, Map<string, string>>()
 
-  const rulesFor = (server: string): Rules => ({
+  const rulesFor = (server: string): AssessmentRules => ({
     pins: lock.pins(server),
     withdrawn: withdrawn.get(server) ?? new Map(),
     broken: lock.broken !== undefined,
@@ -108,7 +114,7 @@ export function createTrust(options: TrustOptions): Trust {
     look(look, fresh) {
       const { server, tools } = look
       asked.add(server)
-      if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) watchFlaps(server, tools)
+      if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) withdrawFlapping(server, tools)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
       const {
@@ -119,24 +125,27 @@ export function createTrust(options: TrustOptions): Trust {
       if (!frozen && !broken) {
         const first = pins === undefined && look.mode === 'first-use' && (tools.length > 0 || fresh)
         if (newlyApproved.length > 0 || first) {
-          for (const { name, hash } of newlyApproved) flapsOf(server).approved.set(name, hash)
+          for (const { name, hash } of newlyApproved) historyOf(server).approved.set(name, hash)
           const lasts = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
           if (first || (open && pins?.size === 0)) firstUntil.set(server, clock.now() + lasts)
-          take(lock, server, newlyApproved, first)
+          addPins(lock, server, newlyApproved, first)
           log.info(
             `${first || open ? 'first connection to ' : ''}${server}: ${newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`} approved`,
           )
         }
         if (look.mode === 'first-use' && newlyApproved.length > 0) {
           pendingMentions.add(server, speaking)
-          const { names } = takenNow.get(server) ?? { names: new Map<string, string>() }
+          const { names } = recentApprovals.get(server) ?? { names: new Map<string, string>() }
           for (const { name, hash } of newlyApproved) names.set(name, hash)
-          takenNow.set(server, { at: clock.now(), names })
+          recentApprovals.set(server, { at: clock.now(), names })
         }
-        putOut([...(look.own ? pendingMentions.meet(server, look.own) : []), ...likenesses(server, withheld)])
+        withdrawAll([
+          ...(look.own ? pendingMentions.takeMatching(server, look.own) : []),
+          ...findLookalikes(server, withheld),
+        ])
         if (fresh && definitions) saveLater.schedule(server, () => keep(server, tools, lock))
       }
-      tell(server, withheld)
+      logWaiting(server, withheld)
       return withheld
     },
     seal(server, tools) {
@@ -185,17 +194,17 @@ export function createTrust(options: TrustOptions): Trust {
     },
   }
 
-  function flapsOf(server: string): Flaps {
-    const own = flaps.get(server) ?? { approved: new Map(), left: new Map() }
-    flaps.set(server, own)
+  function historyOf(server: string): ApprovalHistory {
+    const own = histories.get(server) ?? { approved: new Map(), left: new Map() }
+    histories.set(server, own)
     return own
   }
 
   /** Withdraws the approval of a tool that changed and changed back within a short time. */
-  function watchFlaps(server: string, tools: readonly ListedDefinition[]): void {
+  function withdrawFlapping(server: string, tools: readonly ListedDefinition[]): void {
     const pins = lock.pins(server)
     if (!pins) return
-    const own = flapsOf(server)
+    const own = historyOf(server)
     const back: string[] = []
     for (const { name, hash } of tools) {
       const pin = pins.get(name)
@@ -205,7 +214,7 @@ export function createTrust(options: TrustOptions): Trust {
         continue
       }
       const left = own.left.get(name)
-      if (left !== undefined && own.approved.get(name) === hash && clock.now() - left < FLAP_MS) {
+      if (left !== undefined && own.approved.get(name) === hash && clock.now() - left < FLAPPING_MS) {
         own.approved.delete(name)
         back.push(name)
       } else own.approved.set(name, hash)
@@ -222,13 +231,13 @@ export function createTrust(options: TrustOptions): Trust {
    * New tools here that look like a tool quarantined for looking alike, or that copy one with another address. A
    * person must decide which is genuine.
    */
-  function likenesses(server: string, held: ReadonlyMap<string, Held>): Entry[] {
+  function findLookalikes(server: string, held: ReadonlyMap<string, QuarantinedTool>): ApprovedTool[] {
     const namesWith = (wanted: FindingCode): string[] =>
       [...held].flatMap(([name, { findings }]) => (findings.some(({ code }) => code === wanted) ? [name] : []))
     const alike = namesWith('look-alike-name')
     const cloned = new Set(namesWith('cloned-tool').map(foldName))
     if (alike.length + cloned.size === 0) return []
-    return [...takenNow].flatMap(([other, { at, names }]) =>
+    return [...recentApprovals].flatMap(([other, { at, names }]) =>
       other === server || clock.now() - at > TOGETHER_MS
         ? []
         : [...names]
@@ -245,7 +254,7 @@ export function createTrust(options: TrustOptions): Trust {
   }
 
   /** Withdraws automatic approvals; the servers are assessed again. */
-  function putOut(entries: readonly Entry[]): void {
+  function withdrawAll(entries: readonly ApprovedTool[]): void {
     const pinned = entries.filter(({ server, name, hash }) => lock.pins(server)?.get(name) === hash)
     if (pinned.length === 0) return
     lock.change((servers) => {
@@ -253,7 +262,7 @@ export function createTrust(options: TrustOptions): Trust {
         if (servers.get(server)?.get(name) === hash)
           withdraw(servers, server, name, 'resembles a tool of another server')
     })
-    for (const { server, name } of pinned) takenNow.get(server)?.names.delete(name)
+    for (const { server, name } of pinned) recentApprovals.get(server)?.names.delete(name)
     queueMicrotask(() => changed.emit())
   }
 
@@ -261,16 +270,16 @@ export function createTrust(options: TrustOptions): Trust {
     if (!definitions) return
     const approved = tools.filter(({ name, hash }) => pins(server)?.get(name) === hash)
     const signature = approved.map(({ name, hash }) => `${name} ${hash}`).join('\n')
-    if (approved.length === 0 || known.get(server) === signature) return
-    known.set(server, signature)
-    keepDefinitions(definitions, options.file, server, approved)
+    if (approved.length === 0 || storedSignatures.get(server) === signature) return
+    storedSignatures.set(server, signature)
+    storeDefinitions(definitions, options.file, server, approved)
   }
 
-  function tell(server: string, held: ReadonlyMap<string, Held>): void {
+  function logWaiting(server: string, held: ReadonlyMap<string, QuarantinedTool>): void {
     const waiting = [...held].filter(([, { why }]) => why !== 'rejected')
     const signature = waiting.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
-    if ((told.get(server) ?? '') === signature) return
-    told.set(server, signature)
+    if ((loggedSignatures.get(server) ?? '') === signature) return
+    loggedSignatures.set(server, signature)
     if (waiting.length === 0) return
     const shown = waiting
       .slice(0, 20)
@@ -280,14 +289,14 @@ export function createTrust(options: TrustOptions): Trust {
 }
 
 /** The recent history of a server's approved tools. */
-interface Flaps {
+interface ApprovalHistory {
   /** Fingerprint that each tool was last seen with while approved. */
   readonly approved: Map<string, string>
   /** When it was first seen with another one. */
   readonly left: Map<string, number>
 }
 
-function take(lock: Lock, server: string, taken: readonly ListedDefinition[], first: boolean): void {
+function addPins(lock: Lock, server: string, taken: readonly ListedDefinition[], first: boolean): void {
   lock.change((servers) => {
     const pins = servers.get(server)
     // Another process had the first look; what it saw counts.
@@ -299,13 +308,13 @@ function take(lock: Lock, server: string, taken: readonly ListedDefinition[], fi
 }
 
 /** Adds approved definitions to those already remembered. */
-export function keepDefinitions(
-  store: FileStore<Kept>,
+export function storeDefinitions(
+  store: FileStore<StoredDefinitions>,
   file: string | undefined,
   server: string,
   tools: readonly ListedDefinition[],
 ): void {
-  const key = keptKey(file, server)
+  const key = definitionsKey(file, server)
   const before = store.get(key) ?? {}
   const news = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
   if (news.length === 0) return
@@ -313,11 +322,11 @@ export function keepDefinitions(
   const added = news
     .filter(({ text }) => text !== '')
     .map(({ name, hash, text }) => [name, { hash, definition: JSON.parse(text) as Record<string, unknown> }])
-  store.set(key, { ...before, ...(Object.fromEntries(added) as Kept) })
+  store.set(key, { ...before, ...(Object.fromEntries(added) as StoredDefinitions) })
 }
 
 /** Storage key of a server's approved definitions. */
-export const keptKey = (file: string | undefined, server: string): string =>
+export const definitionsKey = (file: string | undefined, server: string): string =>
   createHash('sha256')
     .update(JSON.stringify([file ?? '', server]))
     .digest('hex')

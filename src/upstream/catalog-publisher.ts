@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { actionName, actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
-import type { Endpoints, LazyTools, OwnerInfo, Prompt, Withheld } from '../catalog/owner.ts'
+import type { Endpoints, LazyTools, OwnerInfo, Prompt, WithheldTool } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
@@ -8,7 +8,7 @@ import { once } from '../core/once.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Tool } from '../core/tool.ts'
 import { createUniqueNames, isToolName } from '../core/tool-names.ts'
-import type { Held } from '../trust/assess-tools.ts'
+import type { QuarantinedTool } from '../trust/assess-tools.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
 import { formatFinding, reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, type ToolHost } from './adapt-server-tool.ts'
@@ -65,7 +65,7 @@ export interface Publisher {
 /** A server can send other entries each time. */
 const MAX_WARNINGS = 200
 
-const nobody: ReadonlyMap<string, Held> = new Map()
+const nobody: ReadonlyMap<string, QuarantinedTool> = new Map()
 
 /** For a server whose content is hidden: its resources cannot be read by name either. */
 const withoutResources = (endpoints: Endpoints): Endpoints => ({
@@ -142,7 +142,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Which tools are approved, and which are quarantined. */
-  function admitted(listing: Listing): { readonly tools: readonly Tool[] | LazyTools; readonly withheld: Withheld[] } {
+  function admitted(listing: Listing): {
+    readonly tools: readonly Tool[] | LazyTools
+    readonly withheld: WithheldTool[]
+  } {
     const known = knownOf(listing)
     if (known) {
       count = known.count
@@ -170,7 +173,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return lost.length > 0
   }
 
-  function look(listing: Listing, isFresh: boolean, definitions: Definitions | undefined): ReadonlyMap<string, Held> {
+  function look(
+    listing: Listing,
+    isFresh: boolean,
+    definitions: Definitions | undefined,
+  ): ReadonlyMap<string, QuarantinedTool> {
     const { trust } = options
     if (!trust || knownOf(listing)) return nobody
     const otherTools = otherToolsTo(catalog, module)
@@ -210,7 +217,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         get own() {
           return own()
         },
-        isOther: others.spelled,
+        isOther: others.isSpelling,
       })
       if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always'))
         return [sanitizeEntry(listable)]
@@ -280,7 +287,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   function summary(): string {
     if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
     const others = once(() => otherToolsTo(catalog, module))
-    return serverLine(options.about(), { own: new Set(), isOther: (name) => others().spelled(name) }) ?? ''
+    return serverLine(options.about(), { own: new Set(), isOther: (name) => others().isSpelling(name) }) ?? ''
   }
 
   const { provides, maxResultTokens, internal } = settings
@@ -349,5 +356,5 @@ function isSame(before: Listing, now: Listing): boolean {
   )
 }
 
-const reasonsOf = (held: ReadonlyMap<string, Held>): string =>
+const reasonsOf = (held: ReadonlyMap<string, QuarantinedTool>): string =>
   held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))

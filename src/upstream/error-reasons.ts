@@ -1,7 +1,7 @@
 import { listErrorCodes } from '../core/error-codes.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
-import { tlsTrouble } from '../policy/tls-errors.ts'
+import { describeTlsError } from '../policy/tls-errors.ts'
 
 /** The HTTP status of an SDK error, if it has one. */
 export function statusOf(error: unknown): number | undefined {
@@ -36,7 +36,7 @@ export function lastingCause(error: unknown): PegboardError | undefined {
 /** An error code such as `ECONNREFUSED`, or the TLS problem. Messages of network errors contain addresses. */
 export function networkReason(error: unknown): string {
   for (const { code } of listErrorCodes(error)) {
-    const tls = tlsTrouble(code)
+    const tls = describeTlsError(code)
     if (tls !== undefined) return tls
     if (/^(E[A-Z]+|UND_ERR_[A-Z_]+)$/.test(code)) return code
   }

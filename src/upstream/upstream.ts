@@ -4,7 +4,7 @@ import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
-import { semaphoresByKey } from '../core/semaphore.ts'
+import { semaphoreOf } from '../core/semaphore.ts'
 import { newerTask } from '../core/task-protocol.ts'
 import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
 import { withCallSlot } from './call-slots.ts'
@@ -293,7 +293,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   })
   const placed: EndpointsHost['placed'] = (method, relay, signal, work) => {
     const what = `${method} of ${id}`
-    return withCallSlot({ slots: semaphoresByKey(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
+    return withCallSlot({ slots: semaphoreOf(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
   }
   type Ask = (via: ReconnectingLink, params: Json) => Promise<Json>
   /** Requests about a task go to its connection. With a login per principal the caller of a task request is unknown. */

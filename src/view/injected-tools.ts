@@ -19,8 +19,8 @@ export interface InjectedTools {
 
 /** Other processes that serve the same clients. */
 interface Others {
-  tell(topic: string, text: string): void
-  hear(topic: string, listener: (text: string) => void): void
+  publish(topic: string, text: string): void
+  subscribe(topic: string, listener: (text: string) => void): void
 }
 
 interface Wish {
@@ -68,8 +68,8 @@ export function createInjectedTools(clock: Clock, others?: Others): InjectedTool
   }
 
   const tell = (key: string, ids: readonly string[], generation?: string): void =>
-    others?.tell(TOPIC, JSON.stringify([key, ids, generation ?? null]))
-  others?.hear(TOPIC, (text) => {
+    others?.publish(TOPIC, JSON.stringify([key, ids, generation ?? null]))
+  others?.subscribe(TOPIC, (text) => {
     const [key, ids, generation] = JSON.parse(text) as [string, readonly string[], string | null]
     if (ids.length === 0) drop(key)
     else add(key, ids, generation ?? undefined)

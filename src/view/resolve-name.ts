@@ -1,5 +1,5 @@
 import type { Snapshot } from '../catalog/catalog.ts'
-import type { Clash } from '../catalog/name-clashes.ts'
+import type { NameClash } from '../catalog/name-clashes.ts'
 import type { Owner, OwnerInfo } from '../catalog/owner.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
@@ -144,7 +144,7 @@ export function createResolver(
 
 /** The tools that a contested name means: the tool that has the name, otherwise all that want it. */
 function getClashingTools(
-  { ids, kept, isCase }: Clash,
+  { ids, kept, isCase }: NameClash,
   tools: readonly ViewTool[],
   byId: ReadonlyMap<string, ViewTool>,
 ): ReadonlySet<ViewTool> {

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import type { Alarms, Planned } from '../../src/state/alarms.ts'
+import type { Alarms, PlannedAlarm } from '../../src/state/alarms.ts'
 
 export interface OpenAlarms {
   readonly alarms: Alarms
   close(): Promise<void>
 }
 
-const nothing = async (): Promise<readonly Planned[]> => []
+const nothing = async (): Promise<readonly PlannedAlarm[]> => []
 
 /** Tests that all implementations of alarms must pass. */
 export function alarmsContract(name: string, open: () => Promise<OpenAlarms>): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { looksSecret } from '../../src/core/secret-names.ts'
-import { guardSecrets, guardText, mayTell, type TripwireLevel } from '../../src/core/tripwire.ts'
+import { guardSecrets, guardText, mayNameCredential, type TripwireLevel } from '../../src/core/tripwire.ts'
 
 const throws: TripwireLevel = { level: 'throw', opaque: [] }
 const redacts: TripwireLevel = { level: 'redact', opaque: [] }
@@ -125,11 +125,11 @@ describe("a credential's name in disguised JSON", () => {
     expect(JSON.stringify(guardSecrets([{ type: 'text', text: json }], redacts))).not.toContain('hunter2')
     expect(guardText(json, redacts)).not.toContain('hunter2')
     // A server result as raw bytes.
-    expect(mayTell(Buffer.from(json).toString('latin1'))).toBe(true)
+    expect(mayNameCredential(Buffer.from(json).toString('latin1'))).toBe(true)
   })
 
   it('is not searched in text of other languages', () => {
     for (const text of ['{"naïve":"é"}', '{"名前":"値、です（ね）！"}', '{"a":"\\u00e9\\u4e2d"}', '{"имя":"кот 🐱"}'])
-      expect([mayTell(text), mayTell(Buffer.from(text).toString('latin1'))]).toEqual([false, false])
+      expect([mayNameCredential(text), mayNameCredential(Buffer.from(text).toString('latin1'))]).toEqual([false, false])
   })
 })

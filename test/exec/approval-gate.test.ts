@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
-import { createGate, type PendingCall } from '../../src/exec/approval-gate.ts'
+import { createApprovalGate, type PendingCall } from '../../src/exec/approval-gate.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createManualClock } from '../clock.ts'
 import { makeTool } from '../tools.ts'
@@ -11,7 +11,7 @@ const person = { ...localCaller, supports: { ...localCaller.supports, elicitatio
 
 function rig(settings: PolicySettings = { ask: ['*'] }) {
   const clock = createManualClock()
-  const gate = createGate({ clock, hide: (text) => text })
+  const gate = createApprovalGate({ clock, hide: (text) => text })
   let asked = 0
   const request: Relay['request'] = async () => {
     asked++

@@ -5,12 +5,12 @@ import { createLog, silentLog } from '../../src/core/log.ts'
 import { type ToolResult, valueResult } from '../../src/core/tool-result.ts'
 import { createTasks } from '../../src/exec/background-tasks.ts'
 import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
-import type { RightsNow } from '../../src/exec/stored-caller.ts'
+import type { RightsLookup } from '../../src/exec/stored-caller.ts'
 import { sessionOwner } from '../../src/exec/task-owner.ts'
 import type { CallRequest } from '../../src/exec/tool-calls.ts'
 import { createLocalAlarms } from '../../src/state/alarms.ts'
 import { createMemoryStore } from '../../src/state/memory-store.ts'
-import type { Write } from '../../src/state/store.ts'
+import type { DocumentWrite } from '../../src/state/store.ts'
 import { createManualClock } from '../clock.ts'
 
 const turns = async (): Promise<void> => {
@@ -20,7 +20,7 @@ const owner = sessionOwner(localCaller)
 const request = { name: 'work.do', input: {}, caller: localCaller }
 
 /** Processes that share a store and exchange messages. */
-function rig(rightsNow: RightsNow = ({ roles }) => ({ roles })) {
+function rig(lookUpRights: RightsLookup = ({ roles }) => ({ roles })) {
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
   const ears: Array<{ readonly who: object; readonly topic: string; hear(text: string): void }> = []
@@ -36,23 +36,23 @@ function rig(rightsNow: RightsNow = ({ roles }) => ({ roles })) {
         ...store,
         table<T>(kind: string) {
           const table = store.table<T>(kind)
-          const put = async (write: Write<T>, expected?: number) => {
+          const put = async (write: DocumentWrite<T>, expected?: number) => {
             if (state.away) throw new PegboardError('E_STATE_UNAVAILABLE', 'away')
             return table.put(write, expected)
           }
           return { ...table, put }
         },
       }),
-      tell: (topic: string, text: string) => {
+      publish: (topic: string, text: string) => {
         for (const ear of ears) if (ear.who !== who && ear.topic === topic) ear.hear(text)
       },
-      hear: (topic: string, hear: (text: string) => void) => void ears.push({ who, topic, hear }),
-      onBack: (back: () => void) => void backs.push(back),
+      subscribe: (topic: string, hear: (text: string) => void) => void ears.push({ who, topic, hear }),
+      onReconnect: (back: () => void) => void backs.push(back),
     }
     const instance = createProcessHeartbeat(shared, clock, log)
     const notices: string[] = []
     const tasks = createTasks({
-      rightsNow,
+      lookUpRights,
       shared,
       clock,
       log,
@@ -134,7 +134,7 @@ describe('tasks of several processes', () => {
           setTimeout(async () => resolve(valueResult(await asking)), 5)
         }),
         abort: new AbortController(),
-        askedBy(ask) {
+        redirectQuestions(ask) {
           asking = ask('elicitation/create', { message: 'Really?' })
         },
       },
@@ -257,9 +257,14 @@ describe('tasks of several processes', () => {
 function oneProcess(call: Parameters<typeof createTasks>[0]['call']) {
   const clock = createManualClock()
   const store = createMemoryStore(clock)
-  const shared = { store: () => store, tell: () => undefined, hear: () => undefined, onBack: () => undefined }
+  const shared = {
+    store: () => store,
+    publish: () => undefined,
+    subscribe: () => undefined,
+    onReconnect: () => undefined,
+  }
   const tasks = createTasks({
-    rightsNow: ({ roles }) => ({ roles }),
+    lookUpRights: ({ roles }) => ({ roles }),
     shared,
     instance: createProcessHeartbeat(shared, clock, silentLog),
     alarms: createLocalAlarms(clock, silentLog),

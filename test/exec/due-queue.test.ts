@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { createDueQueue, type Due } from '../../src/exec/due-queue.ts'
+import { createDueQueue, type DueEntry } from '../../src/exec/due-queue.ts'
 import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
 import type { Alarms } from '../../src/state/alarms.ts'
 import { createMemoryStore } from '../../src/state/memory-store.ts'
@@ -10,7 +10,7 @@ it('runs work whose alarm rang too early at a process with a fast clock, even be
   const clock = createManualClock(0)
   const store = createMemoryStore(clock)
   const nobody = () => undefined
-  const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+  const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
   let ring: ((id: string) => Promise<void>) | undefined
   const set: [string, number][] = []
   const alarms: Alarms = {
@@ -26,13 +26,13 @@ it('runs work whose alarm rang too early at a process with a fast clock, even be
     async stop() {},
   }
   const done: string[] = []
-  const dues = createDueQueue<Due>({
-    table: store.table<Due>('due'),
+  const dues = createDueQueue<DueEntry>({
+    table: store.table<DueEntry>('due'),
     alarms,
     clock,
     log: silentLog,
     instance: createProcessHeartbeat(shared, clock, silentLog),
-    lacks: () => false,
+    lacksTool: () => false,
     replan: nobody,
     claim: (value) => ({ ...value, nextAt: null }),
     run: async (id) => {
@@ -60,11 +60,11 @@ it.each([
   const clock = createManualClock(0)
   const store = createMemoryStore(clock)
   const nobody = () => undefined
-  const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
-  const table = store.table<Due>('due')
+  const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
+  const table = store.table<DueEntry>('due')
   let ring: ((id: string) => Promise<void>) | undefined
   const happened: string[] = []
-  const dues = createDueQueue<Due>({
+  const dues = createDueQueue<DueEntry>({
     table,
     alarms: {
       // The claim is stored, and the next run is planned.
@@ -83,12 +83,12 @@ it.each([
     clock,
     log: silentLog,
     instance: createProcessHeartbeat(shared, clock, silentLog),
-    lacks: () => false,
+    lacksTool: () => false,
     replan: nobody,
     claim: (value) => ({ ...value, nextAt: 60_000 }),
     run: async () => {
       happened.push('run')
-      return { change: (value) => ({ ...value, nextAt: 90_000 }), tell: () => void happened.push('told') }
+      return { change: (value) => ({ ...value, nextAt: 90_000 }), notify: () => void happened.push('told') }
     },
     abandoned: () => ({ change: nobody }),
   })
@@ -105,11 +105,11 @@ it('leaves slots for the jobs of others, however many long ones an owner has', a
   const clock = createManualClock(0)
   const store = createMemoryStore(clock)
   const nobody = () => undefined
-  const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+  const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
   let ring: ((id: string) => Promise<void>) | undefined
   const done: string[] = []
-  const dues = createDueQueue<Due>({
-    table: store.table<Due>('due'),
+  const dues = createDueQueue<DueEntry>({
+    table: store.table<DueEntry>('due'),
     alarms: {
       async set() {},
       clear: nobody,
@@ -121,7 +121,7 @@ it('leaves slots for the jobs of others, however many long ones an owner has', a
     clock,
     log: silentLog,
     instance: createProcessHeartbeat(shared, clock, silentLog),
-    lacks: () => false,
+    lacksTool: () => false,
     replan: nobody,
     claim: (value) => ({ ...value, nextAt: null }),
     run: (id, owner) => {

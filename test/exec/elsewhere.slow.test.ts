@@ -10,7 +10,7 @@ import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
 import { createScheduler } from '../../src/exec/scheduler.ts'
 import { createCommonClock } from '../../src/state/common-clock.ts'
 import { connectRedis } from '../../src/state/redis-store.ts'
-import { createRedisShared } from '../../src/state/shared-state.ts'
+import { createRedisState } from '../../src/state/shared-state.ts'
 import { redisUrl } from '../redis.ts'
 
 it.skipIf(redisUrl === undefined)(
@@ -27,12 +27,12 @@ it.skipIf(redisUrl === undefined)(
     let asked = 0
     const process = async (lacking: boolean) => {
       const clock = createCommonClock(systemClock)
-      const shared = createRedisShared(String(redisUrl), prefix, clock, silentLog)
+      const shared = createRedisState(String(redisUrl), prefix, clock, silentLog)
       await shared.open()
       const instance = createProcessHeartbeat(shared, clock, silentLog)
       const schedule = createScheduler({
-        rightsNow: ({ roles }) => ({ roles }),
-        lacks: () => lacking,
+        lookUpRights: ({ roles }) => ({ roles }),
+        lacksTool: () => lacking,
         isIdempotent: () => false,
         store: shared.store(),
         clock,

@@ -13,7 +13,7 @@ function rig() {
   const clock = createManualClock()
   const store = createMemoryStore(clock)
   const inbox = createInbox(
-    { store: () => store, tell: () => undefined, hear: () => undefined, onBack: () => undefined },
+    { store: () => store, publish: () => undefined, subscribe: () => undefined, onReconnect: () => undefined },
     clock,
     silentLog,
   )

@@ -14,7 +14,7 @@ function rig() {
   let ahead = 0
   const clock = { now: () => ticks.now() + ahead, ticks: ticks.now, after: ticks.after }
   const store = createMemoryStore(clock)
-  const shared = { store: () => store, onBack: () => undefined }
+  const shared = { store: () => store, onReconnect: () => undefined }
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 1_000) {
       ticks.pass(Math.min(1_000, left))

@@ -7,7 +7,7 @@ import { valueResult } from '../../src/core/tool-result.ts'
 import { createInbox } from '../../src/exec/inbox.ts'
 import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
 import { createScheduler } from '../../src/exec/scheduler.ts'
-import { type RightsNow, type StoredCaller, storedCaller } from '../../src/exec/stored-caller.ts'
+import { type RightsLookup, type StoredCaller, toStoredCaller } from '../../src/exec/stored-caller.ts'
 import { lastingOwner } from '../../src/exec/task-owner.ts'
 import type { CallRequest } from '../../src/exec/tool-calls.ts'
 import { createWatchers, type NewWatcher } from '../../src/exec/watchers.ts'
@@ -23,7 +23,7 @@ const turns = async (): Promise<void> => {
 /** A store, a clock, and any number of processes. */
 function rig(
   answer: (request: CallRequest, nth: number) => unknown = () => 'done',
-  rights: RightsNow = ({ roles }) => ({ roles }),
+  rights: RightsLookup = ({ roles }) => ({ roles }),
 ) {
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
@@ -36,13 +36,13 @@ function rig(
   /** @param options.lacks the process does not have the tools */
   const process = ({ lacks: lacking = false, idempotent = false } = {}) => {
     const nobody = () => undefined
-    const shared = { store: () => store, tell: nobody, hear: nobody, onBack: nobody }
+    const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
     const steady = createSteadyClock(clock)
     const inbox = createInbox(shared, clock, silentLog)
     const instance = createProcessHeartbeat(shared, clock, silentLog)
     const options = {
-      rightsNow: (who: StoredCaller) => rights(who),
-      lacks: () => lacking,
+      lookUpRights: (who: StoredCaller) => rights(who),
+      lacksTool: () => lacking,
       store,
       clock,
       log: silentLog,
@@ -488,7 +488,7 @@ describe('a schedule', () => {
       await store.table('job').put({
         id: `j${n}`,
         owner: lastingOwner(caller),
-        value: { ...job, caller: storedCaller(caller), tool: `t.n${n}` },
+        value: { ...job, caller: toStoredCaller(caller), tool: `t.n${n}` },
       })
     }
     await process().schedule.start()

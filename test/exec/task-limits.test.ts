@@ -37,11 +37,16 @@ function rig() {
       }
     },
   }
-  const shared = { store: () => store, tell: () => undefined, hear: () => undefined, onBack: () => undefined }
+  const shared = {
+    store: () => store,
+    publish: () => undefined,
+    subscribe: () => undefined,
+    onReconnect: () => undefined,
+  }
   const ends = new Map<string, () => void>()
   const calls: string[] = []
   const tasks = createTasks({
-    rightsNow: ({ roles }) => ({ roles }),
+    lookUpRights: ({ roles }) => ({ roles }),
     clock,
     log: silentLog,
     shared,

@@ -8,7 +8,7 @@ import { ProtocolFailure } from '../../src/core/protocol-failure.ts'
 import { toSchema } from '../../src/core/schema.ts'
 import type { Tool } from '../../src/core/tool.ts'
 import { valueResult } from '../../src/core/tool-result.ts'
-import { createGate } from '../../src/exec/approval-gate.ts'
+import { createApprovalGate } from '../../src/exec/approval-gate.ts'
 import { executionOptions } from '../../src/exec/execution-options.ts'
 import { createInspections } from '../../src/exec/inspect-data.ts'
 import { createCalls } from '../../src/exec/tool-calls.ts'
@@ -38,7 +38,7 @@ function callsOf(
     settings: executionOptions.parse(settings),
     log: silentLog,
     ...(clock && { clock }),
-    gate: createGate({ clock: clock ?? systemClock, hide: (text) => text }),
+    gate: createApprovalGate({ clock: clock ?? systemClock, hide: (text) => text }),
     inspections: createInspections([]),
     servicesFor: () => noServices,
     fetch: () => Promise.reject(new Error('no network')),

@@ -18,7 +18,7 @@ describe('tool usage', () => {
   it('survives the process, and adds up concurrent counts', async () => {
     const clock = createManualClock(1_000_000)
     const store = createMemoryStore(clock)
-    const kept = { hasPast: true, table: () => store.table<never>('usage'), clock, log: silentLog }
+    const kept = { hasStored: true, table: () => store.table<never>('usage'), clock, log: silentLog }
     const [one, other] = [createUsage(), createUsage()]
     await Promise.all([one.start(kept), other.start(kept)])
     for (let n = 0; n < 3; n++) one.add('m.a', 'ada', 10, undefined)
@@ -44,7 +44,7 @@ describe('tool usage', () => {
     const away = (): never => {
       throw new Error('away')
     }
-    await usage.start({ hasPast: false, table: away, clock, log: silentLog })
+    await usage.start({ hasStored: false, table: away, clock, log: silentLog })
     usage.add('m.a', 'ada', 1, undefined)
     clock.pass(30_000)
     await usage.stop()

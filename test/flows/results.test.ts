@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createResultStore } from '../../src/results/result-store.ts'
 import { keptResultsOptions } from '../../src/results/results-options.ts'
-import { markOfThisProcess } from '../../src/state/process-mark.ts'
+import { createProcessMark } from '../../src/state/process-mark.ts'
 import { answerOf, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { appWithResults, handleIn } from '../long-results.ts'
@@ -283,11 +283,11 @@ it('a session takes its results with it, except those to keep', async () => {
   store.close()
 })
 
-it.skipIf(markOfThisProcess() === undefined)(
+it.skipIf(createProcessMark() === undefined)(
   'files of a process that was killed are removed, and files of a running one are not',
   async () => {
     const dir = temporaryFolder()
-    const own = markOfThisProcess() ?? ''
+    const own = createProcessMark() ?? ''
     const [boot, space] = JSON.parse(own) as [string, string]
     const marks = { ended: JSON.stringify([boot, space, 999_999_999, '1']), running: own }
     for (const [name, mark] of Object.entries(marks)) {

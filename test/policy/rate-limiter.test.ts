@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createLimiter, createRate } from '../../src/policy/rate-limiter.ts'
+import { createRateLimit, createRateLimiter } from '../../src/policy/rate-limiter.ts'
 import { createManualClock } from '../clock.ts'
 import { makeTool } from '../tools.ts'
 
@@ -10,8 +10,8 @@ const tool = makeTool('web.search')
 describe('a rate limit', () => {
   it('allows a burst, then one call per share of a minute', () => {
     const clock = createManualClock()
-    const limiter = createLimiter(clock)
-    const rates = [createRate({ tools: 'web.*', perMinute: 2, per: 'principal' }, 'policy.rateLimits[0]')]
+    const limiter = createRateLimiter(clock)
+    const rates = [createRateLimit({ tools: 'web.*', perMinute: 2, per: 'principal' }, 'policy.rateLimits[0]')]
     const take = () => limiter.take(rates, tool, ann)?.retryAfterMs
     expect([take(), take(), take()]).toEqual([undefined, undefined, 30_000])
     clock.pass(10_000)
@@ -23,19 +23,19 @@ describe('a rate limit', () => {
   })
 
   it('counts each principal separately, or all of a profile together', () => {
-    const limiter = createLimiter(createManualClock())
-    const each = [createRate({ tools: ['web.search'], perMinute: 1, per: 'principal' }, 'a')]
-    const all = [createRate({ tools: ['web.search'], perMinute: 1, per: 'profile' }, 'b')]
+    const limiter = createRateLimiter(createManualClock())
+    const each = [createRateLimit({ tools: ['web.search'], perMinute: 1, per: 'principal' }, 'a')]
+    const all = [createRateLimit({ tools: ['web.search'], perMinute: 1, per: 'profile' }, 'b')]
     expect(
       [each, each, all, all].map((rates, at) => limiter.take(rates, tool, at % 2 ? bob : ann)?.rate.setting),
     ).toEqual([undefined, undefined, undefined, 'b'])
   })
 
   it('takes a token from all limits or none, and leaves other tools alone', () => {
-    const limiter = createLimiter(createManualClock())
+    const limiter = createRateLimiter(createManualClock())
     const rates = [
-      createRate({ tools: '*', perMinute: 60, burst: 2, per: 'principal' }, 'all'),
-      createRate({ tools: 'web.search', perMinute: 1, per: 'principal' }, 'one'),
+      createRateLimit({ tools: '*', perMinute: 60, burst: 2, per: 'principal' }, 'all'),
+      createRateLimit({ tools: 'web.search', perMinute: 1, per: 'principal' }, 'one'),
     ]
     const take = (id: string) => limiter.take(rates, makeTool(id), ann)?.rate.setting
     expect([take('web.search'), take('web.search'), take('web.get'), take('web.get')]).toEqual([
@@ -48,8 +48,8 @@ describe('a rate limit', () => {
 
   it('has a bounded number of buckets, dropping full ones first', () => {
     const clock = createManualClock()
-    const limiter = createLimiter(clock, 100)
-    const rates = [createRate({ tools: '*', perMinute: 60, per: 'principal' }, 'all')]
+    const limiter = createRateLimiter(clock, 100)
+    const rates = [createRateLimit({ tools: '*', perMinute: 60, per: 'principal' }, 'all')]
     for (let n = 0; n < 1_000; n++) limiter.take(rates, tool, { principal: `p${n}`, profile: '' })
     expect(limiter.size).toBe(100)
     clock.pass(60_000)

@@ -9,7 +9,7 @@ import { createLog } from '../../src/core/log.ts'
 import { checkBearer, toBearerToken } from '../../src/server/bearer-tokens.ts'
 import { createSharedTokenStore, createToken } from '../../src/server/token-store.ts'
 import { createCommonClock } from '../../src/state/common-clock.ts'
-import { createRedisShared, type Shared } from '../../src/state/shared-state.ts'
+import { createRedisState, type SharedState } from '../../src/state/shared-state.ts'
 import { openDatabase } from '../../src/state/sqlite-driver.ts'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
@@ -197,21 +197,21 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
   test('a message whose listener throws does not stop later messages', async () => {
     const { prefix } = neighbour()
     const [one, other] = [0, 1].map(() =>
-      createRedisShared(
+      createRedisState(
         String(redisUrl),
         prefix,
         createCommonClock(systemClock),
         createLog(() => undefined),
       ),
-    ) as [Shared, Shared]
+    ) as [SharedState, SharedState]
     onTestFinished(() => Promise.all([one.close(), other.close()]).then(() => undefined))
     await Promise.all([one.open(), other.open()])
     const heard: string[] = []
-    one.hear('word', (text) => {
+    one.subscribe('word', (text) => {
       if (text === 'bad') throw new Error('not what was expected')
       heard.push(text)
     })
-    for (const text of ['bad', 'good', 'bad', 'better']) other.tell('word', text)
+    for (const text of ['bad', 'good', 'bad', 'better']) other.publish('word', text)
     await until(() => heard.length === 2)
     expect(heard).toEqual(['good', 'better'])
   })
@@ -221,7 +221,7 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     async (value) => {
       const { prefix, redis } = neighbour()
       await put(redis, `${prefix}:secret`, 'key', value, '')
-      const shared = createRedisShared(
+      const shared = createRedisState(
         String(redisUrl),
         prefix,
         createCommonClock(systemClock),
@@ -239,7 +239,7 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     const clock = createManualClock(Date.now())
     const open = async (time: typeof systemClock) => {
       const log = createLog((line) => logged.push(line), 'warn')
-      const shared = createRedisShared(String(redisUrl), prefix, createCommonClock(time), log)
+      const shared = createRedisState(String(redisUrl), prefix, createCommonClock(time), log)
       onTestFinished(() => shared.close())
       await shared.open()
       return shared
@@ -256,7 +256,7 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     const { prefix, redis } = neighbour()
     const clock = createCommonClock(systemClock)
     const log = createLog(() => undefined)
-    const shared = createRedisShared(String(redisUrl), prefix, clock, log)
+    const shared = createRedisState(String(redisUrl), prefix, clock, log)
     await shared.open()
     onTestFinished(() => shared.close())
     const tokens = createSharedTokenStore(shared, clock, log)

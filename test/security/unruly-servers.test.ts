@@ -113,7 +113,7 @@ test.each([
   expect(asked).toHaveLength(50)
 })
 
-const nobody = { shaped: () => [], spelled: () => false, described: () => [] }
+const nobody = { lookalikes: () => [], isSpelling: () => false, descriptionsOf: () => [] }
 const seen = (names: readonly string[]) =>
   names.map((name) => {
     const definition = { name, inputSchema: { type: 'object' } }

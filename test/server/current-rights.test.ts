@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { rightsNow } from '../../src/server/current-rights.ts'
+import { createRightsLookup } from '../../src/server/current-rights.ts'
 import { httpOptions, type TokenSettings } from '../../src/server/server-options.ts'
 import type { StoredToken } from '../../src/server/token-store.ts'
 
@@ -16,7 +16,7 @@ const ask = (
   kept: readonly StoredToken[] = [],
   at = 0,
 ) =>
-  rightsNow(
+  createRightsLookup(
     { ...httpOptions.parse({}), tokens, ...more },
     (name) => profiles.includes(name),
     { valid: () => kept },

@@ -10,8 +10,8 @@ function two() {
   const shared = () => {
     const at = listeners.length
     return {
-      tell: (_topic: string, text: string) => listeners.forEach((listen, n) => void (n === at || listen(text))),
-      hear: (_topic: string, listen: (text: string) => void) => void listeners.push(listen),
+      publish: (_topic: string, text: string) => listeners.forEach((listen, n) => void (n === at || listen(text))),
+      subscribe: (_topic: string, listen: (text: string) => void) => void listeners.push(listen),
     }
   }
   const clock = createManualClock(0)

@@ -12,7 +12,7 @@ import {
 } from '../../src/server/token-store.ts'
 import { createCommonClock } from '../../src/state/common-clock.ts'
 import { connectRedis } from '../../src/state/redis-store.ts'
-import { createRedisShared } from '../../src/state/shared-state.ts'
+import { createRedisState } from '../../src/state/shared-state.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
 import { redisUrl } from '../redis.ts'
@@ -104,7 +104,7 @@ describe.skipIf(redisUrl === undefined)('tokens in Redis', () => {
     const prefix = `pegboard-test-${randomBytes(6).toString('hex')}`
     const machine = async () => {
       const clock = createCommonClock(systemClock)
-      const shared = createRedisShared(String(redisUrl), prefix, clock, silentLog)
+      const shared = createRedisState(String(redisUrl), prefix, clock, silentLog)
       await shared.open()
       const tokens = createSharedTokenStore(shared, clock, silentLog)
       await tokens.open()

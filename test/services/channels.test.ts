@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { noOrigin } from '../../src/core/caller.ts'
 import type { Attachment, CachedMessage, IncomingMessage } from '../../src/core/service-types.ts'
 import { createConversations } from '../../src/services/conversations.ts'
-import { createMessages, type Likeness } from '../../src/services/message-store.ts'
+import { type CompareTexts, createMessages } from '../../src/services/message-store.ts'
 import { createDocuments, type Documents } from '../../src/state/document-store.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
@@ -23,7 +23,7 @@ function documentsOf<Value>() {
 }
 
 describe('recent messages', () => {
-  const start = (likeness?: Likeness) => {
+  const start = (likeness?: CompareTexts) => {
     const clock = createManualClock(100 * DAY_MS)
     const messages = createMessages({ documents: documentsOf(), clock, ...(likeness && { likeness }) })
     return { clock, messages: messages({ profile: 'default' }, here), elsewhere: messages({ profile: 'guild' }, here) }

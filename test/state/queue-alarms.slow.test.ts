@@ -20,7 +20,7 @@ async function open(prefix = newPrefix()): Promise<OpenAlarms & { readonly redis
     name: 'job',
     clock: systemClock,
     log: silentLog,
-    onBack: () => undefined,
+    onReconnect: () => undefined,
   })
   return {
     alarms: made,

@@ -14,7 +14,7 @@ it.runIf(canLimit)(
       program,
       `import { execFileSync } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { openDatabase, troubleOf } from './src/state/sqlite-driver.ts'
+import { openDatabase, classifySqliteError } from './src/state/sqlite-driver.ts'
 const limit = (most) => execFileSync('prlimit', ['--pid', String(process.pid), '--nofile=' + most + ':'])
 const highest = openSync('/dev/null', 'r')
 closeSync(highest)
@@ -23,7 +23,7 @@ let said = 'open'
 try {
   openDatabase(process.argv[3]).close()
 } catch (error) {
-  said = troubleOf(error)
+  said = classifySqliteError(error)
 }
 process.stdout.write(said)`,
     )

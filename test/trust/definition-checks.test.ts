@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { skeleton } from '../../src/core/lookalike.ts'
-import { checkDefinition, type Surroundings } from '../../src/trust/definition-checks.ts'
+import { type CheckContext, checkDefinition } from '../../src/trust/definition-checks.ts'
 import { costMs } from '../growth.ts'
 
 /** Checks one tool beside `fs.read` and `search_web` of others and a sibling. */
-function around(): Surroundings {
+function around(): CheckContext {
   const others = ['read', 'fs.read', 'mcp_fs.read', 'search_web']
   return {
     own: new Set(['this_tool', 'resolve_library']),

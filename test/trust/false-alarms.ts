@@ -85,9 +85,9 @@ export function measureAlarms(): { readonly tools: number; readonly alarms: read
         const found = checkDefinition(definition, {
           own,
           reserved: new Set(META_NAMES),
-          isOther: others.spelled,
-          lookalikes: others.shaped,
-          described: others.described,
+          isOther: others.isSpelling,
+          lookalikes: others.lookalikes,
+          descriptionsOf: others.descriptionsOf,
         })
         const codes = new Map(found.filter(({ level }) => level !== 'note').map((one) => [one.code, one]))
         return [...codes].map(([code, { what, evidence }]) => ({

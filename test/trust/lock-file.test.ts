@@ -8,13 +8,13 @@ import {
   LOCK_NAME,
   type LockDigests,
   lockFile,
+  type PinsByServer,
   parseLock,
-  type Servers,
 } from '../../src/trust/lock-file.ts'
 import { temporaryFolder } from '../app.ts'
 
 const hash = (letter: string) => letter.charCodeAt(0).toString(16).padStart(2, '0').repeat(32)
-const pin = (server: string, tool: string, letter: string) => (servers: Servers) => {
+const pin = (server: string, tool: string, letter: string) => (servers: PinsByServer) => {
   servers.set(server, new Map([...(servers.get(server) ?? []), [tool, hash(letter)]]))
 }
 

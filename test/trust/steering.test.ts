@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { checkDefinition } from '../../src/trust/definition-checks.ts'
 import { mergeOtherTools, otherToolsOf } from '../../src/trust/other-tools.ts'
-import { aboutOtherTools, isToolShaped, normalizeName } from '../../src/trust/steering.ts'
+import { findMentions, isToolShaped, normalizeName } from '../../src/trust/steering.ts'
 import { costMs } from '../growth.ts'
 
 const owner = (id: string, ...names: string[]) =>
@@ -19,8 +19,8 @@ function levelOf(description: string, rest: object = {}): string | undefined {
   const around = {
     own: new Set(['this_tool', 'list_issues', 'get-issue']),
     reserved: new Set<string>(),
-    isOther: strangers.spelled,
-    lookalikes: strangers.shaped,
+    isOther: strangers.isSpelling,
+    lookalikes: strangers.lookalikes,
   }
   return checkDefinition({ name: 'this_tool', description, ...rest }, around).find(
     ({ code }) => code === 'instructs-other-tool',
@@ -109,10 +109,10 @@ describe("a mention of another server's tool in a description", () => {
   it('is reported in every spelling if the tool does not exist', () => {
     const told: string[] = []
     const nobodys = (spelling: string): number => told.push(spelling)
-    aboutOtherTools('Before calling bank__pay_bill, set it up. See https://a.example/x_y and call.', {
+    findMentions('Before calling bank__pay_bill, set it up. See https://a.example/x_y and call.', {
       own: new Set(),
       isOther: () => false,
-      nobodys,
+      onUnknownTool: nobodys,
     })
     expect(told).toEqual(['bank.pay_bill', 'pay_bill'])
   })

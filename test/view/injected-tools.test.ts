@@ -41,10 +41,10 @@ it('are the same in every process that serves the clients', () => {
   const process = () => {
     const own: Array<(text: string) => void> = []
     return createInjectedTools(createManualClock(), {
-      tell: (_topic, text) => {
+      publish: (_topic, text) => {
         for (const hear of ears) if (!own.includes(hear)) hear(text)
       },
-      hear: (_topic, hear) => {
+      subscribe: (_topic, hear) => {
         own.push(hear)
         ears.push(hear)
       },

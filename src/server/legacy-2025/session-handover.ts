@@ -3,7 +3,7 @@ import type { Clock } from '../../core/clock.ts'
 import { messageOf, PegboardError } from '../../core/errors.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import type { Log } from '../../core/log.ts'
-import type { Shared } from '../../state/shared-state.ts'
+import type { SharedState } from '../../state/shared-state.ts'
 import type { Table } from '../../state/store.ts'
 import type { SessionTransport } from './session-transport.ts'
 
@@ -41,7 +41,7 @@ export interface SessionHandover {
 }
 
 export interface SessionHandoverOptions {
-  readonly shared: Pick<Shared, 'store' | 'tell' | 'hear'>
+  readonly shared: Pick<SharedState, 'store' | 'publish' | 'subscribe'>
   readonly clock: Clock
   readonly log: Log
   /** Lifetime of an unused session, in milliseconds. */
@@ -85,17 +85,17 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
       const said = JSON.stringify([id, { kind: 'in', message } satisfies SessionMessage])
       // Up to 500 of them are written again with each new one.
       if (said.length > MAX_SETTING_CHARS) return
-      shared.tell(TOPIC, said)
+      shared.publish(TOPIC, said)
       change(id, owner, ({ opening, settings }) => ({ opening, settings: mergeSettings(settings, message) })).catch(
         (error: unknown) => log.warn('a setting of a session could not be stored', { error: messageOf(error) }),
       )
     },
     async drop(id) {
-      shared.tell(TOPIC, JSON.stringify([id, { kind: 'end' } satisfies SessionMessage]))
+      shared.publish(TOPIC, JSON.stringify([id, { kind: 'end' } satisfies SessionMessage]))
       await table().delete(id)
     },
-    say: (id, said) => shared.tell(TOPIC, JSON.stringify([id, said])),
-    hear: (listener) => shared.hear(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
+    say: (id, said) => shared.publish(TOPIC, JSON.stringify([id, said])),
+    hear: (listener) => shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
   }
 }
 

@@ -37,10 +37,10 @@ async function fleet(size: number, { clock = systemClock, idleMs = 60_000 } = {}
             }
           },
         }),
-        tell: (topic: string, text: string) => {
+        publish: (topic: string, text: string) => {
           for (const ear of ears) if (ear.who !== who && ear.topic === topic) setImmediate(() => ear.hear(text))
         },
-        hear: (topic: string, hear: (text: string) => void) => void ears.push({ who, topic, hear }),
+        subscribe: (topic: string, hear: (text: string) => void) => void ears.push({ who, topic, hear }),
       }
       const handover = createSessionHandover({ shared, clock, log: silentLog, idleMs })
       return start(clock, { handover, processes: createProcessRpc(shared, clock), set: { sessionIdleMs: idleMs } })
