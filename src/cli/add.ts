@@ -26,8 +26,8 @@ import { kindOf, plansOf, planText } from './add-plan.ts'
 import { type Args, oneOf, readInteger, readList, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
 import { asTyped } from './invocation.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
-import { machineOf, setupDir } from './machine-of.ts'
+import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
+import { machineOf, openSecrets, setupDir } from './machine-of.ts'
 import { offline, openApp, openConfig } from './open-app.ts'
 import { askLine, askYes, canAsk } from './questions.ts'
 import { withRegistry } from './registry.ts'
@@ -53,10 +53,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const id = readOption(args, 'name') ?? plan.id
   const tell = (text: string): void => (json ? undefined : io.stdout(asTyped(text, args, io)))
   tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
-  for (const warning of [...plan.warnings, ...missingProgramWarnings(plan, io)])
-    io.stderr(`pegboard: warning: ${warning}\n`)
-  if (server?.deprecated !== undefined)
-    io.stderr(`pegboard: warning: ${server.name} is deprecated: ${server.deprecated}\n`)
+  for (const warning of [...plan.warnings, ...missingProgramWarnings(plan, io)]) writeWarning(io, warning)
+  if (server?.deprecated !== undefined) writeWarning(io, `${server.name} is deprecated: ${server.deprecated}`)
   const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
   const entry = await withSandbox(plan.entry(values), args, io, yes || dry)
   const edit = await additionEdit(file, id, entry)
@@ -307,8 +305,7 @@ async function ask(input: RegistryInput, io: Io): Promise<string | undefined> {
 
 async function keepSecrets(secrets: ReadonlyMap<string, string>, io: Io): Promise<void> {
   if (secrets.size === 0) return
-  const { openSecretStore } = await import('../state/secret-store.ts')
-  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  const store = await openSecrets(io)
   for (const [name, secret] of secrets) await store.set(name, secret)
 }
 

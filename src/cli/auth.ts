@@ -6,16 +6,14 @@ import { namedScopes } from '../upstream/oauth/auth-challenge.ts'
 import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/grant-store.ts'
 import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
 import { type Args, readInteger, readOption, writeAnswer } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { openConfig } from './open-app.ts'
 
 /** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
 export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
-  const store = await openTokenStore(config.dirs.state, io.env, (message) =>
-    io.stderr(`pegboard: warning: ${message}\n`),
-  )
+  const store = await openTokenStore(config.dirs.state, io.env, (message) => writeWarning(io, message))
   const id = args.positionals[0]
   if (id === undefined) return await list(args, io, config.servers, store)
   const { settings, target } = serverOf(id, config.servers)
@@ -37,7 +35,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     timeoutMs: readInteger(args, 'timeout', 1, 3_600, 300) * 1_000,
     person: {
       show: (url) => io.stderr(`Log in to ${id} here:\n\n  ${url}\n\n`),
-      warn: (message) => io.stderr(`pegboard: warning: ${message}\n`),
+      warn: (message) => writeWarning(io, message),
       ...(alone ? { paste: () => readPastedAddress(io) } : { open: createBrowser(process.platform, io.env) }),
     },
   })

@@ -15,7 +15,7 @@ import {
   readTools,
   toolFilesIn,
 } from './corpora.ts'
-import { ERASE, formatTable, type Io, UsageError } from './io.ts'
+import { ERASE, formatTable, type Io, UsageError, writeWarning } from './io.ts'
 
 import { modelProgress } from './progress.ts'
 import { LANES } from './search.ts'
@@ -23,7 +23,7 @@ import { LANES } from './search.ts'
 type Ranker = (typeof LANES)[number]
 const WARNINGS_SHOWN = 5
 
-interface Measured {
+interface EvalResult {
   readonly name: string
   readonly distractors: number
   readonly report: EvalReport
@@ -51,7 +51,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   for (const each of files) corpora.push(await readCorpus(each, io.cwd))
   warn(corpora, io)
   if (perQuery !== undefined) await write(perQuery, '', io.cwd)
-  const measured: Measured[] = []
+  const measured: EvalResult[] = []
   for (const { name, tools, queries } of corpora) {
     const distractors = distractorsFor(tools, queries, candidates, poolSize)
     const onProgress = progressOf(name, io)
@@ -61,7 +61,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       ranker,
       onProgress: models.show,
       onIndexed: models.done,
-      onWarning: (message) => io.stderr(`pegboard: warning: ${message}.\n`),
+      onWarning: (message) => writeWarning(io, `${message}.`),
     })
     try {
       const report = await evaluate([...tools, ...distractors], queries, search, { onProgress, signal: io.stop })
@@ -79,7 +79,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-interface Product {
+interface EvalSettings {
   /** The configuration file, if any. */
   readonly config: string | undefined
   readonly settings: SearchSettings
@@ -87,7 +87,7 @@ interface Product {
 }
 
 /** Search settings: --embedder, then those of the configuration. */
-async function readProduct(args: Args, io: Io): Promise<Product> {
+async function readProduct(args: Args, io: Io): Promise<EvalSettings> {
   const { loadConfig } = await import('../config/load-config.ts')
   const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, readOption(args, 'config'))
   const embedder = readOption(args, 'embedder') ?? config.search.embedder
@@ -111,9 +111,8 @@ async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
 
 function warn(corpora: readonly Corpus[], io: Io): void {
   const warnings = corpora.flatMap((corpus) => corpus.warnings)
-  for (const warning of warnings.slice(0, WARNINGS_SHOWN)) io.stderr(`pegboard: warning: ${warning}\n`)
-  if (warnings.length > WARNINGS_SHOWN)
-    io.stderr(`pegboard: warning: ${warnings.length - WARNINGS_SHOWN} more like these.\n`)
+  for (const warning of warnings.slice(0, WARNINGS_SHOWN)) writeWarning(io, warning)
+  if (warnings.length > WARNINGS_SHOWN) writeWarning(io, `${warnings.length - WARNINGS_SHOWN} more like these.`)
 }
 
 /** Shows progress in one line; without figures it clears the line. Silent without a terminal. */
@@ -126,7 +125,7 @@ function progressOf(name: string, io: Io): (done?: number, all?: number) => void
   }
 }
 
-const perQueryLines = (measured: readonly Measured[]): string =>
+const perQueryLines = (measured: readonly EvalResult[]): string =>
   measured
     .flatMap(({ name, report: of }) => of.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`))
     .join('')
@@ -164,7 +163,7 @@ const cells = ({ queries, recall, ndcg10, mrr, refused }: EvalScores): string[] 
   ...[recall[1], recall[3], recall[5], recall[10], ndcg10, mrr, refused].map(percent),
 ]
 
-function report(measured: readonly Measured[]): string {
+function report(measured: readonly EvalResult[]): string {
   const rows = measured.map(({ name, report: of }) => [
     name,
     String(of.tools),
@@ -183,7 +182,7 @@ function report(measured: readonly Measured[]): string {
   return `${sets}${languages.length > 0 ? `\n${formatTable([['set', 'language', ...HEAD], ...languages])}` : ''}\n${explained}`
 }
 
-function figuresOf(ranker: Ranker, measured: readonly Measured[]) {
+function figuresOf(ranker: Ranker, measured: readonly EvalResult[]) {
   return {
     ranker,
     sets: measured.map(({ name, distractors, report: of }) => ({

@@ -17,8 +17,8 @@ import type { SecretStore } from '../state/secret-store.ts'
 import { type Args, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
 import { toTypedCommands } from './invocation.ts'
-import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
-import { machineOf, setupDir } from './machine-of.ts'
+import { formatCount, formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
+import { machineOf, openSecrets, setupDir } from './machine-of.ts'
 import { isYes, openQuestions, parseChoice, type Questions } from './questions.ts'
 
 /** `pegboard init`: imports servers from other clients, and registers Pegboard in them. */
@@ -29,8 +29,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const text = await readForEdit(file)
   const [found, projects] = await Promise.all([findClients(machine), findProjectFiles(machine)])
   const named = namedChoices(args, found)
-  const { openSecretStore } = await import('../state/secret-store.ts')
-  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  const store = await openSecrets(io)
   const stored = await readStored(store)
   const isJson = args.values['json'] === true
   const yes = args.values['yes'] === true
@@ -59,12 +58,12 @@ async function readStored(store: SecretStore): Promise<ReadonlyMap<string, strin
   return stored
 }
 
-interface Named {
+interface NamedClients {
   readonly from: readonly ClientId[] | undefined
   readonly into: readonly ClientId[] | undefined
 }
 
-function namedChoices(args: Args, found: readonly FoundClient[]): Named {
+function namedChoices(args: Args, found: readonly FoundClient[]): NamedClients {
   const known = clients.map(({ id }) => id)
   const read = (option: 'from' | 'into'): readonly ClientId[] | undefined => {
     const names = args.values[option] as readonly string[] | undefined
@@ -89,19 +88,19 @@ function startOf({ self }: Io, file: string): StartCommand {
     : { command: self.node, args: [self.script, ...options] }
 }
 
-interface Scene {
+interface ChoiceInputs {
   readonly args: Args
   readonly io: Io
   readonly found: readonly FoundClient[]
   readonly projects: readonly ProjectFile[]
-  readonly named: Named
+  readonly named: NamedClients
   /** The servers of Pegboard's configuration. */
   readonly existing: Readonly<Record<string, unknown>>
   readonly questions: Questions | undefined
   readonly stored: ReadonlyMap<string, string | undefined>
 }
 
-async function choose(scene: Scene): Promise<InitChoices> {
+async function choose(scene: ChoiceInputs): Promise<InitChoices> {
   const { args, io, found, named, existing, questions, stored } = scene
   const servers = await chooseServers(scene)
   const folder = await chooseFolder(args, io, questions)
@@ -115,7 +114,7 @@ async function choose(scene: Scene): Promise<InitChoices> {
   return { servers, into, folder, keep, moveSecrets: move }
 }
 
-async function chooseServers(scene: Scene): Promise<readonly FoundServer[]> {
+async function chooseServers(scene: ChoiceInputs): Promise<readonly FoundServer[]> {
   const { args, io, found, projects, named, existing, questions } = scene
   const only = args.values['only'] as readonly string[] | undefined
   const withProject = args.values['project'] === true
@@ -264,7 +263,7 @@ async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): 
   }
 }
 
-interface Result {
+interface InitResult {
   readonly plan: InitPlan
   readonly found: readonly FoundClient[]
   readonly projects: readonly ProjectFile[]
@@ -274,7 +273,7 @@ interface Result {
   readonly undo: string | undefined
 }
 
-const jsonOf = ({ plan, found, projects, choices, file, undo }: Result): unknown => ({
+const jsonOf = ({ plan, found, projects, choices, file, undo }: InitResult): unknown => ({
   applied: undo !== undefined,
   ...(undo === undefined ? {} : { undo }),
   config: file,
@@ -316,8 +315,8 @@ function showFound(found: readonly FoundClient[], projects: readonly ProjectFile
       )}`,
     )
   for (const { file, problem, skipped } of [...found, ...projects]) {
-    if (problem !== undefined) io.stderr(`pegboard: warning: ${file} is left out: ${problem}\n`)
-    for (const reason of skipped) io.stderr(`pegboard: warning: ${reason}\n`)
+    if (problem !== undefined) writeWarning(io, `${file} is left out: ${problem}`)
+    for (const reason of skipped) writeWarning(io, reason)
   }
 }
 
@@ -328,7 +327,7 @@ function report({
   undo,
   io,
   isAsked,
-}: Omit<Result, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
+}: Omit<InitResult, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
   const typed = (text: string): string => toTypedCommands(text, undefined, io)
   if (plan.edits.length === 0) {
     io.stdout('Nothing to change.\n')

@@ -42,6 +42,8 @@ export const ERASE = '\r\x1b[K'
 export const makePrintable = (text: string): string =>
   text.startsWith(ERASE) ? ERASE + toPrintable(text.slice(ERASE.length)) : toPrintable(text)
 
+export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboard: warning: ${message}\n`)
+
 /** Writes a JSON document to stdout. */
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)

@@ -8,7 +8,7 @@ import { riskOf, type Tool } from '../core/tool.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
 import { type Args, oneOf, readOption } from './args.ts'
 import { asTyped } from './invocation.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { describeStarting, type Session, withApp } from './open-app.ts'
 
 type Row = Readonly<Record<string, unknown>>
@@ -39,7 +39,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     )
   }
   const finish = (session: Session): number => {
-    if (what === 'tools') for (const line of failing(session)) io.stderr(`pegboard: warning: ${line}\n`)
+    if (what === 'tools') for (const line of failing(session)) writeWarning(io, line)
     if (format !== undefined) {
       const { app, caller } = session
       writeJson(io, serializeTools(app.surface.list(caller, app.exposure(caller).mode), format))

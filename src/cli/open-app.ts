@@ -18,7 +18,7 @@ import { mayInstall } from '../upstream/package-download.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { type Args, readInteger, readOption } from './args.ts'
-import { ERASE, type Io, UsageError } from './io.ts'
+import { ERASE, type Io, UsageError, writeWarning } from './io.ts'
 import { machineOf } from './machine-of.ts'
 
 const INSTALL_WAIT_MS = 50_000
@@ -60,7 +60,7 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
       `pegboard: ${ignored} is ignored. To use it, run pegboard in a terminal here and confirm it, or pass --config ${ignored}\n`,
     )
   io.know?.(config.secrets)
-  for (const warning of warnings) io.stderr(`pegboard: warning: ${warning}\n`)
+  for (const warning of warnings) writeWarning(io, warning)
   return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
 }
 
@@ -217,7 +217,7 @@ export async function withApp(
   })
   try {
     await app.start()
-    for (const failed of app.failed()) io.stderr(`pegboard: warning: not loaded: ${failureLine(failed)}\n`)
+    for (const failed of app.failed()) writeWarning(io, `not loaded: ${failureLine(failed)}`)
     const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
     const wanted = (server: Server): boolean => awaited(server, session)
     const momentMs = Math.min(waitMs, MOMENT_MS)
@@ -230,7 +230,7 @@ export async function withApp(
     if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, wanted, io)
     for (const one of app.upstreams.status())
       if (one.pending && one.tools === 0 && wanted(one))
-        io.stderr(`pegboard: warning: ${describeLateServer(one)}; to wait longer: --wait ${LONG_WAIT_S}\n`)
+        writeWarning(io, `${describeLateServer(one)}; to wait longer: --wait ${LONG_WAIT_S}`)
     return await use(session)
   } finally {
     await app.stop()

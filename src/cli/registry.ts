@@ -1,6 +1,6 @@
 import { createRegistry, type Registry } from '../setup/registry-client.ts'
 import { type Args, readInteger, readOption } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { openConfig } from './open-app.ts'
 
 /** `pegboard registry search <words>` and `pegboard registry show <name>`. */
@@ -57,7 +57,7 @@ function show(args: Args, io: Io, named: string): Promise<number> {
         planText({
           server,
           versions,
-          plans: plansOf(server, registry.url, (why) => io.stderr(`pegboard: warning: ${why}\n`)),
+          plans: plansOf(server, registry.url, (why) => writeWarning(io, why)),
         }),
       )
     }

@@ -5,7 +5,7 @@ import { callState } from '../meta/call-needs.ts'
 import { shownEmbedder } from '../search/configured-lane.ts'
 import type { SearchHit } from '../search/tool-search.ts'
 import { type Args, oneOf, readInteger } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { withApp } from './open-app.ts'
 import { modelProgress } from './progress.ts'
 
@@ -33,7 +33,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     progress.done()
     const { embedded, semantic } = app.searchStatus()
     if (semantic?.state === 'unavailable')
-      io.stderr(`pegboard: warning: ${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}\n`)
+      writeWarning(io, `${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}`)
     if (embedded === 'unavailable')
       io.stderr('pegboard: warning: the search model is unavailable; search uses keywords only.\n')
     const view = app.view(caller)

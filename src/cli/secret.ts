@@ -2,7 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { SECRET_NAME, type SecretPlace, type SecretStore } from '../state/secret-store.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { formatTable, type Io, UsageError } from './io.ts'
-import { setupDir } from './machine-of.ts'
+import { openSecrets } from './machine-of.ts'
 import { readHidden } from './read-hidden.ts'
 
 const MAX_CHARS = 64 * 1024
@@ -15,8 +15,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new UsageError(
       'secret takes set <name>, list or rm <name>. Type or pipe the value: it does not belong on the command line',
     )
-  const { openSecretStore } = await import('../state/secret-store.ts')
-  const store = await openSecretStore(setupDir(io), io.env, (message) => io.stderr(`pegboard: warning: ${message}\n`))
+  const store = await openSecrets(io)
   if (name === undefined) return await list(args, io, store)
   if (!SECRET_NAME.test(name))
     throw new UsageError('the name of a secret has letters, digits, "_", "." and "-", and starts with a letter or "_"')

@@ -184,7 +184,7 @@ function withAddress(config: Config, args: Args): Config {
   return { ...config, server: { ...config.server, http: { ...http, port, host } } }
 }
 
-interface Serving {
+interface ServeContext {
   readonly app: App
   readonly config: Config
   readonly args: Args
@@ -196,7 +196,7 @@ interface Serving {
   readonly started: Promise<void>
 }
 
-async function serveStdio({ app, config, args, io, follow, caller: first }: Serving): Promise<void> {
+async function serveStdio({ app, config, args, io, follow, caller: first }: ServeContext): Promise<void> {
   const { serveOnStdio } = await import('../server/serve-stdio.ts')
   let caller = first
   const byRoots = profileByRoots(args, config, io)
@@ -248,7 +248,7 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
     )
 }
 
-async function serveHttp({ app, config, args, io, follow, caller, started }: Serving): Promise<void> {
+async function serveHttp({ app, config, args, io, follow, caller, started }: ServeContext): Promise<void> {
   const token = await tokenFor(config)
   if (token !== undefined) io.know?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
@@ -289,7 +289,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   await server.close(GRACE_MS)
 }
 
-function createReach({ args, config, io }: Pick<Serving, 'args' | 'config' | 'io'>): ConnectionInfo {
+function createReach({ args, config, io }: Pick<ServeContext, 'args' | 'config' | 'io'>): ConnectionInfo {
   const profile = readOption(args, 'profile')
   return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }

@@ -17,7 +17,7 @@ import {
 } from '../server/token-store.ts'
 import { type Args, oneOf, readList, readOption, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
-import { formatCount, formatTable, type Io, UsageError, writeJson } from './io.ts'
+import { formatCount, formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
 
 /**
@@ -40,7 +40,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
 }
 
-interface Task {
+interface TokenCommand {
   readonly args: Args
   readonly io: Io
   readonly config: Config
@@ -69,7 +69,7 @@ const PATTERN = /^[\w.*:/-]{1,200}$/
 const ROLE = /^[^\p{Cc}\p{Cf}\p{Z}](?:[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{0,126}[^\p{Cc}\p{Cf}\p{Z}])?$/u
 const PRINCIPAL = /^[A-Za-z0-9@._:+-]{1,128}$/
 
-async function create({ args, io, config, tokens, name }: Task): Promise<number> {
+async function create({ args, io, config, tokens, name }: TokenCommand): Promise<number> {
   if (name === undefined) throw new UsageError('token create takes the name of the token')
   const principal = readOption(args, 'principal') ?? name
   for (const one of [name, principal])
@@ -98,7 +98,7 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
     ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
   })
   await tokens.add(kept)
-  for (const warning of await doubtsOf(args, io, { tools, effect })) io.stderr(`pegboard: warning: ${warning}\n`)
+  for (const warning of await findMistakes(args, io, { tools, effect })) writeWarning(io, warning)
   if (args.values['json'] === true) writeJson(io, { token, ...toJson(kept, now) })
   else {
     io.stdout(`${token}\n`)
@@ -110,7 +110,7 @@ async function create({ args, io, config, tokens, name }: Task): Promise<number>
 }
 
 /** Likely mistakes of a token: patterns that match no known tool, and effects that servers' hints do not allow. */
-async function doubtsOf(
+async function findMistakes(
   args: Args,
   io: Io,
   { tools: patterns = [], effect }: { readonly tools: string[] | undefined; readonly effect: Effect | undefined },
@@ -153,7 +153,7 @@ const formatUnusable = (effect: Effect, count: number): string =>
 const formatUntrusted = (where: string, module: string, count: number): string =>
   `--effect read leaves out ${formatCount(count, 'tool')} of ${module}, because only the server declares them read-only. Set ${where}.trustHints to true to trust it.`
 
-async function list({ args, io, tokens, name }: Task): Promise<number> {
+async function list({ args, io, tokens, name }: TokenCommand): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes no arguments')
   const now = systemClock.now()
   const all = [...(await tokens.list())].sort((one, other) => one.createdAt - other.createdAt)
@@ -170,7 +170,7 @@ async function list({ args, io, tokens, name }: Task): Promise<number> {
   return 0
 }
 
-async function revoke({ args, io, tokens, name }: Task): Promise<number> {
+async function revoke({ args, io, tokens, name }: TokenCommand): Promise<number> {
   if (name === undefined) throw new UsageError('token revoke takes the id or the name of a token')
   const found = (await tokens.list()).filter((one) => one.id === name || one.name === name)
   if (found.length === 0)

@@ -7,7 +7,7 @@ import { followPage } from './page-client.ts'
 import { readPageAddress } from './served-page.ts'
 
 /** What the server sent so far. */
-interface Seen {
+interface TopState {
   overview?: Overview
   owners: readonly OwnerRow[]
   clients: readonly ClientRow[]
@@ -28,7 +28,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const address = await readPageAddress(config)
   const live = io.terminal?.out === true && args.values['json'] !== true && args.values['once'] !== true
-  const seen: Seen = { owners: [], clients: [], calls: [] }
+  const seen: TopState = { owners: [], clients: [], calls: [] }
   const gone = new AbortController()
   const signal = AbortSignal.any([io.stop, gone.signal])
   const output = live ? io.claimOutput() : undefined
@@ -49,7 +49,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-function take(seen: Seen, event: LiveEvent): void {
+function take(seen: TopState, event: LiveEvent): void {
   if (event.kind === 'overview') seen.overview = event.overview
   else if (event.kind === 'owners') seen.owners = event.owners
   else if (event.kind === 'clients') seen.clients = event.clients
@@ -57,13 +57,13 @@ function take(seen: Seen, event: LiveEvent): void {
 }
 
 /** Redraws every line in place, so that nothing flickers. */
-export function screenOf(seen: Seen, columns: number, rows: number): string {
+export function screenOf(seen: TopState, columns: number, rows: number): string {
   const lines = linesOf(seen, rows).slice(0, rows - 1)
   return `${SCREEN.home}${lines.map((line) => `${toPrintable(line).slice(0, columns)}${SCREEN.end}`).join('\r\n')}\r\n${SCREEN.below}`
 }
 
 /** @param rows of the screen, of which calls get what is left */
-export function linesOf({ overview, owners, clients, calls }: Seen, rows: number): readonly string[] {
+export function linesOf({ overview, owners, clients, calls }: TopState, rows: number): readonly string[] {
   if (!overview) return []
   const { total, failed, running, lastMinute } = overview.calls
   const head = [
