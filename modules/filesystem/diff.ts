@@ -1,10 +1,9 @@
-import { lineFeeds } from './replace.ts'
+import { LINE_FEED, lineFeeds } from './replace.ts'
 
 /** Number of unchanged lines around a change. */
 const AROUND = 3
 /** Maximum shown of the removed and of the added lines each; the rest is only counted. */
 const MOST = { lines: 1_000, bytes: 256 * 1024 }
-const LINE_FEED = 10
 
 /**
  * One hunk from the first to the last difference, in the format of `diff -u`. Of a large change only the beginning is
@@ -67,7 +66,8 @@ function lineEnd(bytes: Buffer, from: number): number {
   return at < 0 ? bytes.length : at + 1
 }
 
-const countLines = (bytes: Buffer, from: number, to: number): number =>
+/** Number of lines; the last one may have no line break. */
+export const countLines = (bytes: Buffer, from = 0, to = bytes.length): number =>
   lineFeeds(bytes, from, to) + (to > from && bytes[to - 1] !== LINE_FEED ? 1 : 0)
 
 function linesOf(mark: string, bytes: Buffer, from: number, to: number): readonly string[] {

@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
 import { path, type Settings, writable } from './config.ts'
-import { diffOf } from './diff.ts'
+import { countLines, diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
 import { pathsFor } from './places.ts'
-import { lineFeeds, replaceIn } from './replace.ts'
+import { LINE_FEED, replaceIn } from './replace.ts'
 import { writeTool } from './write.ts'
 
 const Edit = z.object({
@@ -123,7 +123,7 @@ export function createEdits() {
         const added = Buffer.from(isWhole ? content : content + end)
         return {
           bytes: Buffer.concat([bytes.subarray(0, at), Buffer.from(before), added, bytes.subarray(at)]),
-          said: { line: line + 1, lines: Math.max(1, lineCount(added)) },
+          said: { line: line + 1, lines: Math.max(1, countLines(added)) },
         }
       }),
   }
@@ -156,17 +156,12 @@ export function createEdits() {
   return { write: writeTool(historyOf), edit, insert, undo }
 }
 
-const LINE_FEED = 10
-
-const lineCount = (bytes: Buffer): number =>
-  lineFeeds(bytes, 0, bytes.length) + (bytes.length > 0 && bytes.at(-1) !== LINE_FEED ? 1 : 0)
-
 /** Beginning of the line after `line`. @throws ToolError E_VALIDATION if there are fewer lines */
 function afterLine(bytes: Buffer, line: number, shown: string): number {
   let at = 0
   for (let left = line; left > 0; left--) {
     if (at === bytes.length)
-      throw invalid(`'${shown}' has ${lineCount(bytes)} lines.`, `Use a line from 0 to ${lineCount(bytes)}.`)
+      throw invalid(`'${shown}' has ${countLines(bytes)} lines.`, `Use a line from 0 to ${countLines(bytes)}.`)
     while (at < bytes.length && bytes[at] !== LINE_FEED) at++
     if (at < bytes.length) at++
   }

@@ -27,7 +27,7 @@ export interface ReplaceResult {
   readonly line: number
 }
 
-const LINE_FEED = 10
+export const LINE_FEED = 10
 
 /** @throws ToolError E_VALIDATION, E_TOO_LARGE */
 export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options: ReplaceOptions): ReplaceResult {

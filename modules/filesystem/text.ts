@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import type { OpenFile } from 'pegboard'
+import { LINE_FEED } from './replace.ts'
 
 const CHUNK = 256 * 1024
 /** Maximum text per answer, the most a model can read. */
 export const MAX_TEXT = 1024 * 1024
 /** Enough bytes to detect the type of a file. */
 export const HEAD = 8192
-const LINE_FEED = 10
 
 export interface LineRequest {
   readonly offset: number
@@ -138,8 +138,12 @@ export async function readTail(
 /** Start of the last lines in bytes that end with the file; 0 if there are fewer. */
 function tailOffset(bytes: Buffer, count: number): number {
   let at = bytes.length - (bytes[bytes.length - 1] === LINE_FEED ? 1 : 0)
-  for (let left = count; left > 0 && at > 0; left--) at = bytes.lastIndexOf(LINE_FEED, at - 1)
-  return at <= 0 ? 0 : at + 1
+  for (let left = count; left > 0; left--) {
+    // A negative position would be counted from the end.
+    at = at === 0 ? -1 : bytes.lastIndexOf(LINE_FEED, at - 1)
+    if (at < 0) return 0
+  }
+  return at + 1
 }
 
 /** Drops the rest of a character whose beginning was cut off. */

@@ -31,6 +31,13 @@ describe('the end of a file', () => {
     expect(long.content).toBe(`${'x'.repeat(300_000)}\n`)
     const wide = (await call('read', { path: 'wide.log', tail: 1 })) as { content: string; truncated: boolean }
     expect([/^ä+$/.test(wide.content), wide.truncated]).toEqual([true, true])
+    await writeFile(join(root, 'led.txt'), '\nabc\n')
+    expect(await call('read', { path: 'led.txt', tail: 1 })).toMatchObject({
+      content: 'abc\n',
+      lines: 1,
+      truncated: true,
+    })
+    expect(await call('read', { path: 'led.txt', tail: 2 })).toMatchObject({ content: '\nabc\n', lines: 2 })
     await writeFile(join(root, 'empty'), '')
     expect(await call('read', { path: 'empty', tail: 1 })).toMatchObject({ content: '', lines: 0, truncated: false })
     await expect(call('read', { path: 'a.txt', tail: 1, offset: 1 })).rejects.toMatchObject({ code: 'E_VALIDATION' })
