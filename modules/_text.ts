@@ -20,6 +20,13 @@ export function textOf(bytes: Buffer, type: string): string | undefined {
   }
 }
 
+/** The end of a part that begins at `from`: not inside a surrogate pair, and after at least one character. */
+export function partEnd(text: string, from: number, most: number): number {
+  const end = from + most
+  if (end >= text.length || !/[\ud800-\udbff]/.test(text.charAt(end - 1))) return end
+  return most > 1 ? end - 1 : end + 1
+}
+
 /** The value of a JSON text; numbers keep all digits. */
 export function parseJsonText(text: string): { readonly value: unknown } | undefined {
   try {

@@ -1,7 +1,7 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
 import { readPage } from '../_page.ts'
-import { bytesOf, parseJsonText, textOf } from '../_text.ts'
+import { bytesOf, parseJsonText, partEnd, textOf } from '../_text.ts'
 import { reads, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
 import { type BodyInput, base, content, contentOf, type RequestInput, requestOf } from './request-parameters.ts'
@@ -223,7 +223,7 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
       })
     const isPage = /html|xml/i.test(type) || /^\s*<(?:!doctype|html)/i.test(found.slice(0, 500))
     const page = isPage ? await readPage(found, answer.url) : { title: '', text: found, links: [] }
-    const end = asked.start_index + Math.min(asked.max_text_length, config.max_text)
+    const end = partEnd(page.text, asked.start_index, Math.min(asked.max_text_length, config.max_text))
     return {
       status: answer.status,
       ok: answer.ok,

@@ -1,4 +1,5 @@
 import { isPegboardError, type ToolDef, z } from 'pegboard'
+import { partEnd } from '../_text.ts'
 import { readingOrder, reads, type Settings } from './config.ts'
 import { crawl4ai } from './engines/crawl4ai.ts'
 import { checkSize, mcp_fetch } from './engines/mcp_fetch.ts'
@@ -131,7 +132,7 @@ export function createFetchUrl(
 
 function partOf({ text, url, content_type, engine, ...rest }: Page & { engine: string }, from: number, most: number) {
   const facts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value))
-  const end = endOf(text, from + most)
+  const end = partEnd(text, from, most)
   const content = text.slice(from, end)
   const found = { url, ...facts, content, content_type, start_index: from, total_length: text.length, engine }
   if (text.trim() === '') return { ...found, note: 'The page has no text; scripts may create it.' }
@@ -144,10 +145,6 @@ function partOf({ text, url, content_type, engine, ...rest }: Page & { engine: s
     note: `${left} more characters. Continue with start_index ${end}.`,
   }
 }
-
-/** Never splits a surrogate pair. */
-const endOf = (text: string, end: number): number =>
-  end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1)) ? end - 1 || end + 1 : end
 
 const nameOf = (url: string): string => new URL(url).pathname.split('/').pop()?.slice(0, 100) || 'picture'
 

@@ -215,6 +215,14 @@ describe('requests', () => {
       next_start_index: 4,
     })
     expect(await call('fetch_page', { url, start_index: 4, max_text_length: 5 })).toMatchObject({ text: '\n\nOne' })
+    const cat = await serve((_, answer) =>
+      answer.setHeader('content-type', 'text/plain; charset=utf-8').end('a\u{1f408}b'),
+    )
+    expect(await call('fetch_page', { url: cat, max_text_length: 2 })).toMatchObject({ text: 'a', next_start_index: 1 })
+    expect(await call('fetch_page', { url: cat, max_text_length: 1, start_index: 1 })).toMatchObject({
+      text: '\u{1f408}',
+      next_start_index: 3,
+    })
     const hostile = await serve((_, answer) =>
       answer.setHeader('content-type', 'text/html').end('<a href=x>'.repeat(100_000) + '<!'.repeat(100_000)),
     )

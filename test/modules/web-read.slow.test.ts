@@ -145,11 +145,14 @@ describe('fetch_url', () => {
       content: '',
       note: 'End of the page (120000 characters).',
     })
-    const whole = await call('fetch_url', {
-      url: `${await serve((_, answer) => answer.setHeader('content-type', 'text/plain; charset=utf-8').end('a\u{1f408}b'))}`,
-      max_length: 2,
-    })
+    const cat = await serve((_, answer) =>
+      answer.setHeader('content-type', 'text/plain; charset=utf-8').end('a\u{1f408}b'),
+    )
+    const whole = await call('fetch_url', { url: cat, max_length: 2 })
     expect(whole).toMatchObject({ content: 'a', next_start_index: 1 })
+    // A part that is shorter than a character would lead to the same part again.
+    const short = await call('fetch_url', { url: cat, max_length: 1, start_index: 1 })
+    expect(short).toMatchObject({ content: '\u{1f408}', next_start_index: 3 })
     let sent = 0
     const large = await serve((_, answer) => {
       answer.writeHead(200, { 'content-type': 'text/html', 'content-length': String(600 * 1024 * 1024) })
