@@ -10,9 +10,33 @@ import { riskOf } from '../src/core/tool.ts'
 import { findingCatalogue } from '../src/doctor/findings.ts'
 import { clientFacts } from '../src/view/client-table.ts'
 
+const PROFILE = 'profiles.<id>.'
+
 /** The table of all settings, from the JSON Schema of the configuration. */
 export function settingsTable(schema: Readonly<Record<string, unknown>>): string {
-  return markdown(['Key', 'Type', 'Default', 'Meaning'], settingRows(schema, ''))
+  return markdown(['Key', 'Type', 'Default', 'Meaning'], joinRepeatedRows(settingRows(schema, '')))
+}
+
+/** A section of a profile with the same keys as the section outside of profiles gets one row. */
+function joinRepeatedRows(rows: readonly string[][]): string[][] {
+  const textOf = ([key = '', type = '', , meaning = '']: readonly string[]): string =>
+    [key.replace(PROFILE, ''), type, meaning].join('\n')
+  const sectionOf = (key: string): string | undefined => /^`profiles\.<id>\.(\w+)\./.exec(key)?.[1]
+  const outside = new Set(rows.filter(([key = '']) => !key.startsWith(`\`${PROFILE}`)).map(textOf))
+  const own = new Set(rows.filter((row) => !outside.has(textOf(row))).map(([key = '']) => sectionOf(key)))
+  const joined = new Map<string, string[]>()
+  for (const row of rows) {
+    const section = sectionOf(row[0] ?? '')
+    if (section === undefined || own.has(section)) joined.set(row[0] ?? '', row)
+    else
+      joined.set(section, [
+        code(`${PROFILE}${section}`),
+        'object',
+        '',
+        `The keys of \`${section}\`, for this profile only.`,
+      ])
+  }
+  return [...joined.values()]
 }
 
 function settingRows(schema: unknown, path: string): string[][] {

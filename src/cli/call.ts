@@ -35,7 +35,10 @@ export async function run(args: Args, io: Io): Promise<number> {
         result = toMcpResult(await app.surface.call(request), files, caller)
       } catch (error) {
         if (!isPegboardError(error)) throw error
-        if (!json) throw error.code === 'E_NOT_FOUND' ? await forOperator(error, session, name) : error
+        if (!json) {
+          if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
+          throw error.code === 'E_NOT_FOUND' ? await forOperator(error, session, name) : error
+        }
         result = toErrorResult(error, false)
       }
       if (json) writeJson(io, result)

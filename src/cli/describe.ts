@@ -1,6 +1,6 @@
 import { isRecord } from '../core/is-record.ts'
 
-/** The type of a JSON Schema as text: `string`, `"a" | "b"`, `string[]`, `object`. */
+/** The type of a JSON Schema as text: `string`, `"a" | "b"`, `(string | number)[]`, `object`. */
 export function typeOf(schema: unknown): string {
   if (!isRecord(schema)) return 'any'
   if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => JSON.stringify(value)).join(' | ')
@@ -8,7 +8,10 @@ export function typeOf(schema: unknown): string {
   const variants = schema['anyOf'] ?? schema['oneOf']
   if (Array.isArray(variants)) return [...new Set(variants.map(typeOf))].join(' | ')
   const { type } = schema
-  if (type === 'array') return `${typeOf(schema['items'])}[]`
+  if (type === 'array') {
+    const item = typeOf(schema['items'])
+    return item.includes(' | ') ? `(${item})[]` : `${item}[]`
+  }
   if (Array.isArray(type)) return type.join(' | ')
   return typeof type === 'string' ? type : 'any'
 }

@@ -146,7 +146,7 @@ const modelErrors = {
   E_BACKEND_UNAVAILABLE: {
     class: 'network',
     meaning: 'The service behind this tool cannot be reached.',
-    next: 'Try again soon. pegboard list servers shows the state of the server.',
+    next: 'Try again soon, or use another tool.',
   },
   E_STATE_UNAVAILABLE: {
     class: 'network',

@@ -45,7 +45,7 @@ export const telemetryOptions = z.strictObject({
     .enum(['o200k', 'estimate', 'off'])
     .default('o200k')
     .describe(
-      'How to count the tokens that tools cost models: with the o200k vocabulary in a thread of its own, by an estimate, or not at all. See pegboard usage.',
+      'How to count the tokens that tools cost models: with the o200k vocabulary, by an estimate, or not at all. pegboard usage shows them.',
     ),
   endpoint: z
     .url({ protocol: /^https?$/ })

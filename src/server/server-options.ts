@@ -12,7 +12,7 @@ const grantOptions = {
     .enum(['read', 'write', 'destructive'])
     .optional()
     .describe(
-      'Maximum effect of the tools to allow (default: any). The hints of a server count only with its trustHints.',
+      'Maximum effect of the tools to allow (default: any). Pegboard uses the hints of a server only if its trustHints is set.',
     ),
 }
 
@@ -107,7 +107,7 @@ export const httpOptions = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      'Serve the page at /ui. It opens only in browsers on this machine, with a link of pegboard ui or the token.',
+      'Serve the page at /ui, for browsers on this machine only. To log in, run pegboard ui or enter the token.',
     ),
   publicUrl: safeUrl
     .refine((text) => new URL(text).pathname === '/', 'must have no path')

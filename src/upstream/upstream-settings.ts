@@ -188,7 +188,7 @@ export const serverSchema = z.looseObject({
     .enum(PROVIDED)
     .optional()
     .describe(
-      'Kind of tool that the server replaces: callers who can use it get its tools instead of those of modules.',
+      'Kind of tool that the server provides. Callers who can use the server get its tools instead of those of modules.',
     ),
   internal: z
     .boolean()

@@ -280,6 +280,24 @@ describe('call', () => {
     expect(err).toContain(message)
   })
 
+  it('prints the data of a failure before its message', async () => {
+    const other = folder({
+      'mcp.config.json': {},
+      'modules/build.mjs': `export default {
+        name: 'build',
+        description: 'Builds.',
+        tools: { start: { description: 'Builds it.', effect: 'write', run: () => ({ error: 'The build failed.', output: 'line 3' }) } },
+      }`,
+    })
+    try {
+      const { code, out, err } = await pegboard(other.dir, 'call', 'build.start', '-c', 'mcp.config.json')
+      expect([code, out]).toEqual([1, ''])
+      expect(err).toMatch(/"output": "line 3"\n\}\npegboard: E_TOOL_FAILED: The build failed\./)
+    } finally {
+      other.remove()
+    }
+  })
+
   it('tells the operator why a tool is hidden, which clients are not told', async () => {
     const off = await run('call', 'shell.run', '-c', 'mcp.config.json')
     expect(off.code).toBe(1)
