@@ -447,7 +447,7 @@ test.each([
   ['GET', '/.well-known/openid-configuration'],
   ['GET', '/callback'],
   ['GET', '/login'],
-])('AUTH-14: %s %s gets 404, because Pegboard issues no tokens', async (method, path) => {
+])('AUTH-14: the request %s %s gets 404, because Pegboard issues no tokens', async (method, path) => {
   const server = await front({ oauth: { issuer: 'https://issuer.example' } })
   for (const anonymous of [true, false])
     expect(

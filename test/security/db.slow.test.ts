@@ -914,7 +914,7 @@ describe.each(servers)('a %s server that is restarted', (kind) => {
       )
     ).length > 0
 
-  test('DB-19: fails the running statement at once as retryable, and the next call works', async () => {
+  test('DB-19: a statement whose session ends fails at once as retryable, and the next call works', async () => {
     const rig = await openOn(kind, {}, { timeout_seconds: 60 }, SHOP)
     const sql = { postgresql: `SELECT pg_sleep(50) AS ${running}`, mysql: `SELECT SLEEP(50) AS ${running}` }[
       kind as 'mysql'
@@ -928,7 +928,7 @@ describe.each(servers)('a %s server that is restarted', (kind) => {
     expect(await rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
   })
 
-  test('DB-19: has its idle sessions replaced', async () => {
+  test('DB-19: idle sessions that end are replaced', async () => {
     const rig = await openOn(kind, {}, {}, SHOP)
     const count = () => rig.call('query', { sql: 'SELECT count(*) AS n FROM orders' })
     for (let round = 0; round < 3; round++) {
@@ -1076,7 +1076,7 @@ describe('a database file that was replaced by a link', () => {
 describe('syntax that the database parses differently than Pegboard', () => {
   const tag = 't'.repeat(70)
 
-  test.runIf(servers.includes('postgresql'))('DB-06: hides no function call from the check in PostgreSQL', async () => {
+  test.runIf(servers.includes('postgresql'))('DB-06: PostgreSQL syntax hides no call from the check', async () => {
     const hidden = [
       ["SELECT ('/etc/hostname'::text).pg_read_file", 'E_READ_ONLY'],
       [`SELECT (CAST('/etc/hostname' AS text)) . "pg_read_file"`, 'E_READ_ONLY'],
@@ -1095,7 +1095,7 @@ describe('syntax that the database parses differently than Pegboard', () => {
     expect(await writing.call('query', { sql, params: [10] })).toMatchObject({ rows: [{ note: 'first', e: "a'b" }] })
   })
 
-  test.runIf(servers.includes('mysql'))('DB-06: hides neither a call nor INTO from the check in MariaDB', async () => {
+  test.runIf(servers.includes('mysql'))('DB-06: MariaDB syntax hides no call or INTO from the check', async () => {
     const rig = await readonlyOn('mysql')
     const out = join('/tmp', `out-${unique()}`)
     await refuses(rig, [
@@ -1109,7 +1109,7 @@ describe('syntax that the database parses differently than Pegboard', () => {
     expect(existsSync(out)).toBe(false)
   })
 
-  test('DB-05: hides no function from the check in SQLite', async () => {
+  test('DB-05: SQLite syntax hides no function from the check', async () => {
     const rig = await readonlyOn('sqlite')
     await refuses(rig, [
       ["SELECT $a('), readfile(x'2f') --'", 'E_VALIDATION'],

@@ -28,7 +28,7 @@ describe('HTTP-01', () => {
     ['nothing at all', ''],
     ['two origins', ['http://localhost', 'https://evil.example']],
     ['two origins in one', 'http://localhost, https://evil.example'],
-  ])('HTTP-01: %s gets 403, before authentication and before the body is read', async (_what, origin) => {
+  ])('HTTP-01: %s in Origin gets 403, before authentication and before the body is read', async (_what, origin) => {
     const server = await front()
     for (const anonymous of [true, false])
       for (const body of ['not json', call(1, 'probe__echo')]) {
@@ -60,7 +60,7 @@ test.each([
   ['a host with a path', () => 'localhost/evil'],
   ['a host with two ports', (port: number) => `localhost:${port}:80`],
   ['two hosts in one', () => 'localhost, evil.example'],
-])('HTTP-02: %s gets 403, whatever the token', async (_what, hostOf) => {
+])('HTTP-02: %s in Host gets 403, whatever the token', async (_what, hostOf) => {
   const server = await front()
   const host = hostOf(server.port)
   for (const anonymous of [true, false])
@@ -76,7 +76,7 @@ test.each([
   ['192.0.2.1', 'none'],
   ['0.0.0.0', 'token'],
 ])(
-  'HTTP-05: %s with auth "%s" and no token refuses to start, and names the setting and the fix',
+  'HTTP-05: Pegboard does not start on %s with auth "%s" and no token, and names the setting and the fix',
   async (host, auth) => {
     const where = place({ server: { http: { host, auth, port: 0 } } })
     const { code, stderr } = (await promisify(execFile)(
@@ -168,7 +168,7 @@ describe('HTTP-06', () => {
     '/health/mcp',
     '/ready/../mcp',
     '/.well-known/../mcp',
-  ])('HTTP-06: %s gets 404 with and without a token, and nothing runs', async (path) => {
+  ])('HTTP-06: the path %s gets 404 with and without a token, and nothing runs', async (path) => {
     const server = await front()
     for (const token of ['', `Authorization: Bearer ${TOKEN}\r\n`]) {
       const body = JSON.stringify(call(1, 'probe__echo'))

@@ -471,7 +471,7 @@ test('LIFE-13: on a port in use, or an address that is a file, Pegboard reports 
     })
 })
 
-describe('LIFE-14: a Pegboard that leads back to itself', () => {
+describe('a server that leads back to the same Pegboard', () => {
   const token = 'a-token-for-both-gateways'
   const at = (port: number) => ({ url: `http://127.0.0.1:${port}/mcp`, headers: { Authorization: `Bearer ${token}` } })
   const gateway = (mcpServers: object) => {

@@ -85,7 +85,7 @@ test.each([
   ['bug', 'TypeError', 'E_INTERNAL'],
   ['plain', 'Error', 'E_TOOL_FAILED'],
 ])(
-  'OUT-05: a client gets a code and an id for an error with stack, paths and variables, and stderr is redacted: a %s',
+  'OUT-05: for a %s error with stack, paths and variables, a client gets a code and an id, and stderr is redacted',
   async (_kind, type, code) => {
     const secret = 'sk-from-the-environment-0123456789'
     const configured = 'from-the-configuration-0123456789'

@@ -171,7 +171,7 @@ describe('requests that other web pages make', () => {
   )
 
   it.each(['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'])(
-    'PAGE-04: is not there behind a proxy that sends %s',
+    'PAGE-04: does not serve the page to a proxy that sends %s',
     async (name) => {
       const { url } = await openPage()
       expect((await ask(url, '/ui', { headers: { [name]: '203.0.113.7' } })).status).toBe(404)
