@@ -33,7 +33,9 @@ const profileModule = z.lazy(() =>
     constraints: constraintsOptions
       .optional()
       .describe('Tools of the module or server to allow in this profile, within the limits of the file.'),
-    tripwire: tripwireOptions.optional().describe('Minimum tripwire (what to do with credentials in results) of the module in this profile.'),
+    tripwire: tripwireOptions
+      .optional()
+      .describe('Minimum tripwire (what to do with credentials in results) of the module in this profile.'),
   }),
 )
 

@@ -86,7 +86,9 @@ const shape = z.strictObject({
     .default(300_000)
     .describe('Maximum time to wait for an approval.'),
   rateLimits: z.array(rateOptions).default([]).describe('How often tools may be called.'),
-  tripwire: tripwireOptions.optional().describe('Minimum tripwire (what to do with credentials in results) of all modules and servers.'),
+  tripwire: tripwireOptions
+    .optional()
+    .describe('Minimum tripwire (what to do with credentials in results) of all modules and servers.'),
 })
 
 /**
