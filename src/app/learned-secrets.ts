@@ -1,4 +1,4 @@
-import type { Secrets, TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { Secrets, TokenStore } from '../upstream/oauth/token-store.ts'
 
 /** Servers renew tokens about every hour. Expired ones still count as secrets, up to this number. */
 const MAX_KEPT = 200

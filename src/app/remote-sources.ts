@@ -15,7 +15,7 @@ import { type LockDigests, lockFile } from '../trust/lock-file.ts'
 import type { StoredMentions } from '../trust/pending-mentions.ts'
 import { shareDecisions } from '../trust/shared-decisions.ts'
 import { createTrust, type StoredDefinitions, type Trust } from '../trust/trust.ts'
-import type { TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { TokenStore } from '../upstream/oauth/token-store.ts'
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
@@ -86,7 +86,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
   const updated = createEmitter<[uri: string, isKnown: (view: View) => boolean, who?: RequestOwner]>()
   const taskChanged = createEmitter<[owner: string, task: Json]>()
   async function logins(): Promise<TokenStore> {
-    const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
+    const { openTokenStore } = await import('../upstream/oauth/token-store.ts')
     return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
   }
   const { maxResultBytes } = config.execution

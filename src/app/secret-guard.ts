@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import { type KnownSecrets, knownSecrets, secretsOf } from '../core/known-secrets.ts'
 import { once } from '../core/once.ts'
 import { createInspections, type Inspections, inspectObject, inspectQuestion } from '../exec/inspect-data.ts'
-import type { TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { TokenStore } from '../upstream/oauth/token-store.ts'
 import type { View } from '../view/view.ts'
 import { createLearnedSecrets } from './learned-secrets.ts'
 

@@ -6,7 +6,7 @@ import type { RecentCalls } from '../exec/recent-calls.ts'
 import type { Calls } from '../exec/tool-calls.ts'
 import type { ClientRegistry } from '../services/connected-clients.ts'
 import type { SharedState } from '../state/shared-state.ts'
-import type { TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { TokenStore } from '../upstream/oauth/token-store.ts'
 import type { App } from './app.ts'
 import type { DeferredWork } from './deferred-work.ts'
 

@@ -3,7 +3,7 @@ import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { namedScopes } from '../upstream/oauth/auth-challenge.ts'
-import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/grant-store.ts'
+import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/token-store.ts'
 import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
 import { type Args, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
@@ -12,7 +12,7 @@ import { openConfig } from './open-app.ts'
 /** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
 export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
-  const { openTokenStore } = await import('../upstream/oauth/open-token-store.ts')
+  const { openTokenStore } = await import('../upstream/oauth/token-store.ts')
   const store = await openTokenStore(config.dirs.state, io.env, (message) => writeWarning(io, message))
   const id = args.positionals[0]
   if (id === undefined) return await list(args, io, config.servers, store)

@@ -1,5 +1,6 @@
 import { abortAfter } from './abort.ts'
 import { isPegboardError, PegboardError } from './errors.ts'
+import { readAll } from './read-all.ts'
 
 type Init = Pick<RequestInit, 'method' | 'redirect'> & {
   headers: Record<string, string>
@@ -50,7 +51,8 @@ export async function postJson(post: JsonPost): Promise<PostAnswer> {
       redirect: post.redirect,
     })
     const { status, headers, body } = response
-    return { status, text: await readText(body, post.maxBytes), retryAfter: headers.get('retry-after') ?? undefined }
+    const text = body ? (await readAll(body, post.maxBytes)).toString() : ''
+    return { status, text, retryAfter: headers.get('retry-after') ?? undefined }
   } catch (error) {
     if (post.signal?.aborted) throw post.signal.reason
     if (isPegboardError(error)) throw error
@@ -60,15 +62,4 @@ export async function postJson(post: JsonPost): Promise<PostAnswer> {
   } finally {
     limit.free()
   }
-}
-
-async function readText(body: Response['body'], maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length
-    if (bytes > maxBytes) throw new Error(`the response is longer than ${maxBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
 }

@@ -2,6 +2,7 @@ import { ToolError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
 import { isRecord } from '../core/is-record.ts'
 import { parseJson } from '../core/parse-json-text.ts'
+import { parseRetryAfter } from '../core/retry-after.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import { isJson } from './plan-operation.ts'
@@ -9,6 +10,7 @@ import type { Incoming } from './send-request.ts'
 import { HALF } from './serialize-parameters.ts'
 
 const MAX_ERROR = 2_000
+const DAY_MS = 86_400_000
 
 /**
  * An API's response as an MCP result. JSON becomes structured content and text; a list is placed under `items`.
@@ -77,7 +79,8 @@ function failureOf(
   const { status, reason, headers, body } = answer
   const whole = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
   const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
-  const wait = status === 429 || status === 503 ? retryAfter(headers['retry-after'], now) : undefined
+  const asked = status === 429 || status === 503 ? parseRetryAfter(String(headers['retry-after']), now) : undefined
+  const wait = asked && Math.min(asked, DAY_MS)
   const redirect = status >= 300 && status < 400 && status !== 304
   const what = redirect
     ? 'a redirect, which is not followed'
@@ -90,12 +93,4 @@ function failureOf(
     ...(wait === undefined ? {} : { hint: `Try again in ${Math.ceil(wait / 1_000)} s.`, retryAfterMs: wait }),
     data: { status, ...(text === '' ? {} : { body: isJson(type) ? (parseBody(text) ?? text) : text }) },
   })
-}
-
-/** Seconds or a date; at most one day. */
-function retryAfter(header: string | string[] | undefined, now: number): number | undefined {
-  const text = Array.isArray(header) ? header[0] : header
-  if (text === undefined) return undefined
-  const ms = /^\d+$/.test(text.trim()) ? Number(text) * 1_000 : Date.parse(text) - now
-  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), 86_400_000) : undefined
 }

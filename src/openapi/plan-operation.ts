@@ -195,19 +195,16 @@ export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+j
 export const FORM = 'application/x-www-form-urlencoded'
 export const MULTIPART = 'multipart/form-data'
 
-// Prefers the media types that Pegboard writes best.
-const preference = (type: string): number =>
-  isJson(type)
-    ? /^application\/json\b/i.test(type)
-      ? 0
-      : 1
-    : type.startsWith(FORM)
-      ? 2
-      : type.startsWith(MULTIPART)
-        ? 3
-        : type.startsWith('text/')
-          ? 4
-          : 5
+/** Media types in the order of preference: first those that Pegboard writes best. */
+const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
+  (type) => /^application\/json\b/i.test(type),
+  isJson,
+  (type) => type.startsWith(FORM),
+  (type) => type.startsWith(MULTIPART),
+  (type) => type.startsWith('text/'),
+  () => true,
+]
+const preference = (type: string): number => PREFERRED.findIndex((fits) => fits(type))
 
 function bodyOf(
   document: Json,

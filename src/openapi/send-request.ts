@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
-import type { Readable } from 'node:stream'
 import { abortAfter } from '../core/abort.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { readAll } from '../core/read-all.ts'
 import type { AddressKind } from '../policy/network-rules.ts'
 import { OWN_NETWORK } from '../policy/own-network.ts'
 
@@ -60,7 +60,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
         signal: limit.signal,
         dispatcher: await agent,
       })
-      const body = await readAll(answer.body, maxBytes)
+      const body = await readAll(answer.body, maxBytes, () => tooLarge(maxBytes))
       const { statusCode: status, headers } = answer
       return { status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
@@ -95,16 +95,7 @@ const rulesFor = (allowPrivate: boolean, setting: string) => ({
   setting,
 })
 
-async function readAll(body: Readable, maxBytes: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of body) {
-    size += (chunk as Buffer).length
-    if (size > maxBytes)
-      throw new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {
-        hint: 'Ask for less: fewer entries a page, a narrower query.',
-      })
-    chunks.push(chunk as Buffer)
-  }
-  return Buffer.concat(chunks)
-}
+const tooLarge = (maxBytes: number): PegboardError =>
+  new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {
+    hint: 'Ask for less: fewer entries a page, a narrower query.',
+  })

@@ -52,7 +52,7 @@ export interface Connection {
 
 type Shared = Pick<
   UpstreamShared,
-  'environment' | 'platform' | 'clientInfo' | 'clock' | 'reapers' | 'starts' | 'orphans' | 'flood' | 'watchdog'
+  'environment' | 'platform' | 'clientInfo' | 'clock' | 'reapers' | 'spawnTurn' | 'orphans' | 'flood' | 'watchdog'
 > &
   Partial<Pick<UpstreamShared, 'gateway' | 'maxFrameBytes' | 'maxAnswerBytes'>>
 

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Readable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
-import { createGrowingBuffer } from '../core/growing-buffer.ts'
+import { readAll } from '../core/read-all.ts'
 import { assertReachable, createGuardedAgent, type NetRules } from '../policy/network-rules.ts'
 import { mediaTypeOf } from './media-type.ts'
 
@@ -55,25 +55,12 @@ export async function createHttpClient(rules: NetRules, maxBytes: number, maxStr
       for (const [name, value] of Object.entries(answer.headers))
         for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
       const stream = mediaTypeOf(headers) === 'text/event-stream' && answer.statusCode < 300
-      const body = stream
-        ? slicesOf(answer.body, maxStreamBytes)
-        : await readAll(answer.body, String(headers.get('content-length') ?? ''), maxBytes)
+      const body = stream ? slicesOf(answer.body, maxStreamBytes) : await readAll(answer.body, maxBytes)
       return new Response(NO_BODY.has(answer.statusCode) ? null : body, { status: answer.statusCode, headers })
     },
     close: () => agent.destroy(),
   }
 }
-
-async function readAll(body: Readable, length: string, maxBytes: number): Promise<Buffer> {
-  const read = createGrowingBuffer()
-  for await (const chunk of body) {
-    read.add(chunk as Buffer)
-    if (read.length > maxBytes || Number(length) > maxBytes) throw tooLong(maxBytes)
-  }
-  return read.take()
-}
-
-const tooLong = (maxBytes: number): Error => new Error(`the response is longer than ${maxBytes} bytes`)
 
 /**
  * Bytes passed on in one turn of the event loop, because tiny events take a thousand times as long to parse as to
@@ -96,7 +83,7 @@ function slicesOf(body: Readable, maxBytes: number): ReadableStream<Uint8Array> 
           if (done) return controller.close()
           rest = value as Buffer
           total += rest.length
-          if (total > maxBytes) throw tooLong(maxBytes)
+          if (total > maxBytes) throw new Error(`the response is longer than ${maxBytes} bytes`)
         }
         controller.enqueue(rest.subarray(0, SLICE))
         rest = rest.subarray(SLICE)

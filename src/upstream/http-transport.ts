@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { PegboardError } from '../core/errors.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { parseRetryAfter } from '../core/retry-after.ts'
 import { createSemaphore } from '../core/semaphore.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { answeredId } from './answered-id.ts'
@@ -56,7 +57,7 @@ export async function createHttpTransport(
       failed = error
       throw error
     })
-    retryAfterMs = BUSY.has(answer.status) ? readRetryAfter(answer.headers.get('retry-after')) : undefined
+    retryAfterMs = BUSY.has(answer.status) ? parseRetryAfter(answer.headers.get('retry-after'), Date.now()) : undefined
     // The SDK would parse any response as events.
     if (kind === 'http' && init?.method === 'GET' && answer.ok && mediaTypeOf(answer.headers) !== 'text/event-stream')
       return new Response(null, { status: 405 })
@@ -196,13 +197,6 @@ const isHeader = (name: string, value: string): boolean =>
   /^[\w!#$%&'*+.^`|~-]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value.trim())
 
 const BUSY = new Set([429, 503])
-
-/** Seconds, or a date. */
-function readRetryAfter(value: string | null): number | undefined {
-  if (value === null) return undefined
-  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - Date.now()
-  return ms > 0 ? ms : undefined
-}
 
 /** Why an error means that the connection is lost; undefined if it does not. */
 function lossOf(error: Error, kind: 'http' | 'sse', hasSession: boolean): string | undefined {

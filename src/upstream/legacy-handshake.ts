@@ -3,8 +3,8 @@ import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
 import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import { createEnvelope, ownCapabilities } from './envelope.ts'
 import type { FastRequests } from './fast-requests.ts'
+import { createRequestMeta, ownCapabilities } from './request-meta.ts'
 import type { ServerRequestKind } from './upstream-settings.ts'
 
 /** A 2025-era server's answer to the handshake. */
@@ -60,7 +60,7 @@ const showValue = (value: unknown): string => toPrintable(String(value)).slice(0
 
 /** A server of the older era rejects the probe or does not answer. */
 async function mayBeNewer({ probe, clientInfo, relay }: LegacyHandshakeOptions, probeMs: number): Promise<boolean> {
-  const _meta = createEnvelope(NEWER, clientInfo, relay, () => undefined).meta(undefined)
+  const _meta = createRequestMeta(NEWER, clientInfo, relay, () => undefined)()
   const asked = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
   const answer = await waitAtMost(probeMs, probe(asked))
   if (answer === undefined) return false

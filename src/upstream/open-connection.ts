@@ -8,11 +8,11 @@ import { truncate } from '../core/truncate.ts'
 import { keepListening } from './change-subscriptions.ts'
 import { checkedFailure, checkedInput, type InputRules } from './check-input.ts'
 import type { Connection, ConnectOptions, ServerSelf } from './connection.ts'
-import { createEnvelope, type Envelope, ownCapabilities } from './envelope.ts'
 import { notMcp, statusOf } from './error-reasons.ts'
 import { createFastRequests, type FastRequests } from './fast-requests.ts'
 import { type LegacyHandshake, legacyHandshake } from './legacy-handshake.ts'
 import { withoutDeep } from './list-entry-limits.ts'
+import { createRequestMeta, ownCapabilities, type RequestMeta } from './request-meta.ts'
 import { createServerRequestRouter, type ServerRequestRouter } from './server-request-router.ts'
 import { removeTaskId } from './server-tasks.ts'
 import type { UpstreamTransport } from './transport.ts'
@@ -52,7 +52,7 @@ export async function openConnection(
   let spokenTo = false
   let probe: Connection['probe'] = 'none'
   let flooded = false
-  let envelope: Envelope | undefined
+  let cancelMeta: RequestMeta | undefined
   /** Waits for the answer to Pegboard's own probe. */
   let probing: { answered(message: Message): void; closed(): void } | undefined
 
@@ -128,7 +128,7 @@ export async function openConnection(
       },
       error: (error) => log.debug('upstream', { error: messageOf(error) }),
     },
-    () => envelope?.meta(undefined),
+    () => cancelMeta?.(),
     options.tell,
   )
 
@@ -216,11 +216,11 @@ export async function openConnection(
   }
   era = client?.getProtocolEra() ?? 'legacy'
   const version = era === 'modern' ? client?.getNegotiatedProtocolVersion() : undefined
-  envelope = createEnvelope(version, options.clientInfo, settings.relay, () => logLevel)
+  const metaOf = createRequestMeta(version, options.clientInfo, settings.relay, () => logLevel)
+  cancelMeta = metaOf
   state = 'open'
   // The answer arrived between the timeout and this line.
   if (era === 'legacy' && seen.discover) options.onModern()
-  const meta = envelope.meta
   const capabilities: Json = withoutDeep((handshake?.capabilities ?? client?.getServerCapabilities() ?? {}) as Json)
   const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay }
   const listening =
@@ -253,7 +253,7 @@ export async function openConnection(
     request(method, params, how) {
       const { relay, signal } = how
       const asksLists = method === 'tools/list' && options.gateway !== undefined
-      const _meta = asksLists ? { ...meta(relay), ...askingForGateways } : meta(relay)
+      const _meta = asksLists ? { ...metaOf(relay), ...askingForGateways } : metaOf(relay)
       const body = _meta ? { ...params, _meta } : params
       if (asksLists) return fastRequests.request(method, body, how).then(withoutLoop)
       if (!relay) return fastRequests.request(method, body, how)

@@ -122,13 +122,11 @@ export function createServerRequestRouter(
     leave(relay, task) {
       if (task === undefined) {
         if (!callQueue.leave(relay)) return
-        limits.delete(relay)
-        counts.delete(relay)
-        return
+      } else {
+        const left = (tasks.get(task) ?? []).filter((one) => one !== relay)
+        if (left.length > 0) tasks.set(task, left)
+        else tasks.delete(task)
       }
-      const left = (tasks.get(task) ?? []).filter((one) => one !== relay)
-      if (left.length > 0) tasks.set(task, left)
-      else tasks.delete(task)
       limits.delete(relay)
       counts.delete(relay)
     },

@@ -33,7 +33,7 @@ import type { UpstreamShared } from './upstream-shared.ts'
 export interface StdioOptions
   extends Pick<
       UpstreamShared,
-      'environment' | 'platform' | 'clock' | 'starts' | 'orphans' | 'flood' | 'reapers' | 'watchdog'
+      'environment' | 'platform' | 'clock' | 'spawnTurn' | 'orphans' | 'flood' | 'reapers' | 'watchdog'
     >,
     Partial<Pick<UpstreamShared, 'maxFrameBytes' | 'maxAnswerBytes'>> {
   /** Path of the server's entry in the configuration. */
@@ -157,15 +157,19 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     stderr = (stderr + bytes.toString('utf8')).slice(-TAIL)
   }
 
+  /** Ends the connection. @returns the error to throw */
+  const rejectEntry = (reason: string, cause?: unknown): PegboardError => {
+    lost(reason)
+    return createEntryError(reason, cause)
+  }
+
   /** The program is never started without its sandbox. */
   const sandboxed = async (settings: SandboxSettings, program: SandboxedProgram) => {
     try {
       return await inSandbox(await withoutOwnFiles(settings, options.where), program, platform)
     } catch (error) {
       if (!(error instanceof SandboxError)) throw error
-      const reason = `its sandbox is not available: ${error.message} (${options.where}.sandbox)`
-      lost(reason)
-      throw wrongEntry(reason, error)
+      throw rejectEntry(`its sandbox is not available: ${error.message} (${options.where}.sandbox)`, error)
     }
   }
 
@@ -191,27 +195,22 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           (cause.code === 'ENOENT'
             ? `command not found: ${what}${isLine(target) ? '; move the arguments to "args", one word each' : ''}`
             : `${what} cannot start (${cause.code})`)
-        lost(reason)
-        return WRONG_ENTRY.has(`${cause.code}`)
-          ? wrongEntry(reason, cause)
-          : new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
+        const error = rejectEntry(reason, cause)
+        return WRONG_ENTRY.has(`${cause.code}`) ? error : new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, { cause })
       }
       if (isRelative(target.command, platform) && !isLine(target)) {
-        const reason = `command "${target.command}" is relative; give its full path, such as "\${workspaceFolder}/server"`
-        lost(reason)
-        throw wrongEntry(reason)
+        throw rejectEntry(
+          `command "${target.command}" is relative; give its full path, such as "\${workspaceFolder}/server"`,
+        )
       }
       const unsafe = writtenCode(target, platform)
-      if (unsafe !== undefined) {
-        lost(unsafe)
-        throw wrongEntry(unsafe)
-      }
+      if (unsafe !== undefined) throw rejectEntry(unsafe)
       if (target.sandbox?.kind !== 'docker' && isMissing(target.command, env, target.cwd, platform))
         throw cannot(Object.assign(new Error(), { code: 'ENOENT' }))
       const program = { command: target.command, args: target.args, cwd: target.cwd, env, named: Object.keys(named) }
       const wrapped = target.sandbox === undefined ? program : await sandboxed(target.sandbox, program)
       const plan = spawnPlan(wrapped.command, wrapped.args, wrapped.env, platform)
-      await options.starts.turn()
+      await options.spawnTurn()
       if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has exited')
       try {
         if (isMissing(plan.file, wrapped.env, wrapped.cwd, platform))
@@ -308,7 +307,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
 /** Error codes for a wrong entry or program, which retrying does not fix. */
 const WRONG_ENTRY: ReadonlySet<string> = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOTDIR', 'ENOEXEC', 'ELOOP'])
 
-const wrongEntry = (reason: string, cause?: unknown): PegboardError =>
+const createEntryError = (reason: string, cause?: unknown): PegboardError =>
   new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, {
     hint: 'Tell the person who runs Pegboard; only they can correct its entry in the configuration.',
     class: 'server_setup',
@@ -348,13 +347,13 @@ async function withoutOwnFiles(settings: SandboxSettings, where: string): Promis
 
 async function readEnvFile(where: string, file: string): Promise<Record<string, string>> {
   const others = replacedByOthers(file)
-  if (others !== undefined) throw wrongEntry(`its envFile is not safe to use: ${others} (${where}.envFile)`)
+  if (others !== undefined) throw createEntryError(`its envFile is not safe to use: ${others} (${where}.envFile)`)
   try {
     return parseEnvFile(await readFile(file, 'utf8'))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     const what = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
-    throw wrongEntry(`its envFile ${what}: ${file} (${where}.envFile)`)
+    throw createEntryError(`its envFile ${what}: ${file} (${where}.envFile)`)
   }
 }
 

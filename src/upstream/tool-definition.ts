@@ -98,7 +98,7 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     name,
     effect: guessEffect(name, notes, false, byName),
     claimed: guessEffect(name, notes, true, byName),
-    listed: listedCharacters(definitionOf(name, raw), raw, text),
+    listed: listedCharacters(definitionOf(name, raw), text),
     mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
     text,
     hash,
@@ -149,12 +149,11 @@ function hasUnsupportedPattern(schema: unknown): boolean {
   return false
 }
 
-function listedCharacters(shown: Definition, raw: Json, text: string): number | undefined {
+function listedCharacters(shown: Definition, text: string): number | undefined {
   const { title, untitled, description, input, output, extra } = shown
   // Pegboard then writes a description that names the server.
   if (description === '') return undefined
   const items = text.includes('"array"') ? ITEMS.length * (listsWithoutItems(input) + listsWithoutItems(output)) : 0
-  if (isAsSent(shown, raw)) return charactersOf(text) - charactersOf(JSON.stringify(raw['name'])) + 2 + items
   const made = charactersOf(
     JSON.stringify({
       name: '',
@@ -179,17 +178,6 @@ function listsWithoutItems(node: unknown): number {
   for (const value of Object.values(node)) count += listsWithoutItems(value)
   return count
 }
-
-/** True if the definition is listed exactly as sent, except for its name. */
-const isAsSent = ({ title, untitled, description, input, output, extra }: Definition, raw: Json): boolean =>
-  description === raw['description'] &&
-  input === raw['inputSchema'] &&
-  output === raw['outputSchema'] &&
-  extra['annotations'] === raw['annotations'] &&
-  extra['icons'] === raw['icons'] &&
-  extra['_meta'] === raw['_meta'] &&
-  !('execution' in raw) &&
-  raw['title'] === (untitled ? undefined : title)
 
 /** Parses a record's text; damaged text gives a tool without anything but its name. */
 export const parseDefinition = ({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition =>

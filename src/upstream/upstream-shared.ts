@@ -11,10 +11,10 @@ import type { Watchdog } from '../programs/watchdog.ts'
 import type { Trust } from '../trust/trust.ts'
 import type { LostRules } from './catalog-publisher.ts'
 import type { ManifestStore } from './manifest.ts'
-import type { TokenStore } from './oauth/grant-store.ts'
+import type { TokenStore } from './oauth/token-store.ts'
 import type { Flood } from './output-throttle.ts'
-import type { Starts } from './process-starts.ts'
 import type { ClaimStore, Moments } from './resource-claims.ts'
+import type { SpawnQueue } from './spawn-queue.ts'
 import type { StartQueue } from './start-queue.ts'
 import type { RecordAndReplay } from './transport.ts'
 
@@ -72,7 +72,7 @@ export interface UpstreamShared extends UpstreamServices {
   /** Functions that kill each running child; called when this process exits. */
   readonly reapers: Set<() => void>
   /** Limits how fast processes are started. */
-  readonly starts: Starts
+  readonly spawnTurn: SpawnQueue
   /** Finds processes that outlived their server. */
   readonly orphans: OrphanProcesses
   readonly flood: Flood

@@ -7,8 +7,8 @@ import { createUniqueNames } from '../core/tool-names.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createOrphanProcesses } from '../programs/orphan-processes.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
-import { createStarts } from './process-starts.ts'
 import { createMoments } from './resource-claims.ts'
+import { createSpawnQueue } from './spawn-queue.ts'
 import { createStartQueue } from './start-queue.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 import type { ServerSettings } from './upstream-settings.ts'
@@ -125,7 +125,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     platform,
     moments: createMoments(clock),
     reapers: new Set(),
-    starts: createStarts(),
+    spawnTurn: createSpawnQueue(),
     orphans: createOrphanProcesses(platform),
     flood: { waiting: 0 },
     watchdog,

@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createTokenStore } from '../../src/upstream/oauth/grant-store.ts'
+import { createTokenStore } from '../../src/upstream/oauth/token-store.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { cli, place, run, serveHttp } from '../process.ts'

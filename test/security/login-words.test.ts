@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { createTokenStore } from '../../src/upstream/oauth/grant-store.ts'
+import { createTokenStore } from '../../src/upstream/oauth/token-store.ts'
 import { until, withServers } from '../upstream/host.ts'
 import { listening, saidOfItself, withFolder } from '../upstream/oauth/rig.ts'
 

@@ -1,5 +1,5 @@
 import { omitUndefined } from '../../core/omit-undefined.ts'
-import type { Wanted } from './grant-store.ts'
+import type { Wanted } from './token-store.ts'
 
 /** Reads what a 401 or 403 response says about the required authorization. */
 export async function wantedBy(response: Response): Promise<Wanted> {

@@ -6,8 +6,8 @@ import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
 import { mergeScopes, namedScopes, scopesIn, wantedBy } from './auth-challenge.ts'
 import { noAuth, withSite } from './auth-site.ts'
-import type { Grant, GrantKey, TokenStore, Wanted } from './grant-store.ts'
 import { clientCredentials, isHeadless, loginCommand, loginWanted, refresh } from './token-refresh.ts'
+import type { Grant, GrantKey, TokenStore, Wanted } from './token-store.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 

@@ -3,7 +3,7 @@ import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import { networkReason } from '../error-reasons.ts'
 import type { Site } from './auth-site.ts'
 import { browserUrl } from './browser.ts'
-import type { Grant, Wanted } from './grant-store.ts'
+import type { Grant, Wanted } from './token-store.ts'
 
 /**
  * Finds and validates the authorization server of a remote server.

@@ -10,10 +10,10 @@ import { createFlow, type Flow, runFlow } from './auth-provider.ts'
 import { type Site, withSite } from './auth-site.ts'
 import { browserUrl, type OpenBrowser } from './browser.ts'
 import { createLoginError, discoverIssuer, issuerOf } from './discover-issuer.ts'
-import type { Grant, GrantKey, TokenStore, Wanted } from './grant-store.ts'
 import { equalsInConstantTime, type Loopback, listenForRedirect } from './loopback.ts'
 import { probeServer } from './probe-server.ts'
 import { clientCredentials, isHeadless, withTokens } from './token-refresh.ts'
+import type { Grant, GrantKey, TokenStore, Wanted } from './token-store.ts'
 
 /** How to interact with the person who logs in. */
 export interface Person {

@@ -2,7 +2,7 @@ import { omitUndefined } from '../../core/omit-undefined.ts'
 import { pegboardCause } from '../error-reasons.ts'
 import { mergeScopes, wantedBy } from './auth-challenge.ts'
 import type { Site } from './auth-site.ts'
-import type { Wanted } from './grant-store.ts'
+import type { Wanted } from './token-store.ts'
 
 /**
  * Connects without a token to find out what authorization a server requires. Undefined if it requires none or does

@@ -7,7 +7,7 @@ import { mergeScopes } from './auth-challenge.ts'
 import { clientAuthentication, configuredClient, createFlow, type FlowOptions, runFlow } from './auth-provider.ts'
 import type { Site } from './auth-site.ts'
 import { createLoginError, discoverIssuer, issuerOf } from './discover-issuer.ts'
-import { type Grant, isToken } from './grant-store.ts'
+import { type Grant, isToken } from './token-store.ts'
 
 /** The latest time that a `Date` can have, in milliseconds since the epoch. */
 const LATEST_DATE = 8.64e15

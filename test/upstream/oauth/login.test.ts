@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createTokenStore } from '../../../src/upstream/oauth/grant-store.ts'
+import { createTokenStore } from '../../../src/upstream/oauth/token-store.ts'
 import { until, withServers } from '../host.ts'
 import { browse, loginAt, type Rig, withRig } from './rig.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createTokenStore } from '../../../src/upstream/oauth/grant-store.ts'
+import { createTokenStore } from '../../../src/upstream/oauth/token-store.ts'
 import { until, withServers } from '../host.ts'
 import { browse, listening, loginAt, saidOfItself, withFolder, withRig } from './rig.ts'
 

@@ -13,8 +13,8 @@ import {
 } from '@modelcontextprotocol/server'
 import Provider from 'oidc-provider'
 import { systemClock } from '../../../src/core/clock.ts'
-import { createTokenStore, type Grant, type TokenStore } from '../../../src/upstream/oauth/grant-store.ts'
 import { type LoginOptions, login } from '../../../src/upstream/oauth/login.ts'
+import { createTokenStore, type Grant, type TokenStore } from '../../../src/upstream/oauth/token-store.ts'
 import type { HttpTarget } from '../../../src/upstream/upstream-settings.ts'
 import { settingsOf } from '../host.ts'
 

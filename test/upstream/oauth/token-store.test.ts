@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type Keyring, openKeyring } from '../../../src/state/keyring.ts'
-import { createTokenStore, type Grant } from '../../../src/upstream/oauth/grant-store.ts'
+import { createTokenStore, type Grant } from '../../../src/upstream/oauth/token-store.ts'
 import { withFolder } from './rig.ts'
 
 const key = { server: 'web', url: 'https://web.example/mcp' }

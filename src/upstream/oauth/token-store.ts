@@ -6,8 +6,9 @@ import type { OAuthDiscoveryState, StoredOAuthClientInformation, StoredOAuthToke
 import { messageOf, PegboardError } from '../../core/errors.ts'
 import { readPrivateFile } from '../../core/private-file.ts'
 import { replaceFile } from '../../core/replace-file.ts'
+import type { Environment } from '../../programs/spawn.ts'
 import { exclusively } from '../../state/file-lock.ts'
-import { deletePieces, getPieces, type Keyring, setPieces } from '../../state/keyring.ts'
+import { deletePieces, getPieces, type Keyring, openKeyring, setPieces } from '../../state/keyring.ts'
 
 /** Key of a grant: the server entry, and the principal if each principal logs in. */
 export interface GrantKey {
@@ -228,3 +229,10 @@ function secretsIn(text: string): Secrets {
 
 const createUnreadableError = (why: string): PegboardError =>
   new PegboardError('E_UPSTREAM_UNAVAILABLE', `its tokens cannot be read: ${why}`)
+
+/** The logins of this installation: in `auth` in the state folder, with secrets in the keyring if there is one. */
+export const openTokenStore = async (
+  stateDir: string,
+  environment: Environment,
+  warn: (message: string) => void,
+): Promise<TokenStore> => createTokenStore(join(stateDir, 'auth'), await openKeyring(environment), warn)

@@ -1,13 +1,11 @@
+/** Resolves when the caller may start a process. */
+export type SpawnQueue = () => Promise<void>
+
 /**
  * Starts processes one per turn of the event loop. Starting one takes as long as many calls, longer on a busy
  * machine, so ten in a row would block everything else.
  */
-export interface Starts {
-  /** Resolves when the caller may start a process. */
-  turn(): Promise<void>
-}
-
-export function createStarts(): Starts {
+export function createSpawnQueue(): SpawnQueue {
   let isFree = true
   const waiting: Array<() => void> = []
 
@@ -19,11 +17,9 @@ export function createStarts(): Starts {
     one()
   }
 
-  return {
-    turn: () =>
-      new Promise((resolve) => {
-        waiting.push(resolve)
-        if (isFree) next()
-      }),
-  }
+  return () =>
+    new Promise((resolve) => {
+      waiting.push(resolve)
+      if (isFree) next()
+    })
 }

@@ -1,12 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { expect, it, onTestFinished } from 'vitest'
-import { createStarts } from '../../src/upstream/process-starts.ts'
+import { createSpawnQueue } from '../../src/upstream/spawn-queue.ts'
 import { scripted, withServers } from './host.ts'
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 it('each process start gets its own turn of the event loop, the first at once', async () => {
-  const { turn } = createStarts()
+  const turn = createSpawnQueue()
   const begun: number[] = []
   for (const n of [1, 2, 3]) void turn().then(() => begun.push(n))
   await Promise.resolve()

@@ -12,7 +12,6 @@ const UI = 'io.modelcontextprotocol/ui'
 
 const RELAYED = [UI, TASKS]
 
-// Valid for one hop only.
 const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CAPABILITIES, LOG_LEVEL, 'progressToken'])
 
 /** Capabilities to declare when no client's are known. */
@@ -37,36 +36,33 @@ export function relayableCapabilities(declared: Json, asks: readonly ServerReque
   return capabilities
 }
 
-export interface Envelope {
-  /** `_meta` for a request made on behalf of a client, or `undefined` if none is needed. */
-  meta(relay: Relay | undefined): Json | undefined
-}
+/** Returns `_meta` for a request, made on behalf of a client or by Pegboard itself; `undefined` if none is needed. */
+export type RequestMeta = (relay?: Relay) => Json | undefined
 
-/** @param version the negotiated revision; `undefined` for a 2025-era server, which has no envelope */
-export function createEnvelope(
+/** @param version the negotiated revision; `undefined` for a 2025-era server, which gets only the client's `_meta` */
+export function createRequestMeta(
   version: string | undefined,
   clientInfo: Json,
   asks: readonly ServerRequestKind[],
   logLevel: () => string | undefined,
-): Envelope {
+): RequestMeta {
   const own = ownCapabilities(asks)
   const base = { [VERSION]: version, [CLIENT_INFO]: clientInfo }
-  return {
-    meta(relay) {
-      const theirs = relay ? carried(relay.meta) : undefined
-      if (version === undefined) return theirs
-      const level = relay?.meta[LOG_LEVEL] ?? logLevel()
-      return {
-        ...theirs,
-        ...base,
-        [CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : own,
-        ...(level === undefined ? {} : { [LOG_LEVEL]: level }),
-      }
-    },
+  return (relay) => {
+    const theirs = relay ? forwardedMeta(relay.meta) : undefined
+    if (version === undefined) return theirs
+    const level = relay?.meta[LOG_LEVEL] ?? logLevel()
+    return {
+      ...theirs,
+      ...base,
+      [CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : own,
+      ...(level === undefined ? {} : { [LOG_LEVEL]: level }),
+    }
   }
 }
 
-function carried(meta: Json): Json | undefined {
+/** The client's `_meta` without keys that are valid for one hop only. */
+function forwardedMeta(meta: Json): Json | undefined {
   let kept: Record<string, unknown> | undefined
   for (const key of Object.keys(meta)) {
     if (HOP_LOCAL.has(key)) continue
