@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { PegboardError } from '../core/errors.ts'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { createPause } from '../core/pause.ts'
@@ -29,7 +29,9 @@ export async function loadDocument(location: string, read: (location: string) =>
   async function load(at: string): Promise<unknown> {
     const text = await read(at)
     parts[at] = hashOf(text)
-    const value = await parseText(text)
+    const value = await parseDocument(text).catch((error: unknown) => {
+      throw createDocumentError(messageOf(error))
+    })
     for (const node of await refsIn(value)) {
       const [file = '', pointer = ''] = split(String(node['$ref']))
       const target = file === '' ? at : resolved(at, file)
@@ -54,15 +56,6 @@ export async function loadDocument(location: string, read: (location: string) =>
 }
 
 export const hashOf = (text: string): string => hash('sha256', text)
-
-/** JSON or YAML. */
-async function parseText(text: string): Promise<unknown> {
-  try {
-    return await parseDocument(text)
-  } catch (error) {
-    throw createDocumentError((error as Error).message)
-  }
-}
 
 async function refsIn(value: unknown): Promise<Array<Record<string, unknown>>> {
   const pause = createPause()

@@ -396,10 +396,14 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   async function refresh(): Promise<void> {
     await looking
-    looking ??= look(true).finally(() => {
+    await lookOnce(true)
+  }
+
+  function lookOnce(force: boolean): Promise<void> {
+    looking ??= look(force).finally(() => {
       looking = undefined
     })
-    await looking
+    return looking
   }
 
   return {
@@ -411,11 +415,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       }
       admit()
       publish()
-      cancel = clock.after(delayMs, () => {
-        looking = look(false).finally(() => {
-          looking = undefined
-        })
-      })
+      cancel = clock.after(delayMs, () => void lookOnce(false))
     },
     reviewed() {
       if (stopped || !kept) return

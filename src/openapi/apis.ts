@@ -4,19 +4,15 @@ import type { ApiSettings } from './openapi-options.ts'
 
 /** All configured APIs. They start independently. */
 export interface Apis extends ToolSource<Readonly<Record<string, ApiSettings>>, readonly ApiStatus[]> {
-  /** Resolves when the stored operations are in the catalog; documents are checked afterwards. Never rejects. */
-  start(): Promise<void>
   /**
    * Applies a new configuration: new and changed APIs start, removed ones stop, the others check their document
    * again.
    */
   configure(apis: Readonly<Record<string, ApiSettings>>): Promise<void>
-  status(): readonly ApiStatus[]
   /** Checks all documents again now. Never rejects. */
   refresh(): Promise<void>
   /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
-  stop(): Promise<void>
 }
 
 export interface ApisOptions extends ApiShared {

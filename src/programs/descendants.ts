@@ -18,7 +18,7 @@ interface Row {
 export function descendantsOf(pid: number, platform: string): Descendants {
   if (platform === 'win32') return new Map()
   if (platform === 'linux' && existsSync('/proc/thread-self/children')) return fromChildren(pid)
-  const rows = table(platform)
+  const rows = platform === 'linux' ? fromProc() : fromPs()
   const found = new Map<number, string>()
   const below = new Set([pid])
   for (let grew = true; grew; ) {
@@ -138,10 +138,6 @@ export function endDescendants(known: Descendants, signal: 'SIGTERM' | 'SIGKILL'
 }
 
 /** All processes except zombies. */
-function table(platform: string): Map<number, Row> {
-  return platform === 'linux' ? fromProc() : fromPs()
-}
-
 function fromProc(): Map<number, Row> {
   const rows = new Map<number, Row>()
   for (const pid of processes()) {

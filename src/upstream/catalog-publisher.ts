@@ -43,7 +43,7 @@ export type LostRules = (
 export const lostRuleSentence = (rule: string, name: string, kind: 'server' | 'API'): string =>
   `the rule ${JSON.stringify(rule)} matches no tool of ${name} any more: new tools of this ${kind} wait for a review`
 
-type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
+export type OwnerStatus = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
 /** Publishes a server's tools in the catalog when they change. */
 export interface Publisher {
@@ -52,7 +52,7 @@ export interface Publisher {
   /** All of its tools are waiting for a review, so none of its texts are shown. */
   readonly isQuarantined: boolean
   /** Publishes a listing. @returns false if nothing has changed @param definitions of tools that were just read */
-  publish(listing: Listing, now: Standing, definitions?: Definitions): boolean
+  publish(listing: Listing, now: OwnerStatus, definitions?: Definitions): boolean
   /** Summary of the last published listing, for the manifest. */
   brief(listing: Listing): Brief
   /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED if the tool has been quarantined since */

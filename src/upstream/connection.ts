@@ -13,7 +13,7 @@ import type { Habits } from './per-client-queue.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ProcessServices, UpstreamShared } from './upstream-shared.ts'
 
 export type RequestOptions = Omit<FastRequest, 'onLimit'>
 
@@ -50,13 +50,10 @@ export interface Connection {
   close(graceMs?: number): Promise<void>
 }
 
-type Shared = Pick<
-  UpstreamShared,
-  'environment' | 'platform' | 'clientInfo' | 'clock' | 'reapers' | 'spawnTurn' | 'orphans' | 'flood' | 'watchdog'
-> &
-  Partial<Pick<UpstreamShared, 'gateway' | 'maxFrameBytes' | 'maxAnswerBytes'>>
-
-export interface ConnectOptions extends Shared, RecordAndReplay {
+export interface ConnectOptions
+  extends ProcessServices,
+    Pick<UpstreamShared, 'clientInfo' | 'gateway'>,
+    RecordAndReplay {
   readonly id: string
   readonly settings: ServerSettings
   readonly log: Log

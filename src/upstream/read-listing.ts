@@ -61,12 +61,8 @@ export async function readListing(
   const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
     if (!has(kind)) return []
     try {
-      return keepValidEntries(
-        keepWithinSize(await readPages(connection, method, key, warn), method, warn),
-        method,
-        id,
-        warn,
-      )
+      const entries = keepWithinSize(await readPages(connection, method, key, warn), method, warn)
+      return keepValidEntries(entries, method, id, warn)
     } catch (error) {
       warn(`${method} failed: ${messageOf(error)}`)
       if (method !== 'prompts/list') missing = true
@@ -75,7 +71,7 @@ export async function readListing(
   }
   const [{ tools, definitions, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? before : has('tools') ? askTools(connection, warn, heard) : NO_TOOLS,
+      !kinds.has('tools') ? before : has('tools') ? readTools(connection, warn, heard) : NO_TOOLS,
       kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
       kinds.has('resources')
         ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -126,15 +122,6 @@ function keepWithinSize(
 const tooMany = (method: string, end: number): string =>
   `${method} was cut at ${end} entries: it has more than ${MAX_LIST} bytes`
 
-async function askTools(
-  connection: Connection,
-  warn: (message: string) => void,
-  heard: (page: Json) => void,
-): Promise<ReadTools> {
-  const sent = await readPages(connection, 'tools/list', 'tools', warn, heard)
-  return readTools(sent, (raw) => recordOf(raw, connection), warn)
-}
-
 /** @returns why the tool is skipped, if it is */
 function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | string {
   const record = readDefinition(raw)
@@ -143,22 +130,23 @@ function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | st
   return typeof mirrored === 'string' ? `${JSON.stringify(record.name)}: ${mirrored}` : record
 }
 
-function readTools(
-  sent: readonly unknown[],
-  recordOf: (raw: unknown) => ToolRecord | string,
+async function readTools(
+  connection: Connection,
   warn: (message: string) => void,
-): ReadTools {
+  heard: (page: Json) => void,
+): Promise<ReadTools> {
+  const sent = await readPages(connection, 'tools/list', 'tools', warn, heard)
   const notes: string[] = []
   const note = (text: string): void => {
+    warn(text)
     if (notes.length < MAX_NOTES) notes.push(shownNote(text))
   }
   const tools = new Map<string, ToolRecord>()
   const definitions = new Map<string, Json>()
   let bytes = 0
   for (const [at, raw] of sent.entries()) {
-    const record = recordOf(raw)
+    const record = recordOf(raw, connection)
     if (typeof record === 'string') {
-      warn(`skipped ${record}`)
       note(`skipped ${record}`)
       continue
     }
@@ -175,10 +163,7 @@ function readTools(
       warn(tooMany('tools/list', at))
       break
     }
-    for (const one of listUnenforced(raw as Json, record.text)) {
-      warn(`${JSON.stringify(record.name)}: ${one}`)
-      note(`${JSON.stringify(record.name)}: ${one}`)
-    }
+    for (const one of listUnenforced(raw as Json, record.text)) note(`${JSON.stringify(record.name)}: ${one}`)
     tools.set(record.name, record)
     definitions.set(record.name, raw as Json)
   }

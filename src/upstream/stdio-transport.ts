@@ -28,14 +28,9 @@ import { createOutputThrottle, type OutputThrottle } from './output-throttle.ts'
 import { downloadEnvironment, isInstalling, mayInstall } from './package-download.ts'
 import type { UpstreamTransport, UpstreamTransportEvents } from './transport.ts'
 import type { StdioTarget } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ProcessServices } from './upstream-shared.ts'
 
-export interface StdioOptions
-  extends Pick<
-      UpstreamShared,
-      'environment' | 'platform' | 'clock' | 'spawnTurn' | 'orphans' | 'flood' | 'reapers' | 'watchdog'
-    >,
-    Partial<Pick<UpstreamShared, 'maxFrameBytes' | 'maxAnswerBytes'>> {
+export interface StdioOptions extends ProcessServices {
   /** Path of the server's entry in the configuration. */
   readonly where: string
   readonly target: StdioTarget

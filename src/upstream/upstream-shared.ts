@@ -66,6 +66,21 @@ export interface UpstreamServices extends RecordAndReplay {
   readonly maxAnswerBytes?: number
 }
 
+/** What child processes need. */
+export type ProcessServices = Pick<
+  UpstreamShared,
+  | 'environment'
+  | 'platform'
+  | 'clock'
+  | 'spawnTurn'
+  | 'orphans'
+  | 'flood'
+  | 'reapers'
+  | 'watchdog'
+  | 'maxFrameBytes'
+  | 'maxAnswerBytes'
+>
+
 /** What all servers share. */
 export interface UpstreamShared extends UpstreamServices {
   readonly moments: Moments

@@ -1,4 +1,4 @@
-import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
+import type { OwnerState } from '../catalog/owner.ts'
 import type { Caller, ServerStatus } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
@@ -8,11 +8,11 @@ import { semaphoreOf } from '../core/semaphore.ts'
 import { newerTask } from '../core/task-protocol.ts'
 import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
 import { withCallSlot } from './call-slots.ts'
-import { createPublisher, namesOf, type PublisherOptions } from './catalog-publisher.ts'
+import { createPublisher, namesOf, type OwnerStatus, type PublisherOptions } from './catalog-publisher.ts'
 import type { Connection } from './connection.ts'
 import { withoutTheirWords } from './error-reasons.ts'
 import { createFirstLook } from './first-look.ts'
-import { type Credentials, createCredentials } from './http-credentials.ts'
+import { createCredentials } from './http-credentials.ts'
 import { createIdle } from './idle-stop.ts'
 import { ALL, createRefresh } from './list-refresh.ts'
 import { loadManifest, manifestKey, saveManifest } from './manifest.ts'
@@ -33,8 +33,6 @@ import { createTaskRelay } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
-
-type Standing = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
 
 export interface UpstreamStatus
   extends Pick<ServerStatus, 'id' | 'reason' | 'tools' | 'notes' | 'transport' | 'era' | 'version' | 'instances'> {
@@ -163,9 +161,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
           const before = via.live
           const connection = await via.ready()
           if (!before) return undefined
-          const heard = createHeard()
-          const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, heard.page)
-          return ownList(tools, heard)
+          const pages: Json[] = []
+          const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, (page) =>
+            pages.push(page),
+          )
+          return createOwnList(tools, pages)
         }),
       changed(principal) {
         if (principal === principals.first) refresh.changed('tools')
@@ -253,14 +253,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     mayShare: () => settings.instance === undefined && !principals && !stateful,
     mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>
-      principals ? createCredentials(id, settings, shared, log, loggedIn, principal) : withoutClose(credentials),
+      principals
+        ? createCredentials(id, settings, shared, log, loggedIn, principal)
+        : // Shared by all connections, so no connection closes them.
+          { open: credentials.open, close: () => undefined },
     follows: (key) => endpoints.follows(key),
     opened(key, { principal }, connection, tools, pages) {
       endpoints.restore(key, connection)
-      if (principal === undefined || !listIsPrivate) return
-      const heard = createHeard()
-      for (const page of pages) heard.page(page)
-      ownLists?.set(principal, ownList(tools, heard))
+      if (principal !== undefined && listIsPrivate) ownLists?.set(principal, createOwnList(tools, pages))
     },
     notification: (who, method, params, attributed) => onNotification(method, params, attributed, who),
     freeMain() {
@@ -377,7 +377,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   /** What the catalog says about the server besides its tools. */
-  function standing(): Standing {
+  function standing(): OwnerStatus {
     const { nextAttemptAt } = link
     const waits = state === 'known' || state === 'connecting'
     return {
@@ -404,17 +404,17 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   // --- lists --------------------------------------------------------------------------------------------------------
 
   async function readLists(connection: Connection, kinds: ReadonlySet<ListKind>, before: Listing): Promise<Read> {
-    const heard = createHeard()
-    const reading = readListing(connection, kinds, before, warn, heard.page)
+    const pages: Json[] = []
+    const reading = readListing(connection, kinds, before, warn, (page) => pages.push(page))
     const read = await reading.catch((error: unknown) => {
       if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') leadsBack()
       throw error
     })
     if (!principals || !ownLists) return read
     if (kinds.has('tools')) {
-      listIsPrivate = !heard.isPublic
+      listIsPrivate = pages.some(({ cacheScope }) => cacheScope !== 'public')
       const { first } = principals
-      if (first !== undefined && listIsPrivate) ownLists.set(first, ownList(read.tools, heard), true)
+      if (first !== undefined && listIsPrivate) ownLists.set(first, createOwnList(read.tools, pages), true)
       ownLists.keep(listIsPrivate ? principals.known : [])
     }
     // Resources of one login are shown to this login only. A resource named in a result is read with the caller's own
@@ -626,34 +626,11 @@ const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capaci
   setting: `${where}.maxQueued`,
 })
 
-/** Cache hints of a list's pages; the strictest applies. */
-function createHeard() {
-  let isPublic = true
-  let ttlMs: number | undefined
-  return {
-    page({ cacheScope, ttlMs: ttl }: Json): void {
-      isPublic &&= cacheScope === 'public'
-      if (typeof ttl === 'number') ttlMs = Math.min(ttlMs ?? ttl, ttl)
-    },
-    get isPublic() {
-      return isPublic
-    },
-    get ttlMs(): OwnList['ttlMs'] {
-      return ttlMs
-    },
-  }
+/** The shortest lifetime of a list's pages applies. */
+function createOwnList(tools: Listing['tools'], pages: readonly Json[]): OwnList {
+  const ttls = pages.flatMap(({ ttlMs }) => (typeof ttlMs === 'number' ? [ttlMs] : []))
+  return { texts: new Set(tools.map(({ text }) => text)), ttlMs: ttls.length > 0 ? Math.min(...ttls) : undefined }
 }
-
-const ownList = (tools: Listing['tools'], { ttlMs }: Pick<OwnList, 'ttlMs'>): OwnList => ({
-  texts: new Set(tools.map(({ text }) => text)),
-  ttlMs,
-})
-
-/** The credentials of a server entry are shared by its connections, so no connection closes them. */
-const withoutClose = (credentials: Credentials): Credentials => ({
-  open: () => credentials.open(),
-  close: () => undefined,
-})
 
 /** Waiting for a task's result may take as long as the task. */
 const TASK_MS = 24 * 60 * 60_000

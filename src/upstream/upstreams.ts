@@ -31,15 +31,12 @@ type Sees = (module: string) => boolean
 
 /** All configured MCP servers. They connect independently. */
 export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSettings>>, readonly UpstreamStatus[]> {
-  /** Returns at once: tools from manifests are in the catalog, connections follow. */
-  start(): Promise<void>
   /** Connects unknown servers now, whatever is left of `delayMs.cold`. */
   begin(): void
   /** True while unknown servers are being connected. */
   readonly arriving: boolean
   /** Stops all servers in parallel, with all their processes, within three seconds. */
   stop(): Promise<void>
-  status(): readonly UpstreamStatus[]
   /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
   /** The end of what a server's process wrote to stderr; it may hold secrets. */

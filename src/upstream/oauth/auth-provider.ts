@@ -15,11 +15,11 @@ import { createLoginError } from './discover-issuer.ts'
 export interface Flow {
   readonly provider: OAuthClientProvider
   /** Set when the flow has tokens. */
-  readonly tokens: StoredOAuthTokens | undefined
+  tokens: StoredOAuthTokens | undefined
   /** The client registered, or named by a metadata document, in this flow. */
-  readonly client: StoredOAuthClientInformation | undefined
+  client: StoredOAuthClientInformation | undefined
   /** The page that the person must open. */
-  readonly page: URL | undefined
+  page: URL | undefined
 }
 
 export interface FlowOptions {
@@ -36,9 +36,6 @@ export interface FlowOptions {
 
 export async function createFlow(options: FlowOptions): Promise<Flow> {
   const { auth, redirectUrl, discovery, state } = options
-  let { client } = options
-  let tokens: StoredOAuthTokens | undefined
-  let page: URL | undefined
   let verifier = ''
   let found = discovery
   const provider: OAuthClientProvider = {
@@ -50,16 +47,16 @@ export async function createFlow(options: FlowOptions): Promise<Flow> {
       addClientAuthentication: await clientAuthentication(auth),
       prepareTokenRequest: options.grant,
     }),
-    clientInformation: (ctx) => configuredClient(auth, ctx?.issuer) ?? client,
+    clientInformation: (ctx) => configuredClient(auth, ctx?.issuer) ?? flow.client,
     saveClientInformation(saved) {
-      client = saved
+      flow.client = saved
     },
-    tokens: () => tokens,
+    tokens: () => flow.tokens,
     saveTokens(saved) {
-      tokens = saved
+      flow.tokens = saved
     },
     redirectToAuthorization(url) {
-      page = url
+      flow.page = url
     },
     saveCodeVerifier(saved) {
       verifier = saved
@@ -70,18 +67,8 @@ export async function createFlow(options: FlowOptions): Promise<Flow> {
       found = saved
     },
   }
-  return {
-    provider,
-    get tokens() {
-      return tokens
-    },
-    get client() {
-      return client
-    },
-    get page() {
-      return page
-    },
-  }
+  const flow: Flow = { provider, tokens: undefined, client: options.client, page: undefined }
+  return flow
 }
 
 /**
