@@ -7,7 +7,7 @@ import type { Json } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import type { RequestOwner } from '../core/tool.ts'
 import { META_NAMES } from '../meta/surface.ts'
-import type { KeptList } from '../openapi/api.ts'
+import type { StoredList } from '../openapi/api.ts'
 import { type Apis, createApis } from '../openapi/apis.ts'
 import type { UpstreamListener } from '../server/server-host.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
@@ -129,7 +129,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     log,
     clock,
     apis: config.openapi,
-    lists: createFileStore<KeptList>(join(documents, 'lists'), lost),
+    lists: createFileStore<StoredList>(join(documents, 'lists'), lost),
     documents: createFileStore<Json>(join(documents, 'documents'), lost),
     approval: createApproval(trust, catalog, log.scoped('trust'), lostRules),
   })

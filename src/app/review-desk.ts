@@ -9,8 +9,8 @@ import { quoteWord } from '../core/quote-word.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { META_NAMES } from '../meta/surface.ts'
-import { isKept, type KeptList, listKey } from '../openapi/api.ts'
-import { seenIn } from '../openapi/api-approval.ts'
+import { isStoredList, listKey, type StoredList } from '../openapi/api.ts'
+import { listForAssessment } from '../openapi/api-approval.ts'
 import { moduleOf } from '../openapi/apis.ts'
 import { lockName } from '../openapi/openapi-options.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
@@ -95,14 +95,14 @@ export function readKnownTools(
 /** Opens what is stored on disk. Starts no server. */
 export function openReviewDesk(config: Config, file: string, log: Log): ReviewDesk {
   const failed = (error: unknown): void => log.warn('cannot store a file', { error: messageOf(error) })
-  const lists = createFileStore<KeptList>(join(config.dirs.state, 'openapi', 'lists'), failed)
+  const lists = createFileStore<StoredList>(join(config.dirs.state, 'openapi', 'lists'), failed)
   const documents = createFileStore<Json>(join(config.dirs.state, 'openapi', 'documents'), failed)
   const operationsOf = (settings: Config['openapi'][string]): readonly ListedDefinition[] | undefined => {
     const key = listKey(settings)
     const list = lists.get(key)
     const document = once(() => documents.get(key))
-    return isKept(list) && list.location === settings.document && document()
-      ? seenIn(list.operations, document, fingerprint)
+    return isStoredList(list) && list.location === settings.document && document()
+      ? listForAssessment(list.operations, document, fingerprint)
       : undefined
   }
   const entries = [

@@ -8,7 +8,7 @@ import { checkOf } from './check-api.ts'
 import type { ApiSettings } from './openapi-options.ts'
 import type { ListedOperation, OperationRecord } from './operations.ts'
 import { effectOf, isIdempotent } from './operations.ts'
-import type { Definition } from './plan-operation.ts'
+import type { OperationDefinition } from './plan-operation.ts'
 
 /** What a tool needs from its API. */
 export interface ToolHost {
@@ -18,10 +18,10 @@ export interface ToolHost {
   readonly settings: ApiSettings
   /** Changes with the document. */
   readonly version: string
-  define(record: ListedOperation): Definition
+  define(record: ListedOperation): OperationDefinition
   /** Called when arguments could not be validated in time. */
   unchecked(record: OperationRecord): void
-  call(record: OperationRecord, definition: Definition, input: unknown, ctx: CallContext): Promise<ToolResult>
+  call(record: OperationRecord, definition: OperationDefinition, input: unknown, ctx: CallContext): Promise<ToolResult>
 }
 
 /** Search skips tools whose stamp is unchanged. */
@@ -36,8 +36,8 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
   const override = overrideOf(settings, record.name)
   const effect = override?.effect ?? effectOf(record.method)
   const description = override?.describe ?? record.description
-  let definition: Definition | undefined
-  const define = (): Definition => {
+  let definition: OperationDefinition | undefined
+  const define = (): OperationDefinition => {
     definition ??= host.define(record)
     return definition
   }

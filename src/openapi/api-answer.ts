@@ -6,7 +6,7 @@ import { parseRetryAfter } from '../core/retry-after.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import { isJson } from './plan-operation.ts'
-import type { Incoming } from './send-request.ts'
+import type { ApiResponse } from './send-request.ts'
 import { HALF } from './serialize-parameters.ts'
 
 const MAX_ERROR = 2_000
@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000
  */
 export function resultOf(
   name: string,
-  answer: Incoming,
+  answer: ApiResponse,
   redact: (text: string) => string,
   promised: boolean,
   now: number,
@@ -71,7 +71,7 @@ function parseBody(text: string): unknown {
 
 function failureOf(
   name: string,
-  answer: Incoming,
+  answer: ApiResponse,
   type: string,
   redact: (text: string) => string,
   now: number,

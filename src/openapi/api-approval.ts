@@ -4,7 +4,7 @@ import { sourceOf } from './operation-source.ts'
 import type { ListedOperation } from './operations.ts'
 
 /** An operation to be assessed. */
-export interface Seen {
+export interface AssessedOperation {
   readonly name: string
   readonly hash: string
   /** The operation's part of the document; undefined if the document is not the one it was listed from. */
@@ -14,7 +14,7 @@ export interface Seen {
 }
 
 /** Why an operation is not a tool, or not yet. */
-export interface KeptOut {
+export interface OperationRejection {
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   /** Completes the sentence "it …". */
   readonly reason: string
@@ -31,7 +31,11 @@ export interface Approval {
   /** Identifies what a document says about an operation. */
   fingerprint(source: Json): string
   /** The rejected operations, by name. */
-  look(id: string, settings: ApiSettings, operations: readonly Seen[]): ReadonlyMap<string, KeptOut>
+  look(
+    id: string,
+    settings: ApiSettings,
+    operations: readonly AssessedOperation[],
+  ): ReadonlyMap<string, OperationRejection>
   /** Represents the approval of all these operations; undefined while one is not approved. */
   seal(id: string, operations: readonly ListedOperation[]): string | undefined
   /** True if the approvals are unchanged since the seal was made. */
@@ -46,11 +50,11 @@ export interface Approval {
  * The operations as they are assessed, read one by one; approved ones are not read.
  * @param fingerprint of the operation, because another process may have stored another document
  */
-export function seenIn(
+export function listForAssessment(
   operations: readonly ListedOperation[],
   document: () => Json | undefined,
   fingerprint?: Approval['fingerprint'],
-): Seen[] {
+): AssessedOperation[] {
   let last: { readonly record: ListedOperation; readonly source: Json } | undefined
   function source(record: ListedOperation): Json | undefined {
     if (last?.record === record) return last.source

@@ -4,14 +4,14 @@ import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { lookUp } from './api-document.ts'
-import type { Draft } from './build-request.ts'
+import type { RequestDraft } from './build-request.ts'
 import type { AuthProfile } from './openapi-options.ts'
-import type { Plan } from './plan-operation.ts'
+import type { RequestPlan } from './plan-operation.ts'
 import type { Send } from './send-request.ts'
 
 export interface Auth {
   /** Adds credentials to a request. @throws PegboardError E_BACKEND_UNAVAILABLE if no token could be obtained */
-  sign(draft: Draft, plan: Plan, document: Json, signal: AbortSignal): Promise<void>
+  sign(draft: RequestDraft, plan: RequestPlan, document: Json, signal: AbortSignal): Promise<void>
   /**
    * Called when the API rejected the credentials, so that the next request gets a new token.
    * @returns whether a new token can be obtained
@@ -49,7 +49,7 @@ export function createAuth(
   ])
 
   /** The profiles for an operation: those of the first alternative that is fully configured. */
-  function chosen(plan: Plan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
+  function chosen(plan: RequestPlan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
     const every = profiles['*']
     if (every) {
       if (plan.security?.length === 0) return []
@@ -173,7 +173,7 @@ export function createAuth(
   }
 }
 
-function putKey(draft: Draft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
+function putKey(draft: RequestDraft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
   const where = profile.in ?? scheme['in'] ?? 'header'
   const name = profile.name ?? (typeof scheme['name'] === 'string' ? scheme['name'] : 'x-api-key')
   if (where === 'query') draft.url.searchParams.set(name, profile.value)

@@ -7,7 +7,7 @@ import { createPause } from '../core/pause.ts'
 import { parseDocument } from './parse-document.ts'
 
 /** A document with all its references resolved into one object; copies of other files are under `x-files`. */
-export interface Loaded {
+export interface LoadedDocument {
   readonly document: Json
   /** Hashes of the source texts by location. */
   readonly parts: Readonly<Record<string, string>>
@@ -21,7 +21,10 @@ const FILES = 'x-files'
  * @param read returns the text at a location, or rejects if the location is not allowed
  * @throws PegboardError E_CONFIG_OPENAPI if it is not OpenAPI 3.x; whatever `read` throws
  */
-export async function loadDocument(location: string, read: (location: string) => Promise<string>): Promise<Loaded> {
+export async function loadDocument(
+  location: string,
+  read: (location: string) => Promise<string>,
+): Promise<LoadedDocument> {
   const parts: Record<string, string> = {}
   const others: Record<string, unknown> = {}
   const names = new Map<string, string>([[location, '']])

@@ -7,7 +7,7 @@ import { type ApiSettings, isUrl } from './openapi-options.ts'
  * Which addresses requests may go to, and with which credentials. A document also names addresses, but it is not the
  * operator.
  */
-export interface Origins {
+export interface OriginRules {
   /** Allow private addresses and plain http. */
   mayBePrivate(url: URL): boolean
   /**
@@ -17,7 +17,7 @@ export interface Origins {
   mayHaveSecrets(url: URL): boolean
 }
 
-export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings): Origins {
+export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings): OriginRules {
   const tokenUrls = Object.values(auth).flatMap((one) => (one.type === 'oauth2' && one.tokenUrl ? [one.tokenUrl] : []))
   const written = [baseUrl, isUrl(document) ? document : undefined, ...tokenUrls].filter((one) => one !== undefined)
   const named = new Set(baseUrl === undefined ? [] : written.map(originOf))

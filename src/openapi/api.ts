@@ -15,20 +15,20 @@ import type { ToolResult } from '../core/tool-result.ts'
 import { operationActions } from './actions.ts'
 import { adaptOperation, type ToolHost } from './adapt-operation.ts'
 import { resultOf } from './api-answer.ts'
-import { type Approval, type KeptOut, seenIn } from './api-approval.ts'
+import { type Approval, listForAssessment, type OperationRejection } from './api-approval.ts'
 import { createAuth } from './api-auth.ts'
-import { createDocumentError, hashOf, type Loaded, loadDocument } from './api-document.ts'
+import { createDocumentError, hashOf, type LoadedDocument, loadDocument } from './api-document.ts'
 import { addressProblem, originsOf } from './api-origins.ts'
 import { baseOf, buildRequest } from './build-request.ts'
 import { type ApiSettings, isUrl } from './openapi-options.ts'
 import { isTooLarge, sourceOf } from './operation-source.ts'
 import { isOperation, type ListedOperation, type OperationRecord, operationsOf } from './operations.ts'
-import { type Definition, defineOperation } from './plan-operation.ts'
+import { defineOperation, type OperationDefinition } from './plan-operation.ts'
 import { fetchText, fileReader, urlReader } from './read-document.ts'
 import { createSender } from './send-request.ts'
 
 /** What is stored about a document between runs, besides the document itself. */
-export interface KeptList {
+export interface StoredList {
   readonly format: 2
   readonly location: string
   /** Hashes of its source texts. */
@@ -51,7 +51,7 @@ export interface ApiShared {
   readonly catalog: Catalog
   readonly log: Log
   readonly clock: Clock
-  readonly lists: Store<KeptList>
+  readonly lists: Store<StoredList>
   readonly documents: Store<Json>
   readonly approval: Approval
 }
@@ -83,7 +83,7 @@ const MAX_OPERATIONS = 2_000
 const RETRY_MS = 60_000
 /** Building the schema of the largest operation of GitHub's document takes a tenth of this. */
 const DEFINE_MS = 500
-const NOTHING_KNOWN: Definition = {
+const NOTHING_KNOWN: OperationDefinition = {
   input: { type: 'object' },
   output: undefined,
   examples: [],
@@ -101,13 +101,13 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   let state: OwnerState = 'connecting'
   let reason: string | undefined
-  let kept: KeptList | undefined
+  let kept: StoredList | undefined
   let document: Json | undefined
   /** The stored document does not match the stored list. */
   let lost = false
   /** Filtering tens of thousands of operations takes a while. */
   let used: { readonly of: readonly ListedOperation[]; readonly list: readonly ListedOperation[] } | undefined
-  let held: ReadonlyMap<string, KeptOut> = new Map()
+  let held: ReadonlyMap<string, OperationRejection> = new Map()
   let tools: readonly Tool[] = []
   let actions: ReadonlyMap<string, string> = new Map()
   let named: ReadonlyMap<string, Tool | undefined> = new Map()
@@ -143,7 +143,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     void refresh()
   }
 
-  function define(record: ListedOperation): Definition {
+  function define(record: ListedOperation): OperationDefinition {
     const whole = known()
     if (!whole) return NOTHING_KNOWN
     try {
@@ -213,7 +213,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       )
   }
 
-  async function take(loaded: Loaded, etag?: string): Promise<void> {
+  async function take(loaded: LoadedDocument, etag?: string): Promise<void> {
     const operations = await listed(loaded.document)
     // A typing error must not use up the first look, or all operations would need a review after it is corrected.
     if (operations.length === 0) throw createDocumentError('it describes no operations; check "paths"')
@@ -270,7 +270,9 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       held = new Map()
       return
     }
-    const seen = read ? seenIn(operations, () => read) : seenIn(operations, known, approval.fingerprint)
+    const seen = read
+      ? listForAssessment(operations, () => read)
+      : listForAssessment(operations, known, approval.fingerprint)
     held = approval.look(id, settings, seen)
     const now = approval.seal(id, operations)
     if (now === undefined || now === seal) return
@@ -355,7 +357,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   async function call(
     record: OperationRecord,
-    { plan, output, unusable }: Definition,
+    { plan, output, unusable }: OperationDefinition,
     input: unknown,
     ctx: CallContext,
   ): Promise<ToolResult> {
@@ -409,7 +411,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   return {
     start(delayMs) {
       const before = lists.get(key)
-      if (isKept(before) && before.location === settings.document) {
+      if (isStoredList(before) && before.location === settings.document) {
         kept = before
         state = 'known'
       }
@@ -437,11 +439,11 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 /** Storage key of an API's list, and of its document. */
 export const listKey = ({ document }: Pick<ApiSettings, 'document'>): string => hashOf(document).slice(0, 32)
 
-const reasonsOf = (held: ReadonlyMap<string, KeptOut>): string =>
+const reasonsOf = (held: ReadonlyMap<string, OperationRejection>): string =>
   JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
 
 /** Anything that does not have this shape is read from the document again. */
-export const isKept = (list: unknown): list is KeptList =>
+export const isStoredList = (list: unknown): list is StoredList =>
   isRecord(list) &&
   list['format'] === 2 &&
   isRecord(list['parts']) &&
@@ -450,7 +452,7 @@ export const isKept = (list: unknown): list is KeptList =>
   Array.isArray(list['operations']) &&
   list['operations'].every(isOperation)
 
-async function isSame({ parts }: KeptList, read: (location: string) => Promise<string>): Promise<boolean> {
+async function isSame({ parts }: StoredList, read: (location: string) => Promise<string>): Promise<boolean> {
   for (const [location, hash] of Object.entries(parts)) {
     // A missing document is reported when it is read.
     const text = await read(location).catch(() => undefined)

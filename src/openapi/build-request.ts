@@ -1,17 +1,17 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
-import { type Body, FORM, isJson, MULTIPART, type Plan } from './plan-operation.ts'
+import { FORM, isJson, MULTIPART, type RequestBody, type RequestPlan } from './plan-operation.ts'
 import { encodePairs, encodeValue, headerValue, pathValue } from './serialize-parameters.ts'
 
 /** A request without credentials. */
-export interface Draft {
+export interface RequestDraft {
   readonly url: URL
   readonly headers: Record<string, string>
   readonly body?: string | Uint8Array
 }
 
 /** @throws PegboardError E_VALIDATION if an argument cannot be sent */
-export async function buildRequest(path: string, plan: Plan, base: URL, input: Json): Promise<Draft> {
+export async function buildRequest(path: string, plan: RequestPlan, base: URL, input: Json): Promise<RequestDraft> {
   const headers: Record<string, string> = { accept: plan.accept }
   const query: string[] = []
   const cookies: string[] = []
@@ -41,7 +41,10 @@ export async function buildRequest(path: string, plan: Plan, base: URL, input: J
   return { url, headers, body: content.data }
 }
 
-async function bodyOf(body: Body, input: Json): Promise<{ type: string; data: string | Uint8Array } | undefined> {
+async function bodyOf(
+  body: RequestBody,
+  input: Json,
+): Promise<{ type: string; data: string | Uint8Array } | undefined> {
   const { contentType: type, fields, whole } = body
   if (whole !== undefined) {
     const value = input[whole]
@@ -64,7 +67,7 @@ async function bodyOf(body: Body, input: Json): Promise<{ type: string; data: st
 }
 
 /** Objects are sent as JSON, which most servers expect, unless the document says otherwise. */
-function form(fields: readonly [string, unknown][], { encoding }: Body): string {
+function form(fields: readonly [string, unknown][], { encoding }: RequestBody): string {
   return fields
     .filter(([, value]) => value !== undefined && value !== null)
     .flatMap(([name, value]) => {
@@ -77,7 +80,7 @@ function form(fields: readonly [string, unknown][], { encoding }: Body): string 
     .join('&')
 }
 
-async function multipart(fields: readonly [string, unknown][], { encoding }: Body) {
+async function multipart(fields: readonly [string, unknown][], { encoding }: RequestBody) {
   const data = new FormData()
   for (const [name, value] of fields) {
     const { contentType } = isRecord(encoding[name]) ? encoding[name] : ({} as Json)
@@ -106,7 +109,12 @@ function bytesOf(argument: string, value: unknown): Uint8Array {
  * to the document's own address.
  * @throws PegboardError E_BACKEND_UNAVAILABLE naming the setting
  */
-export function baseOf(id: string, plan: Pick<Plan, 'servers'>, baseUrl: string | undefined, document: string): URL {
+export function baseOf(
+  id: string,
+  plan: Pick<RequestPlan, 'servers'>,
+  baseUrl: string | undefined,
+  document: string,
+): URL {
   if (baseUrl !== undefined) return new URL(baseUrl)
   const server = plan.servers.find(isRecord)
   const template = typeof server?.['url'] === 'string' ? server['url'] : '/'

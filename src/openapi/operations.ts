@@ -44,12 +44,12 @@ const MAX_NAME = 256
 // `..` and its other spellings lead out of the operator's base URL.
 const LEAVES = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
 
-type Found = OperationRecord & { readonly made: string }
+type UnnamedOperation = OperationRecord & { readonly made: string }
 
 /** All operations of a document, in order. */
 export async function operationsOf(document: Json, pause = createPause()): Promise<OperationRecord[]> {
   const { paths } = document
-  const found: Found[] = []
+  const found: UnnamedOperation[] = []
   for (const [path, raw] of Object.entries(isRecord(paths) ? paths : {})) {
     const item = lookUp(document, raw)
     if (!item || !path.startsWith('/') || LEAVES.test(path)) continue
@@ -59,10 +59,10 @@ export async function operationsOf(document: Json, pause = createPause()): Promi
     }
     await pause()
   }
-  return named(found)
+  return withUniqueNames(found)
 }
 
-function named(found: readonly Found[]): OperationRecord[] {
+function withUniqueNames(found: readonly UnnamedOperation[]): OperationRecord[] {
   const counts = new Map<string, number>()
   for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
   const uniqueName = createUniqueNames()
@@ -73,11 +73,11 @@ function named(found: readonly Found[]): OperationRecord[] {
   })
 }
 
-function recordOf(method: Method, path: string, operation: Json): Found {
+function recordOf(method: Method, path: string, operation: Json): UnnamedOperation {
   const { operationId, summary, tags } = operation
   const made = madeName(method, path)
   const name = typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : made
-  const title = toPrintable(bare(summary)).slice(0, 100)
+  const title = toPrintable(plainText(summary)).slice(0, 100)
   const told = descriptionOf(method, path, operation)
   return {
     name,
@@ -125,12 +125,12 @@ const wordsOf = (name: string): string => {
 
 /** Summary and description as one text without HTML tags. */
 export function removeTags(summary: unknown, description: unknown): string {
-  const [short, long] = [bare(summary), bare(description)]
+  const [short, long] = [plainText(summary), plainText(description)]
   // Many documents repeat the summary in the description.
   return long.startsWith(short) ? long : [short.replace(/([^.!?])$/, '$1.'), long].filter(Boolean).join(' ')
 }
 
-const bare = (value: unknown): string =>
+const plainText = (value: unknown): string =>
   typeof value === 'string'
     ? value
         .replaceAll(/<\/?[a-z][^<>]*>/gi, ' ')

@@ -23,7 +23,7 @@ export interface Parameter {
   readonly segments: boolean
 }
 
-export interface Body {
+export interface RequestBody {
   readonly contentType: string
   /** The body's fields by argument; undefined if a single argument, `whole`, is the body. */
   readonly fields?: ReadonlyMap<string, string>
@@ -36,9 +36,9 @@ export interface Body {
 }
 
 /** How arguments become a request. */
-export interface Plan {
+export interface RequestPlan {
   readonly parameters: readonly Parameter[]
-  readonly body?: Body
+  readonly body?: RequestBody
   readonly accept: string
   readonly servers: readonly unknown[]
   /** Alternative sets of security schemes with their scopes; undefined if the document has none. */
@@ -46,13 +46,13 @@ export interface Plan {
 }
 
 /** The parts of an operation that are built on first use. */
-export interface Definition {
+export interface OperationDefinition {
   /** Absent if nothing is known about the operation. */
   readonly description?: string
   readonly input: JsonSchema
   readonly output: JsonSchema | undefined
   readonly examples: readonly Example[]
-  readonly plan: Plan
+  readonly plan: RequestPlan
   /** The operation cannot be called: its schema is too large, too deep or invalid. */
   readonly unusable?: boolean
 }
@@ -60,7 +60,7 @@ export interface Definition {
 const LOCATIONS: readonly ParameterLocation[] = ['path', 'query', 'header', 'cookie']
 const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
 
-export function defineOperation(document: Json, record: OperationRecord): Definition {
+export function defineOperation(document: Json, record: OperationRecord): OperationDefinition {
   const item = lookUp(document, isRecord(document['paths']) ? document['paths'][record.path] : undefined) ?? {}
   const operation = lookUp(document, item[record.method]) ?? {}
   const converter = createConverter(document, 'request')
@@ -211,7 +211,7 @@ function bodyOf(
   operation: Json,
   converter: ReturnType<typeof createConverter>,
   into: Arguments,
-): Body | undefined {
+): RequestBody | undefined {
   const raw = lookUp(document, operation['requestBody'])
   const content = isRecord(raw?.['content']) ? raw['content'] : undefined
   const contentType = Object.keys(content ?? {}).sort((a, b) => preference(a) - preference(b))[0]
@@ -294,7 +294,7 @@ function outline(document: Json, schema: unknown): JsonSchema | undefined {
   const item = isList ? converter.whole(lookUp(document, schema)?.['items'] ?? {}) : whole
   const fields = isRecord(item['properties']) ? Object.entries(item['properties']).slice(0, MAX_FIELDS) : []
   if (fields.length === 0 && !isList) return undefined
-  const properties = Object.fromEntries(fields.map(([name, one]) => [name, told(one)]))
+  const properties = Object.fromEntries(fields.map(([name, one]) => [name, describeType(one)]))
   if (!isList) return { type: 'object', properties }
   return {
     type: 'object',
@@ -304,7 +304,7 @@ function outline(document: Json, schema: unknown): JsonSchema | undefined {
   }
 }
 
-function told(schema: unknown): JsonSchema {
+function describeType(schema: unknown): JsonSchema {
   if (!isRecord(schema)) return {}
   const type = Array.isArray(schema['type']) ? schema['type'].join(' or ') : schema['type']
   const text =

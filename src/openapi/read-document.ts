@@ -36,13 +36,13 @@ export function fileReader(document: string): (location: string) => Promise<stri
 }
 
 /** A downloaded text and its ETag. */
-export interface Fetched {
+export interface FetchedDocument {
   readonly text: string
   readonly etag?: string
 }
 
 /** @returns undefined if unchanged since the given ETag @throws PegboardError E_CONFIG_OPENAPI */
-export async function fetchText(url: string, send: Send, etag?: string): Promise<Fetched | undefined> {
+export async function fetchText(url: string, send: Send, etag?: string): Promise<FetchedDocument | undefined> {
   const answer = await send({
     method: 'GET',
     url: new URL(url),
@@ -60,7 +60,7 @@ export async function fetchText(url: string, send: Send, etag?: string): Promise
 }
 
 /** Reads a document from the network, and documents of the same origin that it refers to. */
-export function urlReader(first: Fetched, document: string, send: Send): (location: string) => Promise<string> {
+export function urlReader(first: FetchedDocument, document: string, send: Send): (location: string) => Promise<string> {
   return async (location) => {
     if (location === document) return first.text
     if (new URL(location).origin !== new URL(document).origin)

@@ -6,7 +6,7 @@ import type { AddressKind } from '../policy/network-rules.ts'
 import { OWN_NETWORK } from '../policy/own-network.ts'
 
 /** An HTTP request. Never logged, because it may contain secrets. */
-export interface Outgoing {
+export interface ApiRequest {
   readonly method: string
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
@@ -16,7 +16,7 @@ export interface Outgoing {
   readonly signal?: AbortSignal
 }
 
-export interface Incoming {
+export interface ApiResponse {
   readonly status: number
   /** Status text, such as `Not Found`. */
   readonly reason: string
@@ -25,7 +25,7 @@ export interface Incoming {
 }
 
 /** @throws PegboardError E_BACKEND_UNAVAILABLE, E_TIMEOUT, E_TOO_LARGE, E_SSRF_BLOCKED; or the signal's reason */
-export type Send = (request: Outgoing) => Promise<Incoming>
+export type Send = (request: ApiRequest) => Promise<ApiResponse>
 
 export interface Sender {
   readonly send: Send
@@ -43,7 +43,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
   const unavailable = (cause: unknown): PegboardError =>
     new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
 
-  async function send(request: Outgoing): Promise<Incoming> {
+  async function send(request: ApiRequest): Promise<ApiResponse> {
     const { url, signal, timeoutMs, maxBytes } = request
     const { assertReachable } = await import('../policy/network-rules.ts')
     const isFree = mayBePrivate(url)

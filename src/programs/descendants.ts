@@ -60,10 +60,10 @@ function childrenOf(pid: number): number[] {
 export const MARK = 'PEGBOARD_CHILD'
 
 /** Processes by mark, whoever their parents are now. */
-export type Marked = ReadonlyMap<string, Descendants>
+export type ProcessesByMark = ReadonlyMap<string, Descendants>
 
 /** All processes with a mark. Linux only. */
-export function findMarked(platform: string): Marked {
+export function findMarked(platform: string): ProcessesByMark {
   const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
@@ -72,7 +72,7 @@ export function findMarked(platform: string): Marked {
 }
 
 /** The same, a few processes per turn of the event loop, because reading hundreds takes as long as many calls. */
-export async function findMarkedInTurns(platform: string): Promise<Marked> {
+export async function findMarkedInTurns(platform: string): Promise<ProcessesByMark> {
   const look = lookForMarks(platform)
   for (;;) {
     const { done, value } = look.next()
@@ -85,7 +85,7 @@ const AT_ONCE = 16
 /** Few environments are longer. */
 const ROOM = 32 * 1024
 
-function* lookForMarks(platform: string): Generator<undefined, Marked, undefined> {
+function* lookForMarks(platform: string): Generator<undefined, ProcessesByMark, undefined> {
   const found = new Map<string, Map<number, string>>()
   if (platform !== 'linux') return found
   const room = Buffer.allocUnsafe(ROOM)

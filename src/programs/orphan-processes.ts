@@ -1,4 +1,4 @@
-import { type Descendants, findMarked, findMarkedInTurns, type Marked } from './descendants.ts'
+import { type Descendants, findMarked, findMarkedInTurns, type ProcessesByMark } from './descendants.ts'
 
 /**
  * Finds processes that outlive the program that started them. Requests at about the same time share one scan of all
@@ -16,12 +16,12 @@ const PAUSE_MS = 100
 const NOBODY: Descendants = new Map()
 
 export function createOrphanProcesses(platform: string): OrphanProcesses {
-  let next: Promise<Marked> | undefined
+  let next: Promise<ProcessesByMark> | undefined
   let rest: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
 
   /** A scan that begins after the request. */
-  function look(): Promise<Marked> {
+  function look(): Promise<ProcessesByMark> {
     // A caller is waiting for the end of the pause.
     timer?.ref()
     next ??= rest.then(() => {

@@ -111,7 +111,7 @@ export const watchdogPlan = (platform: string, node: string, mark = ''): Watchdo
     ? { file: node, args: ['-e', WINDOWS], options: { detached: true, windowsHide: true } }
     : { file: '/bin/sh', args: ['-c', POSIX, 'pegboard-watchdog', mark], options: { detached: true, cwd: '/' } }
 
-type Dog = ChildProcessByStdio<Writable, null, null>
+type WatchdogProcess = ChildProcessByStdio<Writable, null, null>
 
 const INHERITED = ['PATH', 'SYSTEMROOT', 'SystemRoot', 'WINDIR', 'windir']
 /** If it ends this often, something is killing it on purpose, and it is not started again. */
@@ -119,7 +119,7 @@ const MAX_STARTS = 20
 
 export function createWatchdog({ platform, environment, plan, warn }: WatchdogOptions): Watchdog {
   const guarded = new Set<number>()
-  let child: Dog | undefined
+  let child: WatchdogProcess | undefined
   let starts = 0
   const own = randomBytes(8).toString('hex')
   let marks = 0
@@ -132,7 +132,7 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
     if (child || starts >= MAX_STARTS) return
     const { file, args, options } = plan ?? watchdogPlan(platform, process.execPath, own)
     const env = Object.fromEntries(INHERITED.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])))
-    const started = spawnPiped(file, args, { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as Dog
+    const started = spawnPiped(file, args, { ...options, env, stdio: ['pipe', 'ignore', 'ignore'] }) as WatchdogProcess
     starts++
     child = started
     const gone = (why: string): void => {

@@ -23,7 +23,7 @@ export interface ToolHost {
 }
 
 /** A server's tool in the catalog, with its definition. */
-interface Adapted extends Tool {
+interface ServerTool extends Tool {
   readonly record: ToolRecord
   whole?: Definition
   schema?: Schema
@@ -36,15 +36,15 @@ interface Adapted extends Tool {
  */
 export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
   const { settings } = host
-  const definitionOf = (tool: Adapted): Definition => {
+  const definitionOf = (tool: ServerTool): Definition => {
     tool.whole ??= parseDefinition(tool.record)
     return tool.whole
   }
   /** The operator's label for the effect. */
   const labelOf = (name: string): Effect | undefined => overrideOf(settings, name)?.effect ?? settings.effect
-  const believed = (tool: Adapted, hint: string): unknown =>
+  const believed = (tool: ServerTool, hint: string): unknown =>
     settings.trustHints ? definitionOf(tool).annotations?.[hint] : undefined
-  const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<Adapted> = {
+  const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<ServerTool> = {
     module: host.module,
     origin: 'upstream',
     tripwire: 'warn',
@@ -139,7 +139,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
 }
 
 /** The operator's settings override the server's texts. */
-function applyOverride(tool: Adapted, { describe, replaces }: ToolOverride, timeout: object): Tool {
+function applyOverride(tool: ServerTool, { describe, replaces }: ToolOverride, timeout: object): Tool {
   Object.assign(tool, timeout, replaces === undefined ? {} : { replaces })
   // The length of the server's description no longer applies.
   if (describe !== undefined)

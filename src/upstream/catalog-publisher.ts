@@ -75,10 +75,10 @@ const withoutResources = (endpoints: Endpoints): Endpoints => ({
   request: (method, params, relay, signal) => endpoints.request(method, params, relay, signal),
 })
 
-type Known = Pick<LazyTools, 'count' | 'tokens'>
+type ToolSummary = Pick<LazyTools, 'count' | 'tokens'>
 
 /** A tool and the record it was made of. */
-interface Made {
+interface AdaptedTool {
   readonly tool: Tool
   readonly record: ToolRecord
 }
@@ -91,7 +91,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   let quarantined = false
   let count = 0
   /** By the server's own names. */
-  let made = new Map<string, Made>()
+  let made = new Map<string, AdaptedTool>()
   let prompts = new Map<string, string>()
   const told = new Set<string>()
   const isAsNamed = Object.keys(settings.tools).length === 0
@@ -111,7 +111,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     for (const { name } of actions ? all : [])
       if (!actions?.has(name))
         tellOnce(`${JSON.stringify(name.slice(0, 60))} is skipped: another tool of the server has the same id`)
-    const next = records.map((record): readonly [string, Made] => {
+    const next = records.map((record): readonly [string, AdaptedTool] => {
       const tool = adapt(record)
       // The same object while nothing changes, so that caches keyed by tool stay valid.
       const old = before.size > 0 ? before.get(record.name) : undefined
@@ -133,7 +133,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Known tools that were approved as a whole are not parsed until accessed. */
-  function knownOf({ brief }: Listing): Known | undefined {
+  function knownOf({ brief }: Listing): ToolSummary | undefined {
     const { trust } = options
     const asListed = settings.allow.length + settings.deny.length + Object.keys(settings.tools).length === 0
     if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined

@@ -4,13 +4,13 @@ import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 
-export interface Listening {
+export interface ChangeSubscriptions {
   /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */
   watch(uris: readonly string[]): Promise<void>
   stop(): void
 }
 
-interface Following {
+interface OpenSubscription {
   readonly begun: Promise<void>
   stop(): void
 }
@@ -25,14 +25,14 @@ const LISTS = {
  * Keeps the change subscriptions of a 2026-era connection open and reopens them when the server closes them. Changes
  * may be missed in between, so afterwards every list and every subscribed resource counts as changed.
  */
-export function keepListening(
+export function createChangeSubscriptions(
   client: Client,
   capabilities: Json,
   clock: Clock,
   log: Log,
   alive: () => boolean,
   changed: (method: string, params: Json, attributed: boolean) => void,
-): Listening {
+): ChangeSubscriptions {
   const kinds = (Object.keys(LISTS) as Array<keyof typeof LISTS>).filter((kind) => {
     const capability = capabilities[kind]
     return isRecord(capability) && capability['listChanged'] === true
@@ -43,10 +43,10 @@ export function keepListening(
           for (const kind of kinds) changed(LISTS[kind], {}, false)
         })
       : undefined
-  let resources: Following | undefined
+  let resources: OpenSubscription | undefined
 
   /** @param reopened called if there was a gap */
-  function follow(filter: object, reopened: () => void): Following {
+  function follow(filter: object, reopened: () => void): OpenSubscription {
     let stopped = false
     let begin = (): void => undefined
     const begun = new Promise<void>((resolve) => {

@@ -8,7 +8,7 @@ import type { FastRequest } from './fast-requests.ts'
 import type { Credentials } from './http-credentials.ts'
 import { createHttpTransport } from './http-transport.ts'
 import type { EraVerdict } from './manifest.ts'
-import { openConnection, type Prior, type Seen } from './open-connection.ts'
+import { type AttemptOutcome, openConnection, type Prior } from './open-connection.ts'
 import type { Habits } from './per-client-queue.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
@@ -114,7 +114,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
     const createTransport = (): UpstreamTransport => record(id, createStdioTransport({ ...options, target, where }))
-    const seen: Seen = {}
+    const seen: AttemptOutcome = {}
     try {
       return await openConnection(options, createTransport(), legacy, seen)
     } catch (error) {

@@ -11,7 +11,7 @@ export interface RefreshHost {
 }
 
 /** Tracks changed lists and reads them again: at once, or at intervals if they change all the time. */
-export interface Refresh {
+export interface ListRefresh {
   readonly busy: boolean
   changed(kind: ListKind): void
   /** Called before all lists are read; earlier changes are included in them. */
@@ -27,7 +27,7 @@ export const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources
 /** The first five changes per minute are read at once, later ones every ten seconds. */
 const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
 
-export function createRefresh(clock: Clock, log: Log, host: RefreshHost): Refresh {
+export function createListRefresh(clock: Clock, log: Log, host: RefreshHost): ListRefresh {
   const dirty = new Set<ListKind>()
   let busy = false
   let last: number[] = []

@@ -252,7 +252,7 @@ function createDefinitions(read: () => Uint8Array | undefined): Definitions {
 
 const hashAt = (hashes: Buffer, at: number): string => hashes.toString('hex', at, at + HASH_BYTES)
 
-interface Kept extends ToolRecord {
+interface StoredRecord extends ToolRecord {
   readonly definitions: Definitions
   readonly hashes: Buffer
   /** Offset of its hash. */
@@ -260,7 +260,7 @@ interface Kept extends ToolRecord {
 }
 
 // Properties that are computed on access, on a prototype shared by all records.
-const asked: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<Kept> = {
+const lazyProperties: Pick<ToolRecord, 'text' | 'hash' | 'stamp'> & ThisType<StoredRecord> = {
   get text(): string {
     return this.definitions(this)
   },
@@ -279,7 +279,7 @@ function readRecords({ names, effects, claimed, listed, ...more }: Columns, defi
     hashes.length !== names.length * HASH_BYTES
   )
     throw new Error('its columns differ in length')
-  const shared: object = Object.assign(Object.create(asked), { definitions, hashes })
+  const shared: object = Object.assign(Object.create(lazyProperties), { definitions, hashes })
   const mirrors = new Set(more.mirrors)
   return names.map((name, n) => {
     const record = Object.create(shared)

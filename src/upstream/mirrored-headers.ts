@@ -1,7 +1,7 @@
 import { isRecord } from '../core/is-record.ts'
 
 /** An argument that a server wants repeated in an `Mcp-Param-<header>` header (2026-07-28 over HTTP). */
-export interface Mirrored {
+export interface MirroredArgument {
   readonly path: readonly string[]
   readonly header: string
 }
@@ -15,8 +15,8 @@ const TYPES = new Set(['string', 'integer', 'boolean'])
  * `properties`, each header once.
  * @returns the marks, or why the schema must not be used
  */
-export function mirroredArguments(schema: unknown): readonly Mirrored[] | string {
-  const found: Mirrored[] = []
+export function mirroredArguments(schema: unknown): readonly MirroredArgument[] | string {
+  const found: MirroredArgument[] = []
   const headers = new Set<string>()
   const faultIn = (
     node: unknown,
@@ -56,7 +56,7 @@ const firstFault = (faults: readonly (string | undefined)[]): string | undefined
   faults.find((fault) => fault !== undefined)
 
 /** The headers for one call; absent and null arguments get none. */
-export function mirrorHeaders(mirrored: readonly Mirrored[], args: unknown): Record<string, string> {
+export function mirrorHeaders(mirrored: readonly MirroredArgument[], args: unknown): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const { path, header } of mirrored) {
     let value = args

@@ -5,7 +5,7 @@ import { askingForGateways, gatewaysIn } from '../core/gateways.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { truncate } from '../core/truncate.ts'
-import { keepListening } from './change-subscriptions.ts'
+import { createChangeSubscriptions } from './change-subscriptions.ts'
 import { checkedFailure, checkedInput, type InputRules } from './check-input.ts'
 import type { Connection, ConnectOptions, ServerSelf } from './connection.ts'
 import { notMcp, statusOf } from './error-reasons.ts'
@@ -30,7 +30,7 @@ const LATER_MS = 1_000
 const DIED_PROBED = 'ERA_NEGOTIATION_FAILED'
 
 /** What a failed attempt tells the next one. */
-export interface Seen {
+export interface AttemptOutcome {
   /** An answer to the probe that arrived after the timeout. */
   discover?: Json
   /** The process ended during the probe. */
@@ -42,7 +42,7 @@ export async function openConnection(
   options: ConnectOptions,
   transport: UpstreamTransport,
   prior: Prior | undefined,
-  seen: Seen,
+  seen: AttemptOutcome,
 ): Promise<Connection> {
   const { id, settings, clock, log } = options
   let state: 'opening' | 'open' | 'closed' = 'opening'
@@ -225,7 +225,7 @@ export async function openConnection(
   const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay }
   const listening =
     era === 'modern' && client
-      ? keepListening(client, capabilities, clock, log, () => state === 'open', options.onNotification)
+      ? createChangeSubscriptions(client, capabilities, clock, log, () => state === 'open', options.onNotification)
       : undefined
 
   let gateways: readonly string[] = []

@@ -3,7 +3,7 @@ import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
 /** One principal's own `tools/list`. */
-export interface OwnList {
+export interface PrivateList {
   readonly texts: ReadonlySet<string>
   /** How long the server allows it to be used, in milliseconds; absent or negative: stale at once. */
   readonly ttlMs: number | undefined
@@ -17,7 +17,7 @@ export interface PrivateLists {
   /** True if this principal's list contains a tool with this definition. */
   has(principal: string, text: string): boolean
   /** Stores a list that was just read. @param told true if listeners already know */
-  set(principal: string, list: OwnList, told?: boolean): void
+  set(principal: string, list: PrivateList, told?: boolean): void
   /** Keeps the lists of these principals only. */
   keep(principals: readonly string[]): void
   stop(): void
@@ -27,7 +27,7 @@ export interface PrivateListsOptions {
   readonly clock: Clock
   readonly log: Log
   /** `undefined` if a connection was opened for it; its list is then stored with `set`. */
-  read(principal: string): Promise<OwnList | undefined>
+  read(principal: string): Promise<PrivateList | undefined>
   /** Called when a list has changed. */
   changed(principal: string): void
   /** Called when the server rejects this principal's login. */
@@ -69,7 +69,7 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
     )
   }
 
-  function set(principal: string, { texts, ttlMs = 0 }: OwnList, told = false): void {
+  function set(principal: string, { texts, ttlMs = 0 }: PrivateList, told = false): void {
     const own = entry(principal)
     own.cancel()
     const isSame = texts.size === own.texts.size && [...texts].every((text) => own.texts.has(text))

@@ -27,7 +27,7 @@ export interface Listing {
 export type Definitions = ReadonlyMap<string, Json>
 
 /** A listing that was just read. */
-export interface Read extends Listing {
+export interface FreshListing extends Listing {
   /** Definitions of the tools; many times larger than their records. */
   readonly definitions?: Definitions
 }
@@ -55,7 +55,7 @@ export async function readListing(
   before: Listing,
   warn: (message: string) => void,
   heard: (page: Json) => void = () => undefined,
-): Promise<Read> {
+): Promise<FreshListing> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
   let missing = !kinds.has('resources') && before.missing === true
   const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
@@ -82,7 +82,7 @@ export async function readListing(
   return { tools, ...others, ...(definitions ? { definitions } : {}), ...(notes?.length ? { notes } : {}) }
 }
 
-type ReadTools = Pick<Read, 'tools' | 'definitions' | 'notes'>
+type ReadTools = Pick<FreshListing, 'tools' | 'definitions' | 'notes'>
 
 const NO_TOOLS: ReadTools = { tools: [] }
 

@@ -8,13 +8,13 @@ import type { Log } from '../core/log.ts'
 const MAX_DISPUTED = 20
 
 /** Increasing timestamps shared by all servers, also across runs; they tell who had a resource first. */
-export interface Moments {
+export interface Timestamps {
   next(): number
   /** Registers a timestamp of another run. */
-  saw(moment: number): void
+  record(timestamp: number): void
 }
 
-export function createMoments(clock: Clock): Moments {
+export function createTimestamps(clock: Clock): Timestamps {
   let last = 0
   return {
     next() {
@@ -22,8 +22,8 @@ export function createMoments(clock: Clock): Moments {
       last = Math.max(clock.now(), last + 1)
       return last
     },
-    saw(moment) {
-      last = Math.max(last, moment)
+    record(timestamp) {
+      last = Math.max(last, timestamp)
     },
   }
 }
@@ -39,7 +39,7 @@ export interface ClaimsOptions {
   readonly module: string
   readonly catalog: Catalog
   readonly clock: Clock
-  readonly moments: Moments
+  readonly timestamps: Timestamps
   readonly store: ClaimStore | undefined
   readonly log: Log
   /** Runs work when the process is idle. */
@@ -57,9 +57,9 @@ export interface Claims {
   restore(): void
   /**
    * Servers that start together have equal rights, whichever is read first.
-   * @param moment of the start; the first list counts from then
+   * @param timestamp of the start; the first list counts from then
    */
-  begin(moment: number): void
+  begin(timestamp: number): void
   /** The first list is known; anything later is new. */
   begun(): void
   /** Records these resources. @param named when the server first mentioned one in a result */
@@ -71,7 +71,7 @@ export interface Claims {
 }
 
 export function createClaims(options: ClaimsOptions): Claims {
-  const { id, module, catalog, clock, moments, store, log } = options
+  const { id, module, catalog, clock, timestamps, store, log } = options
   let held = new Map<string, number>()
   let looked: ReadonlySet<string> = new Set()
   let disputed = 0
@@ -93,10 +93,10 @@ export function createClaims(options: ClaimsOptions): Claims {
     names: () => [...held.keys()],
     restore() {
       held = parseClaims(store?.get(id))
-      for (const moment of held.values()) moments.saw(moment)
+      for (const timestamp of held.values()) timestamps.record(timestamp)
     },
-    begin(moment) {
-      began = moment
+    begin(timestamp) {
+      began = timestamp
     },
     begun() {
       began = undefined
@@ -104,7 +104,7 @@ export function createClaims(options: ClaimsOptions): Claims {
     take(names, named) {
       const fresh = names.filter((name) => !held.has(name))
       if (fresh.length === 0) return
-      const now = began ?? moments.next()
+      const now = began ?? timestamps.next()
       for (const name of fresh) {
         const earlier = named(name)
         // Mentioning a resource gives no claim to what another server owns.

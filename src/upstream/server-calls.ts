@@ -13,7 +13,7 @@ import { timeoutOf } from './adapt-server-tool.ts'
 import type { Connection, RequestOptions } from './connection.ts'
 import { isContent, withoutOwnSchemes } from './content-blocks.ts'
 import { SESSION_LOST } from './fast-requests.ts'
-import type { Idle } from './idle-stop.ts'
+import type { IdleTimer } from './idle-timer.ts'
 import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
 import type { OpenTasks } from './open-tasks.ts'
 import { withCheckedOutput } from './output-check.ts'
@@ -33,7 +33,7 @@ export interface CallsHost {
   readonly instances: Instances
   /** Each principal has its own login. */
   readonly ownLogins: boolean
-  readonly idle: Idle
+  readonly idle: IdleTimer
   readonly openTasks: OpenTasks
   /** Records requests; absent: telemetry is off. */
   readonly observer?: Observer | undefined

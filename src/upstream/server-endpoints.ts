@@ -8,7 +8,7 @@ import { mayLink } from '../core/raw-result.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { isReadableAnswer } from './content-blocks.ts'
-import type { Claims, Moments } from './resource-claims.ts'
+import type { Claims, Timestamps } from './resource-claims.ts'
 
 export interface EndpointsHost {
   readonly id: string
@@ -28,7 +28,7 @@ export interface EndpointsHost {
   /** True if the server can run calls as tasks, as far as known. */
   hasTasks(): boolean
   readonly claims: Pick<Claims, 'since' | 'names'>
-  readonly moments: Moments
+  readonly timestamps: Timestamps
   /** The server's own name of a prompt. */
   promptNamed(exposed: string): string
 }
@@ -61,7 +61,7 @@ function listLinkedBlocks({ content, messages, contents }: Json): readonly Json[
   return []
 }
 
-interface Followed {
+interface SubscriptionState {
   count: number
   begun?: Promise<Json>
 }
@@ -72,7 +72,7 @@ interface Followed {
  */
 export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   /** By connection: number of subscribers of each resource, and the server's answer to the first. */
-  const subscriptions = new Map<string, Map<string, Followed>>()
+  const subscriptions = new Map<string, Map<string, SubscriptionState>>()
   /** Log level of each session; requests without a session share one. */
   const levels = new Map<object, string>()
   const nobody = {}
@@ -120,9 +120,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       if (!isRecord(resources) || resources['subscribe'] !== true)
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
       const key = host.keyOf(relay)
-      const subscribed = subscriptions.get(key) ?? new Map<string, Followed>()
+      const subscribed = subscriptions.get(key) ?? new Map<string, SubscriptionState>()
       subscriptions.set(key, subscribed)
-      const one: Followed = subscribed.get(uri) ?? { count: 0 }
+      const one: SubscriptionState = subscribed.get(uri) ?? { count: 0 }
       one.count++
       subscribed.set(uri, one)
       one.begun ??= follow(key, connection, 'resources/subscribe', { uri })
@@ -166,7 +166,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const rememberUri = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The most recent one is kept longest.
-    const since = firstSeenAt(uri) ?? host.moments.next()
+    const since = firstSeenAt(uri) ?? host.timestamps.next()
     returned.delete(uri)
     returned.set(uri, since)
     if (returned.size > MAX_RETURNED) returned.delete(returned.keys().next().value as string)

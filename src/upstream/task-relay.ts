@@ -46,7 +46,7 @@ interface Watch {
 }
 
 /** What a task has asked one principal, in all requests about the task. */
-interface Asked {
+interface QuestionLog {
   /** Digests of its requests. */
   readonly told: Set<string>
   questions: number
@@ -58,10 +58,10 @@ interface Asked {
  */
 export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions): Readonly<Record<string, Answer>> {
   const watched = new Map<string, Watch>()
-  const counted = new Map<string, Asked>()
+  const counted = new Map<string, QuestionLog>()
 
   /** The oldest tasks are forgotten. */
-  function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): Asked {
+  function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
     const key = JSON.stringify([principal, taskId])
     const asked = counted.get(key) ?? { told: new Set(), questions: 0 }
     counted.delete(key)
@@ -72,7 +72,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   }
 
   /** Counts the questions that were not seen before. @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */
-  function countQuestions(asked: Asked, requests: Json): void {
+  function countQuestions(asked: QuestionLog, requests: Json): void {
     const questions = Object.entries(requests).filter(([, request]) => isQuestion(request))
     const fresh = questions.map(digestOf).filter((digest) => !asked.told.has(digest))
     asked.questions = addQuestions(asked.questions, fresh.length)

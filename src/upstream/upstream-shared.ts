@@ -13,7 +13,7 @@ import type { LostRules } from './catalog-publisher.ts'
 import type { ManifestStore } from './manifest.ts'
 import type { TokenStore } from './oauth/token-store.ts'
 import type { Flood } from './output-throttle.ts'
-import type { ClaimStore, Moments } from './resource-claims.ts'
+import type { ClaimStore, Timestamps } from './resource-claims.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
 import type { StartQueue } from './start-queue.ts'
 import type { RecordAndReplay } from './transport.ts'
@@ -83,7 +83,7 @@ export type ProcessServices = Pick<
 
 /** What all servers share. */
 export interface UpstreamShared extends UpstreamServices {
-  readonly moments: Moments
+  readonly timestamps: Timestamps
   /** Functions that kill each running child; called when this process exits. */
   readonly reapers: Set<() => void>
   /** Limits how fast processes are started. */

@@ -11,17 +11,17 @@ import { withCallSlot } from './call-slots.ts'
 import { createPublisher, namesOf, type OwnerStatus, type PublisherOptions } from './catalog-publisher.ts'
 import type { Connection } from './connection.ts'
 import { withoutTheirWords } from './error-reasons.ts'
-import { createFirstLook } from './first-look.ts'
+import { createFirstConnection } from './first-connection.ts'
 import { createCredentials } from './http-credentials.ts'
-import { createIdle } from './idle-stop.ts'
-import { ALL, createRefresh } from './list-refresh.ts'
+import { createIdleTimer } from './idle-timer.ts'
+import { ALL, createListRefresh } from './list-refresh.ts'
 import { loadManifest, manifestKey, saveManifest } from './manifest.ts'
 import { loginCommand } from './oauth/token-refresh.ts'
 import { createOpenTasks } from './open-tasks.ts'
 import { mayInstall } from './package-download.ts'
 import { createPrincipalLogins } from './principal-logins.ts'
-import { createPrivateLists, type OwnList } from './private-lists.ts'
-import { emptyListing, type Listing, type ListKind, type Read, readListing } from './read-listing.ts'
+import { createPrivateLists, type PrivateList } from './private-lists.ts'
+import { emptyListing, type FreshListing, type Listing, type ListKind, readListing } from './read-listing.ts'
 import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
 import { createClaims } from './resource-claims.ts'
 import { createServerCalls, retryOf } from './server-calls.ts'
@@ -143,7 +143,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
   const principals = given.auth?.perPrincipal
     ? createPrincipalLogins(id, given, shared, log, (isOtherFirst) => {
-        if (listIsPrivate && link.live) ownLists?.keep(principals?.known ?? [])
+        if (listIsPrivate && link.live) privateLists?.keep(principals?.known ?? [])
         if (isOtherFirst) {
           link.rest(REST_MS)
           link.later(0)
@@ -151,7 +151,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
         loggedIn()
       })
     : undefined
-  const ownLists =
+  const privateLists =
     principals &&
     createPrivateLists({
       clock,
@@ -165,7 +165,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
           const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, (page) =>
             pages.push(page),
           )
-          return createOwnList(tools, pages)
+          return createPrivateList(tools, pages)
         }),
       changed(principal) {
         if (principal === principals.first) refresh.changed('tools')
@@ -218,7 +218,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     isSilent,
     relearnt: keep,
   })
-  const firstLook = createFirstLook({
+  const firstConnection = createFirstConnection({
     clock,
     startQueue: shared.startQueue,
     link,
@@ -226,7 +226,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     stays: () => settings.start === 'background',
   })
   const openTasks = createOpenTasks(clock)
-  const idle = createIdle(clock, {
+  const idle = createIdleTimer(clock, {
     limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
     busy: () => endpoints.follows('') || refresh.busy || openTasks.any(),
     idle() {
@@ -260,7 +260,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     follows: (key) => endpoints.follows(key),
     opened(key, { principal }, connection, tools, pages) {
       endpoints.restore(key, connection)
-      if (principal !== undefined && listIsPrivate) ownLists?.set(principal, createOwnList(tools, pages))
+      if (principal !== undefined && listIsPrivate) privateLists?.set(principal, createPrivateList(tools, pages))
     },
     notification: (who, method, params, attributed) => onNotification(method, params, attributed, who),
     freeMain() {
@@ -318,7 +318,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     module,
     catalog,
     clock,
-    moments: shared.moments,
+    timestamps: shared.timestamps,
     store: shared.claims,
     log,
     later: (work) => shared.saveLater.schedule(`claims ${id}`, work),
@@ -326,7 +326,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const endpoints: ReturnType<typeof createEndpoints> = createEndpoints({
     id,
     claims,
-    moments: shared.moments,
+    timestamps: shared.timestamps,
     ...forEndpoints,
     live: (who) => instances.liveOf(who),
     keyOf: (who) => instances.keyOf(who),
@@ -339,7 +339,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
   })
-  const refresh = createRefresh(clock, log, {
+  const refresh = createListRefresh(clock, log, {
     isReady: () => state === 'ready',
     read(kinds) {
       const connection = link.live
@@ -397,25 +397,29 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (!principals.has(principal)) return loginCommand(id, principal)
     if (!listIsPrivate) return true
     // The principal's own list must contain exactly this definition.
-    if (record ? ownLists?.has(principal, record.text) : principal === principals.first) return true
+    if (record ? privateLists?.has(principal, record.text) : principal === principals.first) return true
     return `what ${id} lists is private to another login`
   }
 
   // --- lists --------------------------------------------------------------------------------------------------------
 
-  async function readLists(connection: Connection, kinds: ReadonlySet<ListKind>, before: Listing): Promise<Read> {
+  async function readLists(
+    connection: Connection,
+    kinds: ReadonlySet<ListKind>,
+    before: Listing,
+  ): Promise<FreshListing> {
     const pages: Json[] = []
     const reading = readListing(connection, kinds, before, warn, (page) => pages.push(page))
     const read = await reading.catch((error: unknown) => {
       if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') leadsBack()
       throw error
     })
-    if (!principals || !ownLists) return read
+    if (!principals || !privateLists) return read
     if (kinds.has('tools')) {
       listIsPrivate = pages.some(({ cacheScope }) => cacheScope !== 'public')
       const { first } = principals
-      if (first !== undefined && listIsPrivate) ownLists.set(first, createOwnList(read.tools, pages), true)
-      ownLists.keep(listIsPrivate ? principals.known : [])
+      if (first !== undefined && listIsPrivate) privateLists.set(first, createPrivateList(read.tools, pages), true)
+      privateLists.keep(listIsPrivate ? principals.known : [])
     }
     // Resources of one login are shown to this login only. A resource named in a result is read with the caller's own
     // login.
@@ -436,7 +440,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (connection === link.live) show(read, connection)
   }
 
-  function show(read: Read, connection: Connection): void {
+  function show(read: FreshListing, connection: Connection): void {
     const { definitions, ...next } = read
     listing = next
     state = 'ready'
@@ -536,10 +540,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       if (settings.start === 'eager') link.later(0)
       else if (known) {
         if (settings.start === 'background') link.later(delayMs.known)
-      } else firstLook.plan(delayMs.cold)
+      } else firstConnection.plan(delayMs.cold)
     },
-    begin: firstLook.begin,
-    meet: firstLook.meet,
+    begin: firstConnection.begin,
+    meet: firstConnection.meet,
     get gateways() {
       return gateways
     },
@@ -608,11 +612,11 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     problems: () => publisher.problems(),
     offered: () => listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {
-      firstLook.cancel()
+      firstConnection.cancel()
       refresh.stop()
       idle.end()
       become('stopped', why)
-      ownLists?.stop()
+      privateLists?.stop()
       credentials.close()
       principals?.close()
       await Promise.all([link.stop(graceMs), instances.close(graceMs)])
@@ -627,7 +631,7 @@ const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capaci
 })
 
 /** The shortest lifetime of a list's pages applies. */
-function createOwnList(tools: Listing['tools'], pages: readonly Json[]): OwnList {
+function createPrivateList(tools: Listing['tools'], pages: readonly Json[]): PrivateList {
   const ttls = pages.flatMap(({ ttlMs }) => (typeof ttlMs === 'number' ? [ttlMs] : []))
   return { texts: new Set(tools.map(({ text }) => text)), ttlMs: ttls.length > 0 ? Math.min(...ttls) : undefined }
 }

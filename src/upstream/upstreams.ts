@@ -7,7 +7,7 @@ import { createUniqueNames } from '../core/tool-names.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createOrphanProcesses } from '../programs/orphan-processes.ts'
 import { createWatchdog } from '../programs/watchdog.ts'
-import { createMoments } from './resource-claims.ts'
+import { createTimestamps } from './resource-claims.ts'
 import { createSpawnQueue } from './spawn-queue.ts'
 import { createStartQueue } from './start-queue.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
@@ -120,7 +120,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     ...(options.tokens && { tokens: shareOpen(options.tokens) }),
     clock,
     platform,
-    moments: createMoments(clock),
+    timestamps: createTimestamps(clock),
     reapers: new Set(),
     spawnTurn: createSpawnQueue(),
     orphans: createOrphanProcesses(platform),
@@ -183,7 +183,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     }
     running = next
     for (const [, { upstream }] of added) upstream.restore()
-    const startedTogetherAt = shared.moments.next()
+    const startedTogetherAt = shared.timestamps.next()
     for (const [, { upstream }] of added) upstream.start(delays, startedTogetherAt)
   }
 
@@ -285,7 +285,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         const upstream = createUpstream(id, one.module, settings, shared)
         running.set(id, { ...one, upstream })
         upstream.restore()
-        upstream.start({ cold: 0, known: 0 }, shared.moments.next())
+        upstream.start({ cold: 0, known: 0 }, shared.timestamps.next())
       }
       await runningAs(id).upstream.meet(signal)
     },

@@ -5,14 +5,14 @@ import type { Json } from '../../src/core/is-record.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import type { McpResult } from '../../src/core/tool-result.ts'
-import type { KeptList } from '../../src/openapi/api.ts'
+import type { StoredList } from '../../src/openapi/api.ts'
 import { type Apis, createApis } from '../../src/openapi/apis.ts'
 import { apiOptions, readApi } from '../../src/openapi/openapi-options.ts'
 import { createTrust, type Trust } from '../../src/trust/trust.ts'
 import { testContext } from '../context.ts'
 
 /** Data that survives a restart. */
-export const memory = () => ({ lists: new Map<string, KeptList>(), documents: new Map<string, Json>() })
+export const memory = () => ({ lists: new Map<string, StoredList>(), documents: new Map<string, Json>() })
 
 export interface Rig {
   readonly apis: Apis

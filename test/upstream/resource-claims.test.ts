@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createMoments } from '../../src/upstream/resource-claims.ts'
+import { createTimestamps } from '../../src/upstream/resource-claims.ts'
 import { serve } from '../offered.ts'
 import { until, withServers } from './host.ts'
 
@@ -69,11 +69,11 @@ it('the content of a resource cannot have the URI of a resource of Pegboard or o
 
 it('timestamps continue from an earlier run, also when the clock was set back', () => {
   let now = 5_000
-  const moments = createMoments({ now: () => now, after: () => () => undefined })
-  moments.saw(9_000)
-  expect([moments.next(), moments.next()]).toEqual([9_001, 9_002])
+  const timestamps = createTimestamps({ now: () => now, after: () => () => undefined })
+  timestamps.record(9_000)
+  expect([timestamps.next(), timestamps.next()]).toEqual([9_001, 9_002])
   now = 20_000
-  expect(moments.next()).toBe(20_000)
+  expect(timestamps.next()).toBe(20_000)
   now = 1_000
-  expect(moments.next()).toBe(20_001)
+  expect(timestamps.next()).toBe(20_001)
 })

@@ -3,7 +3,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { noRelay } from '../../src/core/tool.ts'
 import type { Connection } from '../../src/upstream/connection.ts'
-import { createMoments } from '../../src/upstream/resource-claims.ts'
+import { createTimestamps } from '../../src/upstream/resource-claims.ts'
 import { createEndpoints } from '../../src/upstream/server-endpoints.ts'
 
 /** A server that answers on request of the test. */
@@ -28,7 +28,7 @@ function rig() {
     tasks: {},
     hasTasks: () => false,
     claims: { since: () => undefined, names: () => [] },
-    moments: createMoments(systemClock),
+    timestamps: createTimestamps(systemClock),
     promptNamed: (name) => name,
   })
   const ask = (method: string) => endpoints.request(method, { uri: 'a://1' }, noRelay, new AbortController().signal)

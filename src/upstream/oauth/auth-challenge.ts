@@ -1,8 +1,8 @@
 import { omitUndefined } from '../../core/omit-undefined.ts'
-import type { Wanted } from './token-store.ts'
+import type { AuthRequirement } from './token-store.ts'
 
 /** Reads what a 401 or 403 response says about the required authorization. */
-export async function wantedBy(response: Response): Promise<Wanted> {
+export async function readChallenge(response: Response): Promise<AuthRequirement> {
   const { extractWWWAuthenticateParams } = await import('@modelcontextprotocol/client')
   const { resourceMetadataUrl, scope: named } = extractWWWAuthenticateParams(response)
   return omitUndefined({ scope: scopesIn(named), resourceMetadataUrl: resourceMetadataUrl?.href })

@@ -4,10 +4,10 @@ import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
-import { mergeScopes, namedScopes, scopesIn, wantedBy } from './auth-challenge.ts'
+import { mergeScopes, namedScopes, readChallenge, scopesIn } from './auth-challenge.ts'
 import { noAuth, withSite } from './auth-site.ts'
 import { clientCredentials, isHeadless, loginCommand, loginWanted, refresh } from './token-refresh.ts'
-import type { Grant, GrantKey, TokenStore, Wanted } from './token-store.ts'
+import type { AuthRequirement, Grant, GrantKey, TokenStore } from './token-store.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
@@ -170,8 +170,8 @@ export function createBearer(options: BearerOptions): Bearer {
     waiting = { token: refused, until: clock.now() + 1_000, stepMs: 1_000 }
   }
 
-  async function remember({ scope: named, ...more }: Wanted): Promise<void> {
-    const asked: Wanted = named === undefined || named.length > MAX_SCOPE ? more : { ...more, scope: named }
+  async function remember({ scope: named, ...more }: AuthRequirement): Promise<void> {
+    const asked: AuthRequirement = named === undefined || named.length > MAX_SCOPE ? more : { ...more, scope: named }
     const text = JSON.stringify(asked)
     // Avoids repeating the same message for many rejections.
     if (text === noted) return
@@ -190,7 +190,7 @@ export function createBearer(options: BearerOptions): Bearer {
 
   async function onUnauthorized({ response }: { readonly response: Response }): Promise<void> {
     const used = usedBy.get(response)
-    const asked = await wantedBy(response)
+    const asked = await readChallenge(response)
     const now = await current()
     // The token was refreshed, or a login completed, since the request was sent.
     if (now?.tokens && now.tokens.access_token !== used) return

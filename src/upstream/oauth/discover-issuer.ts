@@ -3,7 +3,7 @@ import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
 import { networkReason } from '../error-reasons.ts'
 import type { Site } from './auth-site.ts'
 import { browserUrl } from './browser.ts'
-import type { Grant, Wanted } from './token-store.ts'
+import type { AuthRequirement, Grant } from './token-store.ts'
 
 /**
  * Finds and validates the authorization server of a remote server.
@@ -12,7 +12,7 @@ import type { Grant, Wanted } from './token-store.ts'
  */
 export async function discoverIssuer(
   site: Site,
-  wanted: Wanted | undefined,
+  wanted: AuthRequirement | undefined,
   how: 'browser' | 'headless',
   known?: Grant,
 ): Promise<OAuthDiscoveryState> {

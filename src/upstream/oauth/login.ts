@@ -13,7 +13,7 @@ import { createLoginError, discoverIssuer, issuerOf } from './discover-issuer.ts
 import { equalsInConstantTime, type Loopback, listenForRedirect } from './loopback.ts'
 import { probeServer } from './probe-server.ts'
 import { clientCredentials, isHeadless, withTokens } from './token-refresh.ts'
-import type { Grant, GrantKey, TokenStore, Wanted } from './token-store.ts'
+import type { AuthRequirement, Grant, GrantKey, TokenStore } from './token-store.ts'
 
 /** How to interact with the person who logs in. */
 export interface Person {
@@ -59,7 +59,12 @@ export async function login(options: LoginOptions): Promise<Grant> {
   })
 }
 
-async function inBrowser(options: LoginOptions, site: Site, before: Grant | undefined, wanted: Wanted): Promise<Grant> {
+async function inBrowser(
+  options: LoginOptions,
+  site: Site,
+  before: Grant | undefined,
+  wanted: AuthRequirement,
+): Promise<Grant> {
   const discovery = await discoverIssuer(site, wanted, 'browser', before)
   const issuer = issuerOf(discovery)
   const scope = mergeScopes(

@@ -1,8 +1,8 @@
 import { omitUndefined } from '../../core/omit-undefined.ts'
 import { pegboardCause } from '../error-reasons.ts'
-import { mergeScopes, wantedBy } from './auth-challenge.ts'
+import { mergeScopes, readChallenge } from './auth-challenge.ts'
 import type { Site } from './auth-site.ts'
-import type { Wanted } from './token-store.ts'
+import type { AuthRequirement } from './token-store.ts'
 
 /**
  * Connects without a token to find out what authorization a server requires. Undefined if it requires none or does
@@ -10,15 +10,19 @@ import type { Wanted } from './token-store.ts'
  * @param before what it required earlier
  * @throws PegboardError E_SSRF_BLOCKED, E_REDIRECT_BLOCKED
  */
-export async function probeServer(site: Site, kind: 'http' | 'sse', before: Wanted | undefined): Promise<Wanted> {
+export async function probeServer(
+  site: Site,
+  kind: 'http' | 'sse',
+  before: AuthRequirement | undefined,
+): Promise<AuthRequirement> {
   const { Client, SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
-  let challenge: Wanted | undefined
+  let challenge: AuthRequirement | undefined
   const options = {
     fetch: site.fetch,
     authProvider: {
       token: async () => undefined,
       async onUnauthorized({ response }: { readonly response: Response }) {
-        challenge = await wantedBy(response)
+        challenge = await readChallenge(response)
         throw new Error('a login is wanted')
       },
     },

@@ -32,14 +32,14 @@ export interface Grant extends Secrets {
   /** The authorization server's metadata at the last login. */
   readonly discovery?: OAuthDiscoveryState | undefined
   /** What the server required in its last rejection. */
-  readonly wanted?: Wanted | undefined
+  readonly wanted?: AuthRequirement | undefined
   /** The scopes requested in the last login. */
   readonly asked?: string
   /** A login with the registered client was started, and its outcome is unknown. */
   readonly begun?: boolean
 }
 
-export interface Wanted {
+export interface AuthRequirement {
   readonly scope?: string | undefined
   readonly resourceMetadataUrl?: string | undefined
 }

@@ -10,7 +10,7 @@ export interface IdleOptions {
 }
 
 /** Detects when a connection has been idle. Costs two additions per request and one timer. */
-export interface Idle {
+export interface IdleTimer {
   /** A new, unused connection. */
   begin(): void
   /** A request starts, or someone is waiting to make one. */
@@ -23,7 +23,7 @@ export interface Idle {
 /** How long a server stays connected that was only started to read its lists. */
 const LOOK_MS = 10_000
 
-export function createIdle(clock: Clock, options: IdleOptions): Idle {
+export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
   let running = 0
   let used = false
   let since = 0

@@ -3,7 +3,7 @@ import type { ReconnectingLink } from './reconnecting-link.ts'
 import type { StartQueue } from './start-queue.ts'
 
 /** The first connection to an unknown server: when its turn comes, or at once for a call. */
-export interface FirstLook {
+export interface FirstConnection {
   /** Connects after this delay, unless `begin` comes first. */
   plan(delayMs: number): void
   /** Connects now; does nothing if no connection is planned. */
@@ -13,7 +13,7 @@ export interface FirstLook {
   cancel(): void
 }
 
-export interface FirstLookOptions {
+export interface FirstConnectionOptions {
   readonly clock: Clock
   readonly startQueue: StartQueue
   readonly link: Pick<ReconnectingLink, 'connect' | 'later' | 'ready' | 'nextAttemptAt'>
@@ -23,7 +23,13 @@ export interface FirstLookOptions {
   stays(): boolean
 }
 
-export function createFirstLook({ clock, startQueue, link, isNew, stays }: FirstLookOptions): FirstLook {
+export function createFirstConnection({
+  clock,
+  startQueue,
+  link,
+  isNew,
+  stays,
+}: FirstConnectionOptions): FirstConnection {
   /** Set only while it is planned. */
   let look: (() => void) | undefined
   let turn: Promise<void> | undefined
