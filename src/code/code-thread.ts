@@ -14,22 +14,17 @@ import { stripTypes } from '../loader/strip-types.ts'
 export interface ScriptRequest {
   /** The body of an async function in JavaScript or TypeScript. */
   readonly source: string
-  /** Milliseconds that the script may compute. Waiting for calls does not count. */
-  readonly computeMs: number
-  readonly memoryBytes: number
   readonly maxCalls: number
-  /**
-   * Maximum length of the returned JSON, of everything that is printed, of an error, of the name of a tool, and of the
-   * arguments of all calls that have not been answered.
-   */
-  readonly maxChars: {
-    readonly result: number
-    readonly printed: number
-    readonly error: number
-    readonly name: number
-    readonly params: number
-  }
 }
+
+/** How long a script may compute. Waiting for calls does not count. */
+const COMPUTE_MS = 10_000
+const MEMORY_BYTES = 80 * 1024 * 1024
+/**
+ * Maximum length of the returned JSON, of everything that is printed, of an error, of the name of a tool, and of the
+ * arguments of all calls that have not been answered.
+ */
+const MAX_CHARS = { result: 16 * 1024 * 1024, printed: 100_000, error: 2_000, name: 300, params: 16 * 1024 * 1024 }
 
 /** What the thread sends. Values are JSON. */
 export type ScriptMessage =
@@ -110,14 +105,14 @@ const PRELUDE = `((send, print, returned, failed) => {
 // Runs only as a thread; importing its types elsewhere must not start it.
 if (parentPort) void serve(parentPort, workerData as ScriptRequest)
 
-async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest): Promise<void> {
+async function serve(port: NonNullable<typeof parentPort>, { source: body, maxCalls }: ScriptRequest): Promise<void> {
   const post = (message: ScriptMessage): void => port.postMessage(message)
   let receive = (_: ScriptAnswer): void => undefined
   // Keeps the thread until it is terminated, because a message sent just before its end may be lost.
   port.on('message', (answer: ScriptAnswer) => receive(answer))
   let source: string
   try {
-    source = await stripTypes(BEFORE + order.source + AFTER)
+    source = await stripTypes(BEFORE + body + AFTER)
   } catch (error) {
     const { message, line = 0 } = error as { readonly message: string; readonly line?: number }
     return post({ kind: 'failed', message: `SyntaxError: ${message}`, line })
@@ -125,7 +120,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
   lowerThreadPriority()
   // The memory limit of QuickJS counts nothing here, because WebAssembly cannot tell it the size of an allocation.
   const { Memory } = (globalThis as unknown as { readonly WebAssembly: WebAssemblyApi }).WebAssembly
-  const wasmMemory = new Memory({ initial: FIRST_BYTES / PAGE_BYTES, maximum: order.memoryBytes / PAGE_BYTES })
+  const wasmMemory = new Memory({ initial: FIRST_BYTES / PAGE_BYTES, maximum: MEMORY_BYTES / PAGE_BYTES })
   const quickjs = await newQuickJSWASMModuleFromVariant(newVariant(variant.default, { wasmMemory }))
   const runtime = quickjs.newRuntime({ maxStackSizeBytes: STACK_BYTES })
   const vm = runtime.newContext()
@@ -133,7 +128,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
   let since = performance.now()
   let interrupted = false
   runtime.setInterruptHandler(() => {
-    interrupted ||= computed + performance.now() - since > order.computeMs
+    interrupted ||= computed + performance.now() - since > COMPUTE_MS
     return interrupted
   })
 
@@ -147,12 +142,10 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
     over = true
     post(message)
   }
-  const fail = (message: string, line = 0): void =>
-    end({
-      kind: 'failed',
-      line,
-      message: interrupted ? `it computed longer than ${order.computeMs} ms` : truncate(message, order.maxChars.error),
-    })
+  const fail = (message: string, line = 0): void => {
+    const why = interrupted ? `it computed longer than ${COMPUTE_MS} ms` : truncate(message, MAX_CHARS.error)
+    end({ kind: 'failed', line, message: why })
+  }
   /** Lets the script compute until it waits for calls or has ended. */
   const compute = (work: () => ReturnType<QuickJSContext['evalCode']>): void => {
     since = performance.now()
@@ -168,12 +161,11 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
 
   /** Why a call is not made: its code, and what is wrong. */
   function refusalOf({ name, params }: { readonly name: string; readonly params: string }): string | undefined {
-    const { maxCalls, maxChars } = order
     if (++calls > maxCalls) return `E_LOOP_LIMIT: A script can make ${maxCalls} calls.`
-    if (name.length > maxChars.name) return `E_NOT_FOUND: Tool '${name.slice(0, 80)}…' not found.`
+    if (name.length > MAX_CHARS.name) return `E_NOT_FOUND: Tool '${name.slice(0, 80)}…' not found.`
     const length = [...open.values()].reduce((sum, one) => sum + one, params.length)
-    return length > maxChars.params
-      ? `E_TOO_LARGE: The arguments of the calls that run have ${length} characters; at most ${maxChars.params} are allowed.`
+    return length > MAX_CHARS.params
+      ? `E_TOO_LARGE: The arguments of the calls that run have ${length} characters; at most ${MAX_CHARS.params} are allowed.`
       : undefined
   }
 
@@ -188,7 +180,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
       return vm.undefined
     }),
     print: vm.newFunction('print', (line) => {
-      const { printed: most } = order.maxChars
+      const { printed: most } = MAX_CHARS
       if (printed > most) return
       const shown = text(line)
       const kept = shown.slice(0, most - printed)
@@ -197,7 +189,7 @@ async function serve(port: NonNullable<typeof parentPort>, order: ScriptRequest)
     }),
     returned: vm.newFunction('returned', (value) => {
       const json = text(value)
-      const most = order.maxChars.result
+      const most = MAX_CHARS.result
       if (json.length > most) fail(`it returned ${json.length} characters of JSON; return at most ${most}`)
       else end({ kind: 'returned', value: json })
     }),

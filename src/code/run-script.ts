@@ -40,11 +40,8 @@ export type ScriptResult = {
 
 const MAX_CALLS = 200
 const MAX_AT_ONCE = 10
-const COMPUTE_MS = 10_000
-const MEMORY_BYTES = 80 * 1024 * 1024
 /** The thread's own memory, beside that of the script. */
 const THREAD_MB = 256
-const MAX_CHARS = { result: 16 * 1024 * 1024, printed: 100_000, error: 2_000, name: 300, params: 16 * 1024 * 1024 }
 /** A larger result of one call would fill the memory of the script. */
 const MAX_CALL_CHARS = 16 * 1024 * 1024
 
@@ -59,15 +56,8 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
   const calls: string[] = []
   const ended = new AbortController()
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: MAX_CALLS, setting: 'at once' })
-  const order: ScriptRequest = {
-    source,
-    computeMs: COMPUTE_MS,
-    memoryBytes: MEMORY_BYTES,
-    maxCalls: MAX_CALLS,
-    maxChars: MAX_CHARS,
-  }
   const worker = new Worker(thread, {
-    workerData: order,
+    workerData: { source, maxCalls: MAX_CALLS } satisfies ScriptRequest,
     env: {},
     execArgv: [],
     stdout: true,

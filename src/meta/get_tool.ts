@@ -41,6 +41,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
     const entry = lookUp(view, name)
     const { tool } = entry
     const declared = { id: tool.id, about: '', input: entry.input.json, output: tool.output }
+    const owner = view.owners.find(({ id }) => id === tool.module)
     const execution = request.caller.era === 'legacy' ? executionOf(entry) : undefined
     const shown = {
       name: tool.id,
@@ -59,11 +60,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
       irreversible: tool.effect === 'destructive',
       policy: 'auto',
       aliases: tool.aliases,
-      ...callState(
-        entry,
-        view.owners.find(({ id }) => id === tool.module),
-        host,
-      ),
+      ...callState(entry, owner, host),
       ...(tool.title === '' || tool.untitled ? {} : { title: tool.title }),
       // Other members could replace ours.
       ...omitUndefined({
@@ -72,7 +69,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
         _meta: tool.extra['_meta'],
       }),
       ...(isRecord(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
-      ...(execution === undefined ? {} : { execution }),
+      ...omitUndefined({ execution }),
     }
     const version = hashOf(JSON.stringify(shown))
     if (input['hash'] === version) return valueResult({ name: tool.id, unchanged: true, hash: version })

@@ -56,31 +56,16 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
         hint: 'Results are deleted after a while: call the tool again.',
       })
     if (readFlag(input, 'keep')) host.results.keepAfterSession(caller, handle)
-    if (!kept.isText)
-      return {
-        kind: 'mcp',
-        result: {
-          content: [
-            { type: 'text', text: `${describeBytes(kept)}. It is not text; the client can read the linked resource.` },
-            {
-              type: 'resource_link',
-              uri: `${RESULT_SCHEME}${handle}`,
-              name: handle,
-              mimeType: kept.mimeType,
-              size: kept.bytes,
-            },
-          ],
-        },
-      }
+    if (!kept.isText) {
+      const text = `${describeBytes(kept)}. It is not text; the client can read the linked resource.`
+      const { mimeType, bytes: size } = kept
+      const link = { type: 'resource_link', uri: `${RESULT_SCHEME}${handle}`, name: handle, mimeType, size }
+      return { kind: 'mcp', result: { content: [{ type: 'text', text }, link] } }
+    }
     const most = Math.max(MIN_TOKENS, Math.floor(limitOf(host, caller) * 0.9) - NOTE_TOKENS)
     const tokens = readInteger(input, 'max_tokens', NAME, MIN_TOKENS, MAX_LINES, PAGE_TOKENS)
-    const answer = await host.results.query(
-      caller,
-      handle,
-      readQuery(input),
-      Math.max(50, Math.min(most, tokens - NOTE_TOKENS)),
-      signal ?? abort?.signal,
-    )
+    const room = Math.max(50, Math.min(most, tokens - NOTE_TOKENS))
+    const answer = await host.results.query(caller, handle, readQuery(input), room, signal ?? abort?.signal)
     const text = answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`
     // Once, also for clients that get values in both forms.
     return { kind: 'mcp', result: { content: [{ type: 'text', text: escapeNotices(text) }] } }
@@ -90,20 +75,16 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
 /** @throws PegboardError E_VALIDATION */
 function readQuery(input: Readonly<Record<string, unknown>>): ResultQuery {
   const given = (key: string): boolean => input[key] !== undefined && input[key] !== null
-  const text = (key: string, name = key): object =>
-    given(key) ? { [name]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
-  const numbers = INTEGERS.filter(given).map((key) => [
-    key,
-    readInteger(input, key, NAME, key === 'page' ? 1 : 0, MAX_LINES, 1),
-  ])
+  const text = (key: string): object =>
+    given(key) ? { [key]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
+  const integer = (key: string): number => readInteger(input, key, NAME, key === 'page' ? 1 : 0, MAX_LINES, 1)
+  const numbers = INTEGERS.filter(given).map((key) => [key, integer(key)])
   const { where, select } = input
   if (given('where') && !isRecord(where))
     throw createInputError(NAME, 'where: an object is required, such as {"state":"open"}')
   const keys = typeof select === 'string' ? select.split(',').map((key) => key.trim()) : select
-  if (
-    given('select') &&
-    !(Array.isArray(keys) && keys.length <= MAX_SELECT && keys.every((key) => typeof key === 'string'))
-  )
+  const isList = Array.isArray(keys) && keys.length <= MAX_SELECT && keys.every((key) => typeof key === 'string')
+  if (given('select') && !isList)
     throw createInputError(NAME, `select: a list of at most ${MAX_SELECT} keys is required`)
   return {
     ...Object.fromEntries(numbers),

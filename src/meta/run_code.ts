@@ -1,6 +1,7 @@
 import { runScript, type ScriptResult } from '../code/run-script.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { joinNames } from '../core/join-names.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import { createSemaphore } from '../core/semaphore.ts'
@@ -130,6 +131,5 @@ function namesOf(calls: readonly string[]): string {
   const counts = new Map<string, number>()
   for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1)
   const names = [...counts].map(([name, count]) => (count > 1 ? `${name} (${count} times)` : name))
-  const rest = names.length - SHOWN.calls
-  return `${names.slice(0, SHOWN.calls).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+  return joinNames(names, SHOWN.calls)
 }

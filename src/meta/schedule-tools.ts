@@ -19,9 +19,8 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
    * given.
    */
   const read = (raw: Input, own: readonly string[], tool: string, request: Parameters<MetaTool['run']>[1]) => {
-    const { label, output_channel, ...given } = Object.fromEntries(
-      Object.entries(raw).filter(([key]) => !own.includes(key)),
-    )
+    const entries = Object.entries(raw).filter(([key]) => !own.includes(key))
+    const { label, output_channel, ...given } = Object.fromEntries(entries)
     const key = ['action', 'tool_name', 'tool', 'name'].find((one) => typeof given[one] === 'string') ?? 'name'
     const rest = Object.fromEntries(Object.entries(given).filter(([one]) => !TOOL_KEYS.includes(one)))
     const { name, params } = readCall({ name: given[key], ...rest }, tool)
@@ -29,12 +28,8 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
     const entry = resolvePlannedCall(host, { ...request, name, input: params })
     const channel = output_channel === undefined ? undefined : readText({ output_channel }, 'output_channel', tool, 200)
     if (channel !== undefined) host.delivery.check(request.caller, channel)
-    return {
-      tool: entry.tool.id,
-      params,
-      ...(channel === undefined ? {} : { channel }),
-      ...(called === undefined ? {} : { label: readText({ label: called }, 'label', tool, 64) }),
-    }
+    const jobLabel = called === undefined ? undefined : readText({ label: called }, 'label', tool, 64)
+    return { tool: entry.tool.id, params, ...omitUndefined({ channel, label: jobLabel }) }
   }
 
   return [

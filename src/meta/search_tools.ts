@@ -1,5 +1,6 @@
 import { firstSentence } from '../core/first-sentence.ts'
 import { isRecord } from '../core/is-record.ts'
+import { joinNames } from '../core/join-names.ts'
 import { riskOf } from '../core/tool.ts'
 import { declareTools } from '../core/tool-declarations.ts'
 import { valueResult } from '../core/tool-result.ts'
@@ -119,11 +120,7 @@ const ownersOf = ({ hits }: ToolAnswer, view: View): string[] =>
   hits.flatMap(({ id }) => view.byId.get(id)?.tool.module ?? [])
 
 /** What categories are for: those of the tools that are shown, then the largest. */
-function categoryLines(
-  view: View,
-  host: MetaHost,
-  shown: readonly { readonly name: string }[],
-): Record<string, string> {
+function categoryLines(view: View, host: MetaHost, shown: readonly Pick<Row, 'name'>[]): Record<string, string> {
   const near = new Set(shown.flatMap(({ name }) => view.byId.get(name)?.tool.module ?? []))
   const owners = view.owners
     .filter(({ id }) => view.count(id) > 0)
@@ -151,24 +148,17 @@ const linesOf = (query: string): string[] =>
 function readQuery(input: Readonly<Record<string, unknown>>): string {
   const given = input['query']
   const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
-  const query = readText(
-    list ? { query: given.join('\n') } : input,
-    'query',
-    'search_tools',
-    MAX_LINES * (MAX_LINE_CHARACTERS + 2),
-  )
+  const max = MAX_LINES * (MAX_LINE_CHARACTERS + 2)
+  const query = readText(list ? { query: given.join('\n') } : input, 'query', 'search_tools', max)
   const lines = linesOf(query)
   const needs = lines.filter((line) => !NAME_LIKE.test(line)).length
   if (needs > MAX_LINES) throw createInputError('search_tools', `query: at most ${MAX_LINES} lines (${needs} given)`)
   if (lines.length > NAMES)
     throw createInputError('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
   const long = lines.find((line) => line.length > MAX_LINE_CHARACTERS)
-  if (long !== undefined)
-    throw createInputError(
-      'search_tools',
-      `query: at most ${MAX_LINE_CHARACTERS} characters a line (length ${long.length})`,
-    )
-  return query
+  if (long === undefined) return query
+  const what = `query: at most ${MAX_LINE_CHARACTERS} characters a line (length ${long.length})`
+  throw createInputError('search_tools', what)
 }
 
 /** Whether a need names a parameter or one of its values: `state_event` with "close" for "close issue 12". */
@@ -196,12 +186,10 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, state: Cal
     (Object.keys(wait).length > 0 ? STATE_CHARS.wait : 0) + (needs === undefined ? 0 : STATE_CHARS.needs + needs.length)
   const summary = shortSignatureOf(entry.input.json, SUMMARY_CHARS, isNamedIn(need, tool.id))
   const room = ROW_CHARS - tool.id.length - summary.length - said
+  const { min, max, best } = DESCRIPTION_CHARS
   return {
     name: tool.id,
-    description: firstSentence(
-      entry.description,
-      isBest ? DESCRIPTION_CHARS.best : Math.min(DESCRIPTION_CHARS.max, Math.max(DESCRIPTION_CHARS.min, room)),
-    ),
+    description: firstSentence(entry.description, isBest ? best : Math.min(max, Math.max(min, room))),
     risk_level: riskOf(tool.effect),
     params_summary: summary,
     relevance: Math.round(relevance * 100) / 100,
@@ -284,7 +272,7 @@ function hintFor(
   else if (unanswered.length > 0)
     hints.push(`No close match: ${unanswered.map((line) => clip(line, SUMMARY_CHARS)).join('; ')}.`)
   if (more.length > 0)
-    hints.push(`Also named, but not shown here: ${formatNames(more, SHOWN_NAMES)}. Search for them separately.`)
+    hints.push(`Also named, but not shown here: ${joinNames(more, SHOWN_NAMES)}. Search for them separately.`)
   return hints.length > 0 ? { hint: hints.join(' ') } : {}
 }
 
@@ -293,9 +281,6 @@ function withoutSchemas(whole: number, all: number, { hint }: { readonly hint?: 
   const note = `To stay within the limit, ${all - whole} of ${all} tools are shown without parameters. get_tool has the rest.`
   return { hint: hint === undefined ? note : `${hint} ${note}` }
 }
-
-const formatNames = (names: readonly string[], most: number): string =>
-  `${names.slice(0, most).join(', ')}${names.length > most ? ` and ${names.length - most} more` : ''}`
 
 /** One line that says what the categories contain. */
 function describeCategories(view: View): string {

@@ -13,23 +13,14 @@ const MAX_KEPT = 1_000
 
 export function createSessionTurns(): SessionTurns {
   const kept = new Map<string, Turn>()
-  // A view is found fastest for the same caller object.
-  let known = new WeakMap<Caller, Caller>()
   const keyOf = ({ session, principal, profile }: Caller): string => session ?? JSON.stringify([principal, profile])
   return {
     as(caller) {
       if (kept.size === 0 || caller.turn) return caller
       const turn = kept.get(keyOf(caller))
-      if (!turn) return caller
-      let made = known.get(caller)
-      if (!made) {
-        made = { ...caller, turn }
-        known.set(caller, made)
-      }
-      return made
+      return turn ? { ...caller, turn } : caller
     },
     set(caller, turn) {
-      known = new WeakMap()
       const key = keyOf(caller)
       if (Object.keys(turn).length === 0) kept.delete(key)
       else kept.set(key, turn)

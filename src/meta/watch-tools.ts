@@ -23,7 +23,7 @@ const ONE = inputSchema({ watcher_id: TEXT }, 'watcher_id')
 
 /** The tools that call another tool repeatedly and report changes. */
 export function watchTools(host: MetaHost, watchers: () => Watchers): readonly MetaTool[] {
-  const one = (
+  const watcherTool = (
     name: string,
     title: string,
     about: string,
@@ -42,12 +42,9 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
   })
   const inState = async (caller: Caller, id: string, wanted: 'running' | 'paused', verb: string): Promise<void> => {
     const now = await watchers().get(caller, id)
-    if (now && now.status !== wanted)
-      throw new PegboardError(
-        'E_VALIDATION',
-        `Watcher '${id}' is ${now.status}; only a ${wanted} one can be ${verb}.`,
-        { hint: 'watch_status shows its state.' },
-      )
+    if (!now || now.status === wanted) return
+    const message = `Watcher '${id}' is ${now.status}; only a ${wanted} one can be ${verb}.`
+    throw new PegboardError('E_VALIDATION', message, { hint: 'watch_status shows its state.' })
   }
 
   return [
@@ -102,16 +99,22 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
         return valueResult(statusOf(watcher))
       },
     },
-    one('watch_stop', 'Stop watcher', 'Stop a watcher.', (caller, id) => watchers().remove(caller, id)),
-    one('watch_pause', 'Pause watcher', 'Pause a watcher.', async (caller, id) => {
+    watcherTool('watch_stop', 'Stop watcher', 'Stop a watcher.', (caller, id) => watchers().remove(caller, id)),
+    watcherTool('watch_pause', 'Pause watcher', 'Pause a watcher.', async (caller, id) => {
       await inState(caller, id, 'running', 'paused')
       return watchers().pause(caller, id)
     }),
-    one('watch_resume', 'Resume watcher', 'Resume a watcher.', async (caller, id) => {
+    watcherTool('watch_resume', 'Resume watcher', 'Resume a watcher.', async (caller, id) => {
       await inState(caller, id, 'paused', 'resumed')
       return watchers().resume(caller, id)
     }),
-    one('watch_status', 'Watcher status', 'State of a watcher.', (caller, id) => watchers().get(caller, id), READS),
+    watcherTool(
+      'watch_status',
+      'Watcher status',
+      'State of a watcher.',
+      (caller, id) => watchers().get(caller, id),
+      READS,
+    ),
     {
       name: 'watch_list',
       title: 'List watchers',

@@ -6,7 +6,7 @@ import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import { type Bearer, rightsOfScopes } from './bearer-tokens.ts'
-import type { OAuthSettings } from './server-options.ts'
+import { isSafeUrl, type OAuthSettings } from './server-options.ts'
 
 /** Why an access token is rejected, as in RFC 6750; `unavailable`: it cannot be checked now. */
 export type Rejection = 'invalid_token' | 'insufficient_scope' | 'unavailable'
@@ -159,9 +159,7 @@ function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
 }
 
 function assertSafe(url: URL): void {
-  const loopback = url.hostname === 'localhost' || url.hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(url.hostname)
-  if (url.protocol === 'https:' || loopback) return
-  throw new PegboardError('E_SSRF_BLOCKED', 'Keys of an issuer are read over https only.')
+  if (!isSafeUrl(url)) throw new PegboardError('E_SSRF_BLOCKED', 'Keys of an issuer are read over https only.')
 }
 
 type Ask = (url: string, signal?: AbortSignal) => Promise<Response>

@@ -9,16 +9,14 @@ import { serveSession } from './legacy-2025/session-handlers.ts'
 import { serveModern } from './modern-2026/modern-handlers.ts'
 import { asProtocolError, checkCursor } from './pass-through.ts'
 import { CLIENT_CAPABILITIES, CLIENT_INFO, type ClientRequest, type RequestBuilder } from './request-builder.ts'
+import type { SdkInstance } from './server-factory.ts'
 import type { ServerHost } from './server-host.ts'
 
 /** One MCP server of the SDK over the shared catalogue: one for a connection (2025), or for a request (2026). */
-export interface McpInstance {
+export interface McpInstance extends SdkInstance {
   readonly server: Instance
   /** Keeps the first result of a call that the fast path made, so that the SDK does not make the call again. */
   answered(id: string | number, result: McpResult): void
-  /** The tools for the empty list of a request that has its own instance. */
-  listed(): readonly ListedTool[] | undefined
-  dispose(): void
 }
 
 // Lists change whenever an upstream comes or goes, and not every client is notified.

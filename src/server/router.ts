@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createByteBudget } from '../core/byte-budget.ts'
 import type { Observer } from '../core/observer-types.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { CONTENT_TYPE } from '../observe/prometheus.ts'
 import type { Authenticator } from './authenticate.ts'
 import type { Bearer } from './bearer-tokens.ts'
@@ -162,14 +163,14 @@ function identityFor(context: RouterContext, token: Bearer | undefined, asked: s
   const profile = token?.profile ?? asked ?? context.profile
   if (!token) return localIdentity(profile)
   const { principal, roles, grants, credential } = token
+  const isBound = token.profile !== undefined
   return {
     principal,
     profile,
     roles,
     named: true,
-    ...(token.profile === undefined ? {} : { bound: true }),
-    ...(grants ? { grants } : {}),
-    ...(credential ? { credential } : {}),
+    ...(isBound && { bound: true }),
+    ...omitUndefined({ grants, credential }),
   }
 }
 
@@ -268,9 +269,11 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       const era = classifyInboundRequest({
         httpMethod: 'POST',
         body: body.batch ? body.messages : message,
-        ...optional('protocolVersionHeader', version),
-        ...optional('mcpMethodHeader', header(req, 'mcp-method')),
-        ...optional('mcpNameHeader', header(req, 'mcp-name')),
+        ...omitUndefined({
+          protocolVersionHeader: version,
+          mcpMethodHeader: header(req, 'mcp-method'),
+          mcpNameHeader: header(req, 'mcp-name'),
+        }),
       })
       if (message.method !== 'subscriptions/listen') run(res)
       if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, identity, message)
@@ -307,6 +310,4 @@ const METRICS_ROLE = 'metrics'
 const mayReadMetrics = (identity: Identity): boolean => isOperator(identity) || identity.roles.includes(METRICS_ROLE)
 
 const header = (req: IncomingMessage, name: string): string | undefined => req.headers[name] as string | undefined
-const optional = <K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } =>
-  (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string }
 const accepts = (req: IncomingMessage, type: string): boolean => req.headers.accept?.includes(type) === true

@@ -33,10 +33,12 @@ const tokenOptions = z.lazy(() =>
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const
 
 /** Plain http is safe on this machine only. */
+export const isSafeUrl = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'https:' || (protocol === 'http:' && /^(?:localhost|\[::1\]|127(?:\.\d+){3})$/.test(hostname))
+
 const isSafe = (text: string): boolean => {
-  const { protocol, hostname, username, search, hash } = new URL(text)
-  const loopback = hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname)
-  return (protocol === 'https:' || (protocol === 'http:' && loopback)) && username + search + hash === ''
+  const url = new URL(text)
+  return isSafeUrl(url) && url.username + url.search + url.hash === ''
 }
 const safeUrl = z.url().refine(isSafe, 'must be an https address (http only on this machine) without a query')
 

@@ -11,7 +11,7 @@ import { SignIn } from './panels/sign-in.tsx'
 import { Tools } from './panels/tools.tsx'
 import { count, percent } from './parts/format.ts'
 import { Loading } from './parts/status.tsx'
-import { access, dismiss, link, notices, overview, panel, signOut, type Theme, theme } from './state.ts'
+import { access, dismiss, notices, overview, panel, signOut, streamState, type Theme, theme } from './state.ts'
 
 interface Panel {
   readonly id: string
@@ -63,10 +63,10 @@ export function App() {
   if (access.value === 'checking') return <Loading what="Pegboard" />
   if (access.value === 'signed-out') return <SignIn />
   const current = panels.find(({ id }) => id === panel.value) ?? (panels[0] as Panel)
-  return <Signed current={current} />
+  return <SignedInPage current={current} />
 }
 
-function Signed({ current }: { readonly current: Panel }) {
+function SignedInPage({ current }: { readonly current: Panel }) {
   useEffect(() => {
     document.title = `${current.title} · Pegboard`
   }, [current])
@@ -153,7 +153,7 @@ function skip(event: Event): void {
 /** What matters at a glance. */
 function Figures() {
   const now = overview.value
-  if (link.value === 'lost')
+  if (streamState.value === 'lost')
     return (
       <p class="figures lost" role="status">
         The connection to Pegboard is lost. Trying again…

@@ -3,11 +3,11 @@ import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow } from '../../sr
 import { ApiError, get, post } from './api.ts'
 
 export type Access = 'checking' | 'signed-out' | 'signed-in'
-export type Link = 'connecting' | 'live' | 'lost'
+export type StreamState = 'connecting' | 'live' | 'lost'
 
 export const access = signal<Access>('checking')
 export const accessProblem = signal<string | undefined>(undefined)
-export const link = signal<Link>('connecting')
+export const streamState = signal<StreamState>('connecting')
 export const overview = signal<Overview | undefined>(undefined)
 export const owners = signal<readonly OwnerRow[] | undefined>(undefined)
 export const clients = signal<readonly ClientRow[] | undefined>(undefined)
@@ -20,11 +20,11 @@ const MAX_CALLS = 2_000
 
 // --- where the person is: #/tools?q=text
 
-export const place = signal(location.hash)
-export const panel = computed(() => /^#\/([a-z]+)/.exec(place.value)?.[1] ?? 'servers')
-export const placeQuery = computed(() => new URLSearchParams(place.value.split('?')[1] ?? ''))
+export const route = signal(location.hash)
+export const panel = computed(() => /^#\/([a-z]+)/.exec(route.value)?.[1] ?? 'servers')
+export const routeQuery = computed(() => new URLSearchParams(route.value.split('?')[1] ?? ''))
 window.addEventListener('hashchange', () => {
-  place.value = location.hash
+  route.value = location.hash
 })
 
 // --- messages
@@ -55,7 +55,7 @@ export async function attempt<T>(work: () => Promise<T>, done?: string): Promise
     if (done !== undefined) tell('done', done)
     return value
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) leave(error.message)
+    if (error instanceof ApiError && error.status === 401) endSession(error.message)
     else if (error instanceof ApiError) tell('problem', error.message, error.hint)
     else tell('problem', 'The page has a bug. Reload it.')
     return undefined
@@ -66,7 +66,7 @@ export async function attempt<T>(work: () => Promise<T>, done?: string): Promise
 
 let stream: EventSource | undefined
 
-function leave(why?: string): void {
+function endSession(why?: string): void {
   stream?.close()
   stream = undefined
   accessProblem.value = why
@@ -75,15 +75,15 @@ function leave(why?: string): void {
 
 const RETRY_MS = 2_000
 
-function follow(): void {
+function openStream(): void {
   stream?.close()
   const source = new EventSource('/ui/api/events')
   stream = source
-  link.value = 'connecting'
+  streamState.value = 'connecting'
   let first = true
   const on = <K extends LiveEvent['kind']>(kind: K, take: (event: Extract<LiveEvent, { kind: K }>) => void): void =>
     source.addEventListener(kind, (message) => {
-      link.value = 'live'
+      streamState.value = 'live'
       take(JSON.parse((message as MessageEvent<string>).data) as Extract<LiveEvent, { kind: K }>)
     })
   on('overview', (event) => {
@@ -106,7 +106,7 @@ function follow(): void {
   source.onerror = () => {
     source.close()
     if (stream !== source) return
-    link.value = 'lost'
+    streamState.value = 'lost'
     setTimeout(() => stream === source && void reconnect(), RETRY_MS)
   }
 }
@@ -114,18 +114,18 @@ function follow(): void {
 async function reconnect(): Promise<void> {
   try {
     await get('overview')
-    follow()
+    openStream()
   } catch (error) {
     if (error instanceof ApiError && error.status === 401)
-      leave('Your session has ended, because Pegboard was restarted or it is too old.')
+      endSession('Your session has ended, because Pegboard was restarted or it is too old.')
     else if (stream) setTimeout(() => void reconnect(), RETRY_MS)
   }
 }
 
-async function enter(): Promise<void> {
+async function beginSession(): Promise<void> {
   access.value = 'signed-in'
   accessProblem.value = undefined
-  follow()
+  openStream()
 }
 
 /** Uses the code in the address, or the session of an earlier visit. */
@@ -134,12 +134,12 @@ export async function start(): Promise<void> {
   if (code !== undefined) {
     // The code works once; it must not stay in the history.
     history.replaceState(null, '', `${location.pathname}#/servers`)
-    place.value = location.hash
+    route.value = location.hash
   }
   try {
     if (code !== undefined) await post('login', { code })
     else await get('overview')
-    await enter()
+    await beginSession()
   } catch (error) {
     // A reloaded link was used already, but its session may last.
     if (
@@ -149,15 +149,15 @@ export async function start(): Promise<void> {
         () => false,
       ))
     )
-      return enter()
-    leave(code !== undefined && error instanceof ApiError ? error.message : undefined)
+      return beginSession()
+    endSession(code !== undefined && error instanceof ApiError ? error.message : undefined)
   }
 }
 
 export async function signInWith(token: string): Promise<void> {
   try {
     await post('login', {}, {}, { authorization: `Bearer ${token}` })
-    await enter()
+    await beginSession()
   } catch (error) {
     accessProblem.value =
       error instanceof ApiError && error.status === 401
@@ -168,7 +168,7 @@ export async function signInWith(token: string): Promise<void> {
 
 export async function signOut(): Promise<void> {
   await attempt(() => post('logout', {}))
-  leave()
+  endSession()
 }
 
 // --- theme

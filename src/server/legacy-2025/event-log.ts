@@ -104,7 +104,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
   const { clock, maxBytes, maxEvents, maxTotalBytes = MAX_TOTAL_BYTES } = options
   const records = new Set<SessionRecord>()
   let total = 0
-  let purges = false
+  let willPurge = false
 
   function grow(record: SessionRecord, bytes: number): void {
     record.bytes += bytes
@@ -167,19 +167,17 @@ export function createEventLog(options: EventLogOptions): EventLog {
   }
 
   function purge(): void {
-    purges = false
+    willPurge = false
     const before = clock.now() - KEPT_MS
-    for (const record of records)
-      forget(
-        record,
-        ({ entry, at }) => (entry.number === UNRELATED ? at : (entry.endedAt ?? Number.POSITIVE_INFINITY)) <= before,
-      )
-    if (total > 0) later()
+    const keptSince = ({ entry, at }: StoredMessage): number =>
+      entry.number === UNRELATED ? at : (entry.endedAt ?? Number.POSITIVE_INFINITY)
+    for (const record of records) forget(record, (kept) => keptSince(kept) <= before)
+    if (total > 0) purgeLater()
   }
 
-  function later(): void {
-    if (purges) return
-    purges = true
+  function purgeLater(): void {
+    if (willPurge) return
+    willPurge = true
     clock.after(KEPT_MS, purge)
   }
 
@@ -219,7 +217,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
           grow(record, kept.bytes)
           out?.put(data, idOf(seq), droppable)
           trim(record)
-          later()
+          purgeLater()
         },
         prime() {
           if (maxBytes === 0) return
@@ -233,12 +231,10 @@ export function createEventLog(options: EventLogOptions): EventLog {
           if (number !== UNRELATED) for (const older of outs.splice(0)) older.drop()
           outs.push(events)
           if (after !== undefined)
-            [...record.droppable, ...record.lasting]
+            for (const { data, seq } of [...record.droppable, ...record.lasting]
               .filter((kept) => kept.entry === entry && kept.seq > after)
-              .sort((one, other) => one.seq - other.seq)
-              .forEach(({ data, seq }) => {
-                events.put(data, idOf(seq), false)
-              })
+              .sort((one, other) => one.seq - other.seq))
+              events.put(data, idOf(seq), false)
           if (entry.endedAt !== undefined) close()
         },
         detach(events) {

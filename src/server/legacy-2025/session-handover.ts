@@ -59,6 +59,7 @@ export const isLasting = ({ method }: Message): boolean => method !== undefined 
 
 export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions): SessionHandover {
   const table = (): Table<KeptSession> => shared.store().table('session')
+  const say = (id: string, said: SessionMessage): void => shared.publish(TOPIC, JSON.stringify([id, said]))
 
   async function change(id: string, owner: string, to: (value: KeptSession) => KeptSession): Promise<boolean> {
     for (;;) {
@@ -82,19 +83,18 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
     },
     renew: (id, owner) => change(id, owner, (value) => value),
     remember(id, owner, message) {
-      const said = JSON.stringify([id, { kind: 'in', message } satisfies SessionMessage])
       // Up to 500 of them are written again with each new one.
-      if (said.length > MAX_SETTING_CHARS) return
-      shared.publish(TOPIC, said)
+      if (JSON.stringify(message).length > MAX_SETTING_CHARS) return
+      say(id, { kind: 'in', message })
       change(id, owner, ({ opening, settings }) => ({ opening, settings: mergeSettings(settings, message) })).catch(
         (error: unknown) => log.warn('a setting of a session could not be stored', { error: messageOf(error) }),
       )
     },
     async drop(id) {
-      shared.publish(TOPIC, JSON.stringify([id, { kind: 'end' } satisfies SessionMessage]))
+      say(id, { kind: 'end' })
       await table().delete(id)
     },
-    say: (id, said) => shared.publish(TOPIC, JSON.stringify([id, said])),
+    say,
     hear: (listener) => shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
   }
 }

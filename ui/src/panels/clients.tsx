@@ -10,14 +10,14 @@ import { attempt, clients, overview, version } from '../state.ts'
 export function Clients() {
   return (
     <div class="scroll">
-      <Connected />
+      <ConnectedClients />
       <Days />
       <Tokens />
     </div>
   )
 }
 
-function Connected() {
+function ConnectedClients() {
   const rows = clients.value
   return (
     <section class="card">

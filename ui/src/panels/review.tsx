@@ -38,7 +38,7 @@ export function Review() {
             {server.id}: {plural(server.waiting.length, 'tool')}
           </h2>
           {server.waiting.map((tool) => (
-            <Waiting key={tool.name} server={server.id} tool={tool} done={again} />
+            <WaitingTool key={tool.name} server={server.id} tool={tool} done={again} />
           ))}
         </section>
       ))}
@@ -61,7 +61,7 @@ export function Review() {
   )
 }
 
-function Waiting({ server, tool, done }: { readonly server: string; readonly tool: ReviewTool; done(): void }) {
+function WaitingTool({ server, tool, done }: { readonly server: string; readonly tool: ReviewTool; done(): void }) {
   const [busy, setBusy] = useState(false)
   async function decide(decision: 'accept' | 'reject'): Promise<void> {
     setBusy(true)

@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { SearchAnswer, SearchRow } from '../../../src/ui/api-types.ts'
 import { get } from '../api.ts'
 import { count, duration } from '../parts/format.ts'
+import { Log } from '../parts/log.tsx'
 import { ProfileChoice } from '../parts/profile-choice.tsx'
 import { Empty, Loading } from '../parts/status.tsx'
 import { attempt, profile } from '../state.ts'
@@ -68,10 +69,7 @@ export function Search() {
           <Ranking rows={answer.rows} />
           <section class="card">
             <h2>What the model reads ({count(answer.tokens)} tokens)</h2>
-            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
-            <pre class="log" tabIndex={0}>
-              {answer.shown}
-            </pre>
+            <Log text={answer.shown} />
           </section>
         </div>
       )}

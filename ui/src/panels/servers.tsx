@@ -4,6 +4,7 @@ import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { count, duration, until } from '../parts/format.ts'
+import { Log } from '../parts/log.tsx'
 import { Empty, Loading, State } from '../parts/status.tsx'
 import { SwitchButton } from '../parts/switch-button.tsx'
 import { type Column, Table } from '../parts/table.tsx'
@@ -183,10 +184,7 @@ function Detail({ row, onClose }: { readonly row: OwnerRow; onClose(): void }) {
           {detail.stderr.length === 0 ? (
             <p class="hint">The server has written nothing since it started.</p>
           ) : (
-            // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
-            <pre class="log" tabIndex={0}>
-              {detail.stderr.join('\n')}
-            </pre>
+            <Log text={detail.stderr.join('\n')} />
           )}
         </section>
       )}

@@ -4,6 +4,7 @@ import { get, post } from '../api.ts'
 import { Drawer } from '../parts/drawer.tsx'
 import { Facts } from '../parts/facts.tsx'
 import { count, plural } from '../parts/format.ts'
+import { Log } from '../parts/log.tsx'
 import { Outcome } from '../parts/outcome.tsx'
 import { ProfileChoice } from '../parts/profile-choice.tsx'
 import { SchemaForm } from '../parts/schema-form.tsx'
@@ -11,7 +12,7 @@ import { Empty, Loading, State } from '../parts/status.tsx'
 import { SwitchButton } from '../parts/switch-button.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { useFetched } from '../parts/use-fetched.ts'
-import { attempt, placeQuery, profile, version } from '../state.ts'
+import { attempt, profile, routeQuery, version } from '../state.ts'
 
 const columns: readonly Column<ToolRow>[] = [
   {
@@ -69,11 +70,11 @@ export function Tools() {
   )
   const [wanted, setWanted] = useState<Wanted>({
     text: '',
-    owner: placeQuery.value.get('owner') ?? '',
+    owner: routeQuery.value.get('owner') ?? '',
     effect: '',
     shown: '',
   })
-  const [opened, setOpened] = useState<string | undefined>(placeQuery.value.get('tool') ?? undefined)
+  const [opened, setOpened] = useState<string | undefined>(routeQuery.value.get('tool') ?? undefined)
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   if (!list) return <Loading what="tools" />
   const { tools } = list
@@ -212,10 +213,7 @@ function Detail({ id, onClose }: { readonly id: string; onClose(): void }) {
           {answer && <Outcome answer={answer} />}
           <details>
             <summary>Schema</summary>
-            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
-            <pre class="log" tabIndex={0}>
-              {JSON.stringify(tool.schema, null, 2)}
-            </pre>
+            <Log text={JSON.stringify(tool.schema, null, 2)} />
           </details>
         </>
       )}

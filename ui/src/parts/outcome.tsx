@@ -1,5 +1,6 @@
 import type { TryAnswer } from '../../../src/ui/api-types.ts'
 import { count, duration } from './format.ts'
+import { Log } from './log.tsx'
 import { State } from './status.tsx'
 
 /** The result of a call. Its text is shown as text, whatever it contains. */
@@ -9,9 +10,6 @@ export const Outcome = ({ answer }: { readonly answer: TryAnswer }) => (
     <p>
       <State value={answer.outcome} /> in {duration(answer.ms)}, {count(answer.tokens)} tokens
     </p>
-    {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard */}
-    <pre class="log" tabIndex={0}>
-      {answer.text === '' ? '(empty)' : answer.text}
-    </pre>
+    <Log text={answer.text === '' ? '(empty)' : answer.text} />
   </section>
 )
