@@ -6,6 +6,7 @@ import {
   type QuickJSContext,
   type QuickJSHandle,
 } from 'quickjs-emscripten-core'
+import type { Json } from '../core/is-record.ts'
 import { lowerThreadPriority } from '../core/thread-priority.ts'
 import { truncate } from '../core/truncate.ts'
 import { stripTypes } from '../loader/strip-types.ts'
@@ -224,7 +225,7 @@ function errorOf(vm: QuickJSContext, handle: QuickJSHandle): { name: string; mes
   // Without memory, there is none for an error.
   if (dumped === null) return { name: 'InternalError', message: 'out of memory', stack: '' }
   if (typeof dumped !== 'object') return { name: 'Error', message: String(dumped), stack: '' }
-  const { name = 'Error', message = '', stack = '' } = dumped as Readonly<Record<string, unknown>>
+  const { name = 'Error', message = '', stack = '' } = dumped as Json
   return { name: String(name), message: String(message), stack: String(stack) }
 }
 

@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
@@ -15,7 +16,7 @@ const WAIT_S = { least: 1, most: 3_600, usual: 60 }
 /** The tools for background tasks: start, status, wait, result, list and cancel. */
 export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolean): readonly MetaTool[] {
   const { tasks, now } = host
-  const own = async (input: Readonly<Record<string, unknown>>, tool: string, caller: Caller): Promise<Task> => {
+  const own = async (input: Json, tool: string, caller: Caller): Promise<Task> => {
     const id = readText(input, 'task_id', tool, 100)
     return (await tasks.get(sessionOwner(caller), id)) ?? throwMissing(id)
   }

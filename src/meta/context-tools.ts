@@ -15,7 +15,6 @@ const ADAPTER_MS = 5_000
 const MAX_NAMES = 20
 const DELIBERATE = ['follow', 'on', 'off'] as const
 
-/** Adds tools to the list of a caller. */
 export const requestToolInjection = (host: MetaHost): MetaTool => ({
   name: 'request_tool_injection',
   title: 'Request tool injection',

@@ -1,7 +1,7 @@
 import { checkText } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { signatureOf } from '../core/tool-signature.ts'
 import { type CallOutput, notInjectable } from '../exec/call-output.ts'
@@ -67,11 +67,7 @@ export const executeTool = (
  * is applied where the result leaves.
  * @throws PegboardError E_VALIDATION
  */
-function withoutMaxTokens(
-  raw: Readonly<Record<string, unknown>>,
-  params: Readonly<Record<string, unknown>>,
-  entry: ViewTool | undefined,
-): Readonly<Record<string, unknown>> {
+function withoutMaxTokens(raw: Json, params: Json, entry: ViewTool | undefined): Json {
   if (raw['max_tokens'] === undefined || !entry) return params
   const { max_tokens: beside, ...rest } = params
   const isBeside = beside !== undefined && beside === raw['max_tokens'] && !PARAM_KEYS.some((key) => raw[key] != null)
@@ -111,11 +107,11 @@ function wrap(result: ToolResult, entry: ViewTool | undefined): ToolResult {
  * @throws PegboardError E_VALIDATION
  */
 export function readCall(
-  raw: Readonly<Record<string, unknown>>,
+  raw: Json,
   tool = 'execute_tool',
 ): {
   readonly name: string
-  readonly params: Readonly<Record<string, unknown>>
+  readonly params: Json
 } {
   const nameKey = NAME_KEYS.find((key) => typeof raw[key] === 'string')
   const paramsKey = PARAM_KEYS.find((key) => raw[key] !== undefined && raw[key] !== null)
@@ -136,7 +132,7 @@ export function readCall(
   return { name, params }
 }
 
-function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
+function asObject(value: unknown): Json | undefined {
   if (isRecord(value)) return value
   if (typeof value !== 'string') return undefined
   if (value.trim() === '') return {}
@@ -154,7 +150,7 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined
 }
 
 /** `{params: {arguments: {...}}}` is unwrapped only if the tool has no parameter of that name. */
-function unwrapParams(params: Readonly<Record<string, unknown>>, entry: ViewTool): Readonly<Record<string, unknown>> {
+function unwrapParams(params: Json, entry: ViewTool): Json {
   const keys = Object.keys(params)
   const [only] = keys
   if (keys.length !== 1 || only === undefined || !(PARAM_KEYS as readonly string[]).includes(only)) return params

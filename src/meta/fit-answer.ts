@@ -1,3 +1,4 @@
+import type { Json } from '../core/is-record.ts'
 import { isLongerThan } from '../core/text-tokens.ts'
 import { readInteger } from './meta-input.ts'
 
@@ -6,7 +7,7 @@ export const MIN_TOKENS = 200
 const MOST = 1_000_000
 
 /** The `max_tokens` of a meta-tool's input; Infinity if it has none. @throws PegboardError E_VALIDATION */
-export const readMaxTokens = (input: Readonly<Record<string, unknown>>, tool: string): number =>
+export const readMaxTokens = (input: Json, tool: string): number =>
   input['max_tokens'] === undefined || input['max_tokens'] === null
     ? Number.POSITIVE_INFINITY
     : readInteger(input, 'max_tokens', tool, MIN_TOKENS, MOST, MOST)

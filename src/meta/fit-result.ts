@@ -1,7 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { mediaInBlock, textInBlock } from '../core/content-block.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import { OWN_META, sanitize } from '../core/sanitize.ts'
@@ -114,7 +114,7 @@ export async function fitResult(
 }
 
 /** A part of a resource, as `resources/read` returns it. */
-type ResourceContent = Readonly<Record<string, unknown>>
+type ResourceContent = Json
 
 /** Address of the whole, in `_meta` of a part that was replaced. */
 const WHOLE = `${OWN_META}whole`

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { riskOf } from '../core/tool.ts'
@@ -80,7 +80,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
 
 /** What is shown of a tool if all of it is too long: less and less, but always the parameters that a call needs. */
 function* answersFor(
-  shown: Readonly<Record<string, unknown>> & { readonly name: string; readonly description: string },
+  shown: Json & { readonly name: string; readonly description: string },
   json: JsonSchema,
 ): Iterable<object> {
   yield shown

@@ -1,5 +1,6 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller, Services } from '../core/caller.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Injection } from '../core/service-types.ts'
 import type { Relay, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
@@ -62,7 +63,6 @@ export interface MetaHost {
    * limit. 0: no limit.
    */
   maxResultTokens(tool?: Tool): number | undefined
-  /** Background tasks. */
   readonly tasks: Tasks
   /** Sends results to channels. */
   readonly delivery: Delivery
@@ -91,7 +91,6 @@ export interface ContextHost {
   readonly records: CallLog | null
   readonly turns: SessionTurns
   servicesOf(caller: Caller): Services
-  /** Injects visible tools for this caller. */
   inject(caller: Caller, names: readonly string[]): Injection
   /** True if this caller may use tools that affect all callers. */
   isAdmin(caller: Caller): boolean
@@ -115,5 +114,5 @@ export interface MetaTool {
   /** Accepted parameters that the schema does not show; `any`: the tool reads whatever models send. */
   readonly otherKeys?: readonly string[] | 'any'
   readonly hints: Readonly<Record<string, boolean>>
-  run(input: Readonly<Record<string, unknown>>, request: CallRequest): ToolResult | Promise<ToolResult>
+  run(input: Json, request: CallRequest): ToolResult | Promise<ToolResult>
 }

@@ -1,18 +1,16 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { findNearest } from '../core/tool-names.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 
 export { OPEN_SCHEMA as ANY_ARGUMENTS } from '../view/listed-tools.ts'
 
-type Input = Readonly<Record<string, unknown>>
-
-export interface InputSchema extends Input {
-  readonly properties: Input
+export interface InputSchema extends Json {
+  readonly properties: Json
 }
 
-/** The JSON Schema of the input of a tool. */
-export const inputSchema = (properties: Input, ...required: readonly string[]): InputSchema => ({
+export const inputSchema = (properties: Json, ...required: readonly string[]): InputSchema => ({
   type: 'object',
   properties,
   ...(required.length > 0 ? { required } : {}),
@@ -26,7 +24,7 @@ export const CHANGES = { readOnlyHint: false, destructiveHint: false, openWorldH
 export const RUNS = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
 
 /** Reads a required string of at most `max` characters. @throws PegboardError E_VALIDATION */
-export function readText(input: Input, key: string, tool: string, max: number): string {
+export function readText(input: Json, key: string, tool: string, max: number): string {
   const value = input[key]
   if (typeof value !== 'string' || value.trim() === '')
     throw createInputError(tool, `${key}: a non-empty string is required`)
@@ -39,7 +37,7 @@ export function readText(input: Input, key: string, tool: string, max: number): 
  * @throws PegboardError E_VALIDATION
  */
 export function readInteger(
-  input: Input,
+  input: Json,
   key: string,
   tool: string,
   min: number,
@@ -58,14 +56,14 @@ export function readInteger(
  * How tools are described: `json`, or `ts` for declarations in TypeScript. The default is `ts` for callers that write scripts.
  * @throws PegboardError E_VALIDATION
  */
-export function readFormat(input: Input, tool: string, host: MetaHost, caller: Caller): 'json' | 'ts' {
+export function readFormat(input: Json, tool: string, host: MetaHost, caller: Caller): 'json' | 'ts' {
   const { format = host.exposure(caller).mode === 'code' ? 'ts' : 'json' } = input
   if (format !== 'json' && format !== 'ts') throw createInputError(tool, 'format: "json" or "ts" is required')
   return format
 }
 
 /** Rejects parameters that the tool does not have. @throws PegboardError E_VALIDATION */
-export function checkKeys(input: Input, { name: tool, inputSchema: { properties }, otherKeys = [] }: MetaTool): void {
+export function checkKeys(input: Json, { name: tool, inputSchema: { properties }, otherKeys = [] }: MetaTool): void {
   if (otherKeys === 'any') return
   const keys = [...Object.keys(properties), ...otherKeys]
   for (const key of Object.keys(input)) {

@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { escapeNotices } from '../core/sanitize.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { ResultQuery } from '../results/result-query.ts'
@@ -73,7 +73,7 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
 })
 
 /** @throws PegboardError E_VALIDATION */
-function readQuery(input: Readonly<Record<string, unknown>>): ResultQuery {
+function readQuery(input: Json): ResultQuery {
   const given = (key: string): boolean => input[key] !== undefined && input[key] !== null
   const text = (key: string): object =>
     given(key) ? { [key]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
@@ -98,5 +98,4 @@ function readQuery(input: Readonly<Record<string, unknown>>): ResultQuery {
   }
 }
 
-const readFlag = (input: Readonly<Record<string, unknown>>, key: string): boolean =>
-  input[key] === true || input[key] === 'true'
+const readFlag = (input: Json, key: string): boolean => input[key] === true || input[key] === 'true'

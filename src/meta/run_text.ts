@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { runInOrder } from '../exec/parallel.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -12,7 +13,7 @@ export type CallParser = (
   text: string,
   caller: Caller,
 ) => {
-  readonly calls: readonly { readonly name: string; readonly arguments: Readonly<Record<string, unknown>> }[]
+  readonly calls: readonly { readonly name: string; readonly arguments: Json }[]
   readonly text: string
 }
 
@@ -55,5 +56,5 @@ export const runText = (
 function runsText({ name, input }: CallRequest): boolean {
   const own = bareName(name)
   if (own !== 'execute_tool') return own === 'run_text'
-  return bareName(readCall(input as Readonly<Record<string, unknown>>).name) === 'run_text'
+  return bareName(readCall(input as Json).name) === 'run_text'
 }

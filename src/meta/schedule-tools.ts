@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { valueResult } from '../core/tool-result.ts'
 import type { ListedJob, Scheduler } from '../exec/scheduler.ts'
@@ -10,15 +11,13 @@ import { resolvePlannedCall, stateLossNote } from './planned-call.ts'
 const ONE = inputSchema({ job_id: TEXT }, 'job_id')
 const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']
 
-type Input = Readonly<Record<string, unknown>>
-
 /** The tools that run other tools later, once or repeatedly. */
 export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readonly MetaTool[] {
   /**
    * `action` is the older name of `tool`. The job's name is `label`, or `name` when both `action` and `name` are
    * given.
    */
-  const read = (raw: Input, own: readonly string[], tool: string, request: Parameters<MetaTool['run']>[1]) => {
+  const read = (raw: Json, own: readonly string[], tool: string, request: Parameters<MetaTool['run']>[1]) => {
     const entries = Object.entries(raw).filter(([key]) => !own.includes(key))
     const { label, output_channel, ...given } = Object.fromEntries(entries)
     const key = ['action', 'tool_name', 'tool', 'name'].find((one) => typeof given[one] === 'string') ?? 'name'

@@ -1,5 +1,5 @@
 import { firstSentence } from '../core/first-sentence.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { joinNames } from '../core/join-names.ts'
 import { riskOf } from '../core/tool.ts'
 import { declareTools } from '../core/tool-declarations.ts'
@@ -145,7 +145,7 @@ const linesOf = (query: string): string[] =>
     .filter(Boolean)
 
 /** Several needs are separated by line breaks; models also send them as a list. @throws PegboardError E_VALIDATION */
-function readQuery(input: Readonly<Record<string, unknown>>): string {
+function readQuery(input: Json): string {
   const given = input['query']
   const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
   const max = MAX_LINES * (MAX_LINE_CHARACTERS + 2)

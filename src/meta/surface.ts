@@ -3,6 +3,7 @@ import { checkArguments } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Tool } from '../core/tool.ts'
 import type { McpResult, ToolResult } from '../core/tool-result.ts'
 import type { Facts } from '../exec/remembered-facts.ts'
@@ -49,12 +50,7 @@ export interface Surface {
     promised: () => boolean,
   ): Promise<McpResult>
   /** The same for the parts of a resource that a client reads. @param owner the server of the resource */
-  fitResource(
-    caller: Caller,
-    uri: string,
-    contents: readonly Readonly<Record<string, unknown>>[],
-    owner?: Owner,
-  ): Promise<readonly Readonly<Record<string, unknown>>[]>
+  fitResource(caller: Caller, uri: string, contents: readonly Json[], owner?: Owner): Promise<readonly Json[]>
   /**
    * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
    * schema allows, so then the schema is left out.

@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { toCanonicalJson } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
+import type { Json } from '../core/is-record.ts'
 import { jsonLine, type Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import { describeShape, previewValue } from '../core/value-preview.ts'
@@ -70,7 +71,7 @@ export function createAudit(options: AuditOptions): Audit {
   let failing = false
   let cancelRetry: (() => void) | undefined
 
-  function push(fields: Readonly<Record<string, unknown>>): void {
+  function push(fields: Json): void {
     const dated = { time: new Date(clock.now()).toISOString(), ...fields }
     const line = `${chain().sign(dated, (whole) => hide(jsonLine(whole)))}\n`
     lines.push(line)

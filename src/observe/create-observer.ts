@@ -6,7 +6,6 @@ import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import type { MetricRegistry } from './metric-registry.ts'
 
-/** Creates traces of operations. */
 export interface Tracer {
   run<T>(operation: Operation, work: () => Promise<T>, parent?: TraceContext): Promise<T>
   note<T>(operation: Operation, work: () => T, parent?: TraceContext): T

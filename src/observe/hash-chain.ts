@@ -1,10 +1,11 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 
 /** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
 export interface HashChain {
   /** Signs an object and returns its line. @param write turns the fields into a line */
-  sign(fields: Readonly<Record<string, unknown>>, write: (fields: object) => string): string
+  sign(fields: Json, write: (fields: object) => string): string
 }
 
 const KEY = 'pegboard audit chain'

@@ -52,7 +52,6 @@ export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0,
 /** The first of so many days that end today. */
 export const firstDay = (now: number, days: number): string => dayOf(now - (days - 1) * DAY_MS)
 
-/** Whether a stored value is a row. */
 export const isDailyCounts = (value: unknown): boolean =>
   isRecord(value) &&
   ['day', 'client', 'tool'].every((key) => typeof value[key] === 'string') &&

@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { exceedsJsonItems } from '../core/json-item-count.ts'
 import { parseJson } from '../core/parse-json-text.ts'
 import { sanitize } from '../core/sanitize.ts'
@@ -12,7 +12,7 @@ export interface ResultQuery {
   /** Part of a JSON result. */
   readonly path?: string
   /** Conditions that rows must meet: a value, or operators such as `{">": 5}`. */
-  readonly where?: Readonly<Record<string, unknown>>
+  readonly where?: Json
   /** Keys of the rows to show. */
   readonly select?: readonly string[]
   /** Lines to show, from 1: `10`, `10-20`, `10-`. Rows of a list are lines. */
@@ -42,11 +42,9 @@ export interface ResultAnswer {
 export interface ResultSummary {
   /** True if its text is JSON. */
   readonly isJson: boolean
-  /** Shape of JSON. */
   readonly shape?: string
   /** Lines of a text, or rows of a JSON list. */
   readonly lines: number
-  /** Its beginning. */
   readonly preview: string
   /** Estimated tokens of the whole. */
   readonly tokens: number
@@ -226,7 +224,6 @@ function compare(value: unknown, wanted: unknown): number {
   return String(value) < String(wanted) ? -1 : String(value) > String(wanted) ? 1 : 0
 }
 
-/** A line to show. */
 interface NumberedLine {
   readonly at: number
   readonly shown: string

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { truncate } from '../core/truncate.ts'
 
 /** Rows of a list that are looked at: the first ones, and some spread over the rest. */
@@ -40,7 +40,7 @@ function shapeOfLists(lists: readonly (readonly unknown[])[], levels: number): s
   return `${count} × ${shapeAt(rows, levels - 1)}`
 }
 
-function shapeOfRecords(records: readonly Readonly<Record<string, unknown>>[], levels: number): string {
+function shapeOfRecords(records: readonly Json[], levels: number): string {
   const byKey = new Map<string, unknown[]>()
   for (const record of records)
     for (const key of Object.keys(record)) {

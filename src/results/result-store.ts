@@ -28,7 +28,6 @@ export interface NewResult {
   readonly title: string
 }
 
-/** A result in the store. */
 export interface KeptResult {
   /** The name by which its owner reads it. */
   readonly handle: string
@@ -70,7 +69,6 @@ export interface ResultStore {
   ): Promise<ResultAnswer>
   /** Deletes the results of a session that has ended. */
   forget(session: string): void
-  /** Deletes everything. */
   close(): void
 }
 
@@ -257,7 +255,6 @@ const failureOf = (answer: ThreadAnswer): PegboardError =>
     ? new PegboardError(answer.code, answer.message, { hint: answer.hint })
     : new PegboardError('E_INTERNAL', 'The result cannot be read.')
 
-/** Deletes the folders of processes that have ended. */
 function removeEnded(dir: string, now: number): void {
   for (const name of readdirSync(dir)) {
     const path = join(dir, name)

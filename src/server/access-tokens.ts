@@ -129,12 +129,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       const rights = rightsOfScopes(settings, held)
       if (!rights) return 'insufficient_scope'
       const until = (payload.exp as number) * 1_000
-      return {
-        ...rights,
-        principal: `oauth:${name}`,
-        credential: { oauth: held, until },
-        expiresAt: until,
-      }
+      return { ...rights, principal: `oauth:${name}`, credential: { oauth: held, until }, expiresAt: until }
     },
   }
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, joinSentences, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import { olderTask } from '../core/task-protocol.ts'
@@ -42,15 +43,12 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
   const { signal, onProgress } = request
   const params = { name: request.name, arguments: request.input ?? {} }
   try {
-    const result = await host.resumes.run(
-      { principal, era, method: 'tools/call', params, relay, signal, onProgress },
-      async (context) => {
-        const asked = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
-        return mayEscalate(host, asked)
-          ? callOrTask(host, asked)
-          : toClientResult(await host.surface.call(asked), host, request)
-      },
-    )
+    const resumable = { principal, era, method: 'tools/call', params, relay, signal, onProgress }
+    const result = await host.resumes.run(resumable, async (context) => {
+      const asked = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
+      if (mayEscalate(host, asked)) return await callOrTask(host, asked)
+      return toClientResult(await host.surface.call(asked), host, request)
+    })
     const whole = limitResult(host, request, result)
     const fitting = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
     recordCall(host, request, fitting, whole)
@@ -64,10 +62,8 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
     }
     if (isProtocolFailure(error)) throw fail(toFailure(error, era))
     const refuse = async (refusal: PegboardError): Promise<McpResult> => {
-      const whole = toErrorResult(
-        refusal,
-        host.view(request.caller).limits.reads !== undefined || hasOutputSchema(host, request),
-      )
+      const { reads } = host.view(request.caller).limits
+      const whole = toErrorResult(refusal, reads !== undefined || hasOutputSchema(host, request))
       const fitting = await host.surface.fit(request, whole, () => false)
       recordCall(host, request, fitting, whole)
       return fitting
@@ -83,7 +79,6 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
   }
 }
 
-/** Maximum number of notices added to one result. */
 const MAX_NOTICES = 20
 
 /** Adds notices for the caller to a result: most clients show a model nothing else that it did not ask for. */
@@ -137,7 +132,7 @@ function forClient({ data }: ProtocolFailure, { clientCapabilities }: Relay): bo
 }
 
 /** Whether the client declared all of it. A declared capability can be held back by the operator's `relay` setting. */
-function covers(declared: Readonly<Record<string, unknown>>, required: Readonly<Record<string, unknown>>): boolean {
+function covers(declared: Json, required: Json): boolean {
   return Object.entries(required).every(([key, wanted]) => {
     const has = declared[key]
     return isRecord(has) ? !isRecord(wanted) || covers(has, wanted) : has !== undefined
@@ -183,27 +178,26 @@ export function toFailure(error: unknown, era: Caller['era'] = 'modern'): Protoc
 
 /** A refusal as an error, with the same text as in a result. */
 function toProtocolFailure(error: PegboardError): ProtocolFailure {
-  const { code, class: failureClass = null, message, hint, retryable, retryAfterMs, correlationId } = error
-  return new ProtocolFailure(
-    code === 'E_NOT_FOUND' || code === 'E_VALIDATION' ? INVALID_PARAMS : INTERNAL,
-    `${code}: ${joinSentences(message, hint)}`,
-    {
-      code,
-      class: failureClass,
-      message,
-      hint,
-      retryable,
-      retryAfterMs,
-      // Only a hidden tool has an id: with it, a client could tell a hidden tool from an unknown one.
-      ...(error.unknownTool === undefined && correlationId !== undefined ? { correlationId } : {}),
-    },
-  )
+  const { code, class: failureClass = null, message, hint, retryable, retryAfterMs } = error
+  // Only a hidden tool has an id: with it, a client could tell a hidden tool from an unknown one.
+  const correlationId = error.unknownTool === undefined ? error.correlationId : undefined
+  const data = {
+    code,
+    class: failureClass,
+    message,
+    hint,
+    retryable,
+    retryAfterMs,
+    ...omitUndefined({ correlationId }),
+  }
+  const isInvalid = code === 'E_NOT_FOUND' || code === 'E_VALIDATION'
+  return new ProtocolFailure(isInvalid ? INVALID_PARAMS : INTERNAL, `${code}: ${joinSentences(message, hint)}`, data)
 }
 
-export const noResource = (uri: string, era: Caller['era']): ProtocolFailure =>
-  new ProtocolFailure(era === 'legacy' ? NO_RESOURCE : INVALID_PARAMS, `Resource ${uri.slice(0, 200)} not found`, {
-    uri,
-  })
+export function noResource(uri: string, era: Caller['era']): ProtocolFailure {
+  const code = era === 'legacy' ? NO_RESOURCE : INVALID_PARAMS
+  return new ProtocolFailure(code, `Resource ${uri.slice(0, 200)} not found`, { uri })
+}
 export const noTask = new ProtocolFailure(INVALID_PARAMS, 'There is no such task')
 export const noPrompt = (name: string): ProtocolFailure =>
   new ProtocolFailure(INVALID_PARAMS, `Prompt ${name.slice(0, 100)} not found`)

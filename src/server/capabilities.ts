@@ -1,3 +1,4 @@
+import type { Json } from '../core/is-record.ts'
 import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 
 /** Capabilities in both eras. Declared even while lists are empty, because servers come and go. */
@@ -18,7 +19,7 @@ export const sessionCapabilities = {
 } as const
 
 /** Capabilities for one revision: tasks exist only in the newest one with sessions. */
-export const capabilitiesFor = (revision: string): Readonly<Record<string, unknown>> =>
+export const capabilitiesFor = (revision: string): Json =>
   revision === SESSION_REVISIONS[0] ? sessionCapabilities : serverCapabilities
 
 /** Capabilities in 2026, where tasks are an extension. */

@@ -31,7 +31,7 @@ export function notifyClient(
           notify('notifications/resources/updated', { uri })
       },
       task(owner, task) {
-        const params = isLegacy ? taskStatus(host, connection.session, callers(), owner, task) : undefined
+        const params = isLegacy ? taskStatus(host, requests, owner, task) : undefined
         if (params) notify('notifications/tasks/status', params)
       },
     }),
@@ -47,16 +47,10 @@ export function notifyClient(
 }
 
 /** The parameters of `notifications/tasks/status` for a session, or undefined where the task is not its own. */
-function taskStatus(
-  host: CallHost,
-  session: string | undefined,
-  callers: readonly Caller[],
-  owner: string,
-  task: Json,
-): Json | undefined {
+function taskStatus(host: CallHost, requests: RequestBuilder, owner: string, task: Json): Json | undefined {
   const [known, ...others] = host.tasks.find(owner, String(task['taskId']))
   // If a server gave one id to several tasks, the owner is unknown.
-  if (!known || others.length > 0 || known.session !== session) return undefined
-  const caller = callers.find((one) => holderOf(one) === known.holder)
+  if (!known || others.length > 0 || known.session !== requests.connection.session) return undefined
+  const caller = requests.callers().find((one) => holderOf(one) === known.holder)
   return caller && inspectNotification(host, caller, { ...olderTask(task), taskId: known.name }, owner)
 }

@@ -27,7 +27,6 @@ export interface EventStream {
   readonly closed: boolean
 }
 
-/** Starts the stream and sends its headers. */
 export function openEventStream(res: ServerResponse, headers: Readonly<Record<string, string>> = {}): EventStream {
   res.writeHead(200, {
     'content-type': 'text/event-stream',

@@ -1,5 +1,6 @@
 import type { Endpoints } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
+import type { Json } from '../core/is-record.ts'
 import { isOwnTask, OWN } from '../exec/task-requests.ts'
 import { noTask } from './call-tool.ts'
 import { holderOf } from './identity.ts'
@@ -67,7 +68,7 @@ export function remoteTaskEndpoints(
 export function serveRemoteTasks(host: Pick<ServerHost, 'catalog' | 'tasks'>, processes: ProcessRpc): void {
   processes.answer(TOPIC, ({ at, owner, method, params }, { relay, signal = NEVER }) => {
     if (at !== processes.processId) return undefined
-    const asked = params as Readonly<Record<string, unknown>>
+    const asked = params as Json
     if (owner !== DONE)
       return host.catalog.snapshot().owners.get(String(owner))?.endpoints?.request(String(method), asked, relay, signal)
     const done = host.tasks.storedTask(String(asked['taskId']))

@@ -41,10 +41,8 @@ export function writeMessage(res: ServerResponse, message: object): void {
   const pieces = piecesOf(message)
   const [only] = pieces
   if (pieces.length === 1) return void res.end(only)
-  res.setHeader(
-    'content-length',
-    pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0),
-  )
+  const bytes = pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0)
+  res.setHeader('content-length', bytes)
   res.cork()
   for (const piece of pieces) res.write(piece)
   res.uncork()

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Json } from '../core/is-record.ts'
 import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
@@ -15,7 +16,7 @@ export interface Listener {
   callers(): readonly Caller[]
   listChanged(kind: ListKind): void
   /** Sends any notification; absent where several clients share the listener. */
-  notify?(method: string, params: Readonly<Record<string, unknown>>): void
+  notify?(method: string, params: Json): void
 }
 
 export interface ListNotifier {

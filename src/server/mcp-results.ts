@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Caller, SentFile } from '../core/caller.ts'
 import { joinSentences, type PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { escapeNotices, OWN_META } from '../core/sanitize.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult, ToolResult } from '../core/tool-result.ts'
@@ -10,7 +10,6 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import { bytesOf } from '../services/sent-files.ts'
 import type { BaseHost, CallHost, FileOutlet } from './server-host.ts'
 
-/** The result of a run as an MCP tool result. */
 export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Caller): McpResult {
   if (result.kind === 'mcp') return removeHopData(result.result)
   if (result.kind === 'input_required') return result.result as McpResult
@@ -59,7 +58,7 @@ const MAX_MESSAGE = 1_000
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 
 /** A server's result without members that describe its connection; everything else is unchanged. */
-export function removeHopData<R extends Readonly<Record<string, unknown>>>(result: R): R {
+export function removeHopData<R extends Json>(result: R): R {
   const meta = result._meta
   const ownMeta = typeof meta === 'object' && meta !== null && SERVER_INFO in meta
   if (

@@ -1,6 +1,7 @@
 import { type ToolUseMode, toolUseMode } from '../agent/tool-use-mode.ts'
 import { systemPrompt } from '../agent/tools-prompt.ts'
 import type { Caller } from '../core/caller.ts'
+import type { Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { instructionsWithFacts } from './instructions.ts'
@@ -11,7 +12,7 @@ const MODES: readonly ToolUseMode[] = ['native', 'text']
 const INVALID_PARAMS = -32602
 
 /** The prompts of Pegboard itself. They take precedence over prompts of servers with the same name. */
-export const ownPrompts: readonly Readonly<Record<string, unknown>>[] = [
+export const ownPrompts: readonly Json[] = [
   {
     name: SYSTEM_PROMPT,
     title: 'System prompt',
@@ -33,11 +34,7 @@ export const ownPrompts: readonly Readonly<Record<string, unknown>>[] = [
 export const isOwnPrompt = (name: unknown): boolean => name === SYSTEM_PROMPT
 
 /** @throws ProtocolFailure -32602 for an unknown mode */
-export async function getOwnPrompt(
-  host: PromptHost,
-  caller: Caller,
-  given: Readonly<Record<string, unknown>> = {},
-): Promise<Readonly<Record<string, unknown>>> {
+export async function getOwnPrompt(host: PromptHost, caller: Caller, given: Json = {}): Promise<Json> {
   const mode = given['mode'] || toolUseMode(host.view(caller).profile.provider, host.textTools)
   if (!isMode(mode))
     throw new ProtocolFailure(INVALID_PARAMS, `mode is ${MODES.join(' or ')}, not "${String(mode).slice(0, 40)}"`)
@@ -51,8 +48,7 @@ export async function getOwnPrompt(
   return { description: 'System prompt', messages: [{ role: 'user', content: { type: 'text', text } }] }
 }
 
-/** Completes an argument of the system prompt. */
-export function completeOwn(argument: unknown): Readonly<Record<string, unknown>> {
+export function completeOwn(argument: unknown): Json {
   const { name, value } = argument as { readonly name?: unknown; readonly value?: unknown }
   const values = name === 'mode' ? MODES.filter((mode) => mode.startsWith(String(value))) : []
   return { completion: { values, total: values.length, hasMore: false } }

@@ -1,5 +1,6 @@
 import type { ToolResource } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
+import type { Json } from '../core/is-record.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { isSentFile } from '../services/sent-files.ts'
 import type { View } from '../view/view.ts'
@@ -12,8 +13,7 @@ const INBOX = 'notifications://inbox'
 const STATS = 'stats://tools'
 const TOKENS = 'stats://tokens'
 
-/** The resources of Pegboard itself. */
-export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
+export const ownResources: readonly Json[] = [
   {
     uri: STATUS,
     name: 'status',
@@ -45,7 +45,7 @@ export const ownResources: readonly Readonly<Record<string, unknown>>[] = [
   },
 ]
 
-export const ownTemplates: readonly Readonly<Record<string, unknown>>[] = [
+export const ownTemplates: readonly Json[] = [
   {
     uriTemplate: `${SCHEMA}{category}`,
     name: 'schema',
@@ -68,11 +68,7 @@ export const ownTemplates: readonly Readonly<Record<string, unknown>>[] = [
 ]
 
 /** Reads one of them as this caller; undefined for other URIs, and for what the caller cannot see. */
-export async function readOwnResource(
-  host: StatusHost,
-  caller: Caller,
-  uri: string,
-): Promise<Readonly<Record<string, unknown>> | undefined> {
+export async function readOwnResource(host: StatusHost, caller: Caller, uri: string): Promise<Json | undefined> {
   if (isSentFile(uri)) {
     const file = host.files.read(caller, uri)
     return file && { contents: [resourceOf(file.bytes, file.mimetype, uri)] }
@@ -116,7 +112,6 @@ function status(host: StatusHost, caller: Caller) {
   }
 }
 
-/** Statistics of this principal for the tools that the caller sees. */
 function stats(host: StatusHost, caller: Caller) {
   const seen = new Set(host.view(caller).tools.map(({ tool }) => tool.id))
   const counts = host
@@ -189,7 +184,7 @@ export async function readReading(
   caller: Caller,
   uri: string,
   signal: AbortSignal,
-): Promise<Readonly<Record<string, unknown>> | undefined> {
+): Promise<Json | undefined> {
   const reading = readingsOf(host.view(caller)).find((one) => one.uri === uri)
   if (!reading) return undefined
   const { tool, input, mimeType } = reading

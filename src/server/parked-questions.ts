@@ -37,7 +37,6 @@ export interface ParkedQuestions {
   ): Promise<RoundResult<Result>>
   /** Continues a call; undefined if it has ended, or is in a later round. */
   resume(principal: string, id: string, round: number, context: RequestContext): Promise<RoundResult<Json>> | undefined
-  /** Aborts all calls that wait. */
   close(): void
 }
 

@@ -24,7 +24,6 @@ export interface RequestReader {
   readonly missed?: (id: string | number) => void
 }
 
-/** Sends a request to the owner of a resource. */
 export type ResourceRequest = (method: string, params: { readonly uri: string }, ctx: ServerContext) => Promise<never>
 
 /**
@@ -53,21 +52,11 @@ export function servePassThrough(
         const principal = holderOf(who)
         const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Json
         const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
-        return (await host.resumes.run(asked, async (context) =>
-          inspectAnswer(
-            host,
-            who,
-            owner.id,
-            endpoints
-              .request(
-                method,
-                own,
-                inspectedRelay(host, who, owner.id, context.relay),
-                context.signal ?? ctx.mcpReq.signal,
-              )
-              .then(removeHopData),
-          ),
-        )) as never
+        return (await host.resumes.run(asked, async (context) => {
+          const inspected = inspectedRelay(host, who, owner.id, context.relay)
+          const answer = endpoints.request(method, own, inspected, context.signal ?? ctx.mcpReq.signal)
+          return await inspectAnswer(host, who, owner.id, answer.then(removeHopData))
+        })) as never
       } catch (error) {
         const failure = asProtocolError(asMissing(error, method, params as Json, era), era)
         if (failure.code === -32002) missed?.(ctx.mcpReq.id)

@@ -18,7 +18,6 @@ const UNKNOWN = 'unknown'
 /** Of more tools, so many are counted for all. */
 const SAMPLED = 500
 
-/** Notes that a client got a list of tools. */
 export function recordList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
   host.receipts?.list(caller, () => {
     const view = host.view(caller)
@@ -85,11 +84,11 @@ export function recordScriptCall(
   })
 }
 
-function describeCall(
-  view: View,
-  name: string,
-  input: unknown,
-): Pick<Entry, 'tool' | 'isOwn' | 'definition'> & { readonly kind: UsageKind } {
+interface CallDescription extends Pick<Entry, 'tool' | 'isOwn' | 'definition'> {
+  readonly kind: UsageKind
+}
+
+function describeCall(view: View, name: string, input: unknown): CallDescription {
   const called = calledName(name, input)
   const purpose = purposeOf(called)
   if (purpose) return { kind: purpose, tool: bareName(called), isOwn: purpose !== 'results' }

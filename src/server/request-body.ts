@@ -7,6 +7,11 @@ import { isBatch, parseBatch, parseMessage } from './jsonrpc-message.ts'
 const tooLarge = (maxBytes: number): HttpError =>
   new HttpError(413, `Payload too large: the limit is ${maxBytes} bytes`, { headers: { connection: 'close' } })
 
+const createTooManyBytes = (): HttpError =>
+  new HttpError(429, 'Too many bytes of requests at once: send fewer large requests at a time', {
+    headers: { connection: 'close', 'retry-after': '1' },
+  })
+
 /** Checks the headers that describe the body. @throws HttpError */
 function checkHeaders({ headers }: IncomingMessage, maxBytes: number): void {
   const type = headers['content-type'] ?? ''
@@ -35,20 +40,12 @@ export async function readBody(
   const body = await new Promise<Buffer>((resolve, reject) => {
     const parts: Buffer[] = []
     let bytes = 0
-    const refuse = (error: HttpError): void => {
-      req.pause()
-      reject(error)
-    }
     req.on('data', (part: Buffer) => {
       bytes += part.length
-      if (bytes > maxBytes) refuse(tooLarge(maxBytes))
-      else if (hold(part.length)) parts.push(part)
-      else
-        refuse(
-          new HttpError(429, 'Too many bytes of requests at once: send fewer large requests at a time', {
-            headers: { connection: 'close', 'retry-after': '1' },
-          }),
-        )
+      const error = bytes > maxBytes ? tooLarge(maxBytes) : hold(part.length) ? undefined : createTooManyBytes()
+      if (!error) return void parts.push(part)
+      req.pause()
+      reject(error)
     })
     req.once('end', () => resolve(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)))
     req.once('error', reject)

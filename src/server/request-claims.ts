@@ -1,10 +1,8 @@
 import { type Caller, noOrigin, type Turn } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Identity } from './identity.ts'
 import type { ServerHost } from './server-host.ts'
-
-type Meta = Readonly<Record<string, unknown>>
 
 const MAX_CHARS = 256
 /** Longest `message`, in characters; the rest is dropped. */
@@ -44,13 +42,13 @@ const isOurs = (key: string): boolean =>
   (KEYS as readonly string[]).includes(key) ||
   (LISTS as readonly string[]).includes(key)
 
-const hasClaims = (meta: Meta): boolean => {
+const hasClaims = (meta: Json): boolean => {
   for (const key in meta) if (isOurs(key)) return true
   return false
 }
 
 /** The `_meta` of a request without claims to Pegboard: servers must not learn who asks from where. */
-export const withoutClaims = (meta: Meta): Meta =>
+export const withoutClaims = (meta: Json): Json =>
   hasClaims(meta) ? Object.fromEntries(Object.entries(meta).filter(([key]) => !isOurs(key))) : meta
 
 /** Reads what requests of one connection claim in `_meta`, as far as `server.trustMeta` allows. */
@@ -73,7 +71,7 @@ export function createRequestClaims(host: ClaimsHost, identity: Identity): Reque
   let version = -1
   const others = new Map<string, Caller>()
 
-  const isTrusted = (meta: unknown): meta is Meta => trustMeta !== 'none' && isRecord(meta) && hasClaims(meta)
+  const isTrusted = (meta: unknown): meta is Json => trustMeta !== 'none' && isRecord(meta) && hasClaims(meta)
 
   function derive(base: Caller, claimed: Claims): Caller {
     const profile = profileIn(claimed, identity, host)
@@ -121,7 +119,7 @@ type Claims = { readonly [K in Key]?: string } & { readonly [K in List]?: readon
 }
 
 /** Of three spellings the most specific wins. Values that are not text, too long or have control characters are ignored. */
-function read(meta: Meta): Claims {
+function read(meta: Json): Claims {
   const nested = isRecord(meta[NESTED]) ? meta[NESTED] : {}
   const saidAs = (key: string): unknown =>
     [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)

@@ -8,7 +8,6 @@ export const IN_FLIGHT = 'Invalid request: id already in flight'
 export interface RequestIds {
   /** Adds a request; false if its id is taken. True for other messages. */
   enters(message: Message): boolean
-  /** Removes the request that a message answers. */
   sent(message: object): void
   readonly size: number
 }

@@ -23,7 +23,6 @@ export interface ResumedRequests {
   nameTask(principal: string, owner: string, id: string): string
   /** Finds a task by its name; undefined if it belongs to another principal. */
   findTask(principal: string, name: unknown): NamedTask | undefined
-  /** Aborts calls that wait for an answer. */
   close(): void
 }
 
@@ -52,12 +51,8 @@ const TASK_MS = 30 * 24 * 60 * 60_000
 const TASK = { method: 'task', params: null } as const
 const LIMITS = { perPrincipal: 32, total: 256 } as const
 
-export function createResumedRequests({
-  clock,
-  key,
-  patienceMs = 0,
-  processes,
-}: ResumedRequestsOptions): ResumedRequests {
+export function createResumedRequests(options: ResumedRequestsOptions): ResumedRequests {
+  const { clock, key, patienceMs = 0, processes } = options
   const parkedMs = Math.max(PARKED_MS, patienceMs)
   const { seal, open } = createSeal(key, clock)
   const parking = createParkedQuestions({ clock, ttlMs: parkedMs, ...LIMITS })
@@ -123,11 +118,7 @@ export function createResumedRequests({
     async run(asked, work) {
       const { relay } = asked
       const state = relay.requestState === undefined ? undefined : open(asked, relay.requestState)
-      if (relay.requestState !== undefined && !state)
-        throw new ProtocolFailure(
-          -32602,
-          'requestState is invalid: it was changed, has expired or belongs to another request. Make the call again.',
-        )
+      if (relay.requestState !== undefined && !state) throw new ProtocolFailure(-32602, INVALID_STATE)
       try {
         const parks = relay.request === undefined && (state?.parked || canAnswer(relay.clientCapabilities))
         return parks ? await parkable(asked, state, work) : sealed(asked, state, await work(contextOf(asked, state)))
@@ -153,6 +144,9 @@ export function createResumedRequests({
   }
 }
 
+const INVALID_STATE =
+  'requestState is invalid: it was changed, has expired or belongs to another request. Make the call again.'
+
 const canAnswer = ({ elicitation, sampling, roots }: Json): boolean =>
   elicitation !== undefined || sampling !== undefined || roots !== undefined
 
@@ -162,10 +156,6 @@ function urlsOf(error: unknown): Json | undefined {
   if (!isProtocolFailure(failure) || failure.code !== -32042) return undefined
   const elicitations = (failure.data as { elicitations?: unknown } | undefined)?.elicitations
   if (!Array.isArray(elicitations) || elicitations.length === 0) return undefined
-  return Object.fromEntries(
-    elicitations.map((params, n) => [
-      `url-${n + 1}`,
-      toModernServerRequest('elicitation/create', { ...(params as object), mode: 'url' }),
-    ]),
-  )
+  const toQuestion = (params: object) => toModernServerRequest('elicitation/create', { ...params, mode: 'url' })
+  return Object.fromEntries(elicitations.map((params, n) => [`url-${n + 1}`, toQuestion(params)]))
 }

@@ -146,7 +146,6 @@ async function identify(context: RouterContext, req: IncomingMessage): Promise<I
   }
 }
 
-/** The routes of a path, and the profile that the path names. */
 function routesAt(path: string): { readonly here: readonly (typeof routes)[number][]; readonly profile?: string } {
   const exact = routes.filter((route) => route.path === path)
   if (exact.length > 0) return { here: exact }

@@ -3,7 +3,6 @@ import { toCanonicalJson } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import type { InputCount } from '../core/server-requests.ts'
 
-/** The content of a sealed state. */
 export interface SealedState extends InputCount {
   /** The state of the server, unchanged. */
   readonly inner?: unknown

@@ -60,7 +60,6 @@ export interface HttpServer {
   /** `http://127.0.0.1:PORT`, without a path. */
   readonly url: string
   readonly port: number
-  /** Number of open sessions. */
   sessions(): { readonly streamable: number; readonly sse: number }
   /** Refuses new requests, waits up to `graceMs` (default 0) for running ones, then closes all streams and sessions. */
   close(graceMs?: number): Promise<void>

@@ -25,7 +25,6 @@ import { createFraming } from './stdio-framing.ts'
 
 /** How long requests wait for the roots of the client. */
 const ROOTS_MS = 5_000
-/** Longest line that a client may send, in bytes. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024
 /** Text is flushed at this length, in characters: one string of many answers would be copied twice. */
 const MAX_TEXT = 64 * 1024

@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Endpoints } from '../catalog/owner.ts'
 import type { Caller, SentFile } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { PromptSection } from '../core/module.ts'
 import type { Observer } from '../core/observer-types.ts'
@@ -72,7 +73,6 @@ export interface CallHost extends BaseHost, InspectHost {
   readonly resumes: ResumedRequests
   /** Tasks that clients started. */
   readonly tasks: TaskBook
-  /** Background tasks of Pegboard. */
   readonly tasksHere: Tasks
   /** Answers requests about background tasks of this caller. */
   ownTasks(caller: Caller): Endpoints
@@ -105,7 +105,6 @@ export interface StatusHost extends BaseHost {
 /** For notifications that belong to no request. */
 export interface NotificationHost extends BaseHost {
   readonly lists: ListCache
-  /** Connected clients. */
   readonly clients: ClientRegistry
   /** Calls the listener when lists may have changed without a change of the catalogue. Returns how to stop. */
   onListChange(listener: () => void): () => void
@@ -150,9 +149,9 @@ export interface UpstreamListener {
    * @param owner the server; absent: Pegboard
    * @param who the only client that it is for; absent: all that see the server
    */
-  log?(message: Readonly<Record<string, unknown>>, owner?: string, who?: RequestOwner): void
+  log?(message: Json, owner?: string, who?: RequestOwner): void
   /** @param isKnown whether a view has this resource from the server that changed it */
   resourceUpdated?(uri: string, isKnown: (view: View) => boolean, who?: RequestOwner): void
   /** A task of this server changed. @param task in the format of 2026 */
-  task?(owner: string, task: Readonly<Record<string, unknown>>): void
+  task?(owner: string, task: Json): void
 }

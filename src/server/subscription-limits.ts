@@ -1,6 +1,5 @@
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 
-/** Resources that one client may subscribe to. */
 export const MAX_SUBSCRIPTIONS = 500
 /** Longest URI of a subscription, in characters; no server lists a longer one. */
 export const MAX_URI_CHARS = 2_000

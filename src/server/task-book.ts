@@ -4,7 +4,6 @@ import { randomId } from '../core/random-id.ts'
 import { keyOf as hashOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
 
-/** A task that was started through Pegboard. */
 export interface StartedTask {
   /** Its owner: a principal within a profile, as of `holderOf`. */
   readonly holder: string

@@ -58,7 +58,6 @@ export function createToken(what: Omit<StoredToken, 'id' | 'digest'>): {
   return { token, kept: { id, digest: digestOf(token).toString('hex'), ...what } }
 }
 
-/** What differs between files and a shared store. */
 interface TokenBackend extends Pick<TokenStore, 'list' | 'add' | 'remove' | 'open'> {
   /** All tokens, as far as they are known without waiting. */
   readNow(): readonly StoredToken[]

@@ -8,7 +8,6 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import type { BaseHost } from './server-host.ts'
 
-/** Traces a request of a client. */
 export function traceRequest<T>(
   host: BaseHost,
   method: string,

@@ -1,11 +1,11 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { LATER_KINDS, type LaterKind, SERVER_ACTIONS, type ServerAction } from './api-types.ts'
 import type { UiHost } from './ui-host.ts'
 
 export interface UiRequest {
   readonly query: URLSearchParams
-  readonly body: Readonly<Record<string, unknown>>
+  readonly body: Json
   /** Aborts when the browser leaves. */
   readonly signal: AbortSignal
 }

@@ -19,7 +19,6 @@ import { createUiSessions, SESSION_MS } from './ui-sessions.ts'
 
 export interface UiOptions {
   readonly host: UiHost
-  /** Folder of the built page. */
   readonly dir: string
   /** Secret of `pegboard ui` and `pegboard top`. */
   readonly key: string
@@ -31,7 +30,6 @@ export interface UiOptions {
 
 /** The page: its files at `/ui`, its API at `/ui/api`. */
 export interface Ui {
-  /** Whether a path belongs to the page. */
   owns(path: string): boolean
   /** @param isOperator whether an Authorization header holds the token of the operator */
   handle(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void>

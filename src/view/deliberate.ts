@@ -30,7 +30,6 @@ export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string
 /** Default: off, unless the user wants it. */
 const usual: DeliberateSettings = { enabled: false, keepTurns: 4, triggers: {} }
 
-/** A conversation. */
 interface Conversation {
   turn: number
   message: string

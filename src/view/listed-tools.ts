@@ -1,5 +1,6 @@
 import { estimateTokens } from '../core/estimate-tokens.ts'
 import { firstSentence } from '../core/first-sentence.ts'
+import type { Json } from '../core/is-record.ts'
 import { listedDescription } from '../core/listed-description.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Effect } from '../core/tool.ts'
@@ -13,11 +14,10 @@ export interface ListedTool {
   readonly description: string
   readonly inputSchema: JsonSchema
   readonly outputSchema?: JsonSchema
-  readonly annotations?: Readonly<Record<string, unknown>>
+  readonly annotations?: Json
   readonly [key: string]: unknown
 }
 
-/** The hints of MCP. */
 export function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean): Readonly<Record<string, boolean>> {
   return {
     readOnlyHint: effect === 'read',

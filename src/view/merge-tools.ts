@@ -205,6 +205,5 @@ export function shortNames(
   return short
 }
 
-/** The tool under another name. */
 export const withName = (tool: Tool, name: string): Tool =>
   Object.create(tool, { name: { value: name, enumerable: true } })

@@ -1,6 +1,7 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { NameClash } from '../catalog/name-clashes.ts'
 import type { Owner, OwnerInfo } from '../catalog/owner.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { editDistance, findNearest } from '../core/tool-names.ts'
@@ -289,19 +290,10 @@ function suggest(
   const module = dotted.split('.')[0] ?? ''
   const owner = ownerNamed(name, owners)
   const owned = tools.filter((entry) => entry.tool.module === owner?.id)
-  const suggestions = [
-    // A correct category is a stronger hint than similar letters.
-    ...(owner
-      ? findNearest(
-          `${owner.id}.${dotted.slice(module.length + 1)}`,
-          owned.map((entry) => entry.tool.id),
-        )
-      : []),
-    ...findNearest(
-      dotted,
-      tools.map((entry) => entry.tool.id),
-    ),
-  ].filter((id, at, all) => all.indexOf(id) === at)
+  const idsOf = (entries: readonly ViewTool[]): string[] => entries.map(({ tool }) => tool.id)
+  // A correct category is a stronger hint than similar letters.
+  const inModule = owner ? findNearest(`${owner.id}.${dotted.slice(module.length + 1)}`, idsOf(owned)) : []
+  const suggestions = [...new Set([...inModule, ...findNearest(dotted, idsOf(tools))])]
   if (suggestions.length === 0 && !dotted.includes('.')) {
     const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
     suggestions.push(...findNearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
@@ -310,10 +302,9 @@ function suggest(
     const found = tools.find(({ tool }) => tool.id === id)
     return found && isNear(dotted, found.tool)
   })
-  const others = owned.filter(({ tool }) => tool.effect !== 'destructive')
-  const sameModule = others.slice(0, 5).map((entry) => entry.tool.id)
+  const sameModule = idsOf(owned.filter(({ tool }) => tool.effect !== 'destructive').slice(0, 5))
   const down = findUnavailable(owner)?.down
-  return { suggestions: near, sameModule, ...(down === undefined ? {} : { down }) }
+  return { suggestions: near, sameModule, ...omitUndefined({ down }) }
 }
 
 /**
@@ -321,10 +312,8 @@ function suggest(
  * destructive tool at most one, because a model may call what is suggested.
  */
 function isNear(dotted: string, { id, effect }: Tool): boolean {
-  const [wanted, action] = [dotted, id].map((name) => name.slice(name.indexOf('.') + 1).toLowerCase()) as [
-    string,
-    string,
-  ]
+  const actionIn = (name: string): string => name.slice(name.indexOf('.') + 1).toLowerCase()
+  const [wanted, action] = [actionIn(dotted), actionIn(id)]
   return [action, ...(dotted.includes('.') ? [] : [id.toLowerCase()])].some((name) => {
     const longest = Math.max(wanted.length, name.length)
     const max =

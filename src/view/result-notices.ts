@@ -1,7 +1,9 @@
+import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Profile } from '../core/profile.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { View } from './view.ts'
 
@@ -15,20 +17,18 @@ const MAX_LINES = 20
 
 /** Omits and logs a module that throws, takes too long, or returns the wrong shape. */
 export function createResultNotices(log: Log, clock: Clock): ResultNotices {
-  return ({ noticing, profile }, caller) =>
-    noticing.length === 0
-      ? undefined
-      : async () => {
-          const all = noticing.map(async ({ id, notices }) => {
-            try {
-              return requireTexts(await waitAtMost(MAX_MS, Promise.resolve(notices?.(caller, profile)), fail, clock))
-            } catch (error) {
-              log.warn('skipped the notices of a module', { module: id, error: messageOf(error) })
-              return []
-            }
-          })
-          return (await Promise.all(all)).flat()
-        }
+  const read = async ({ id, notices }: Owner, caller: Caller, profile: Profile): Promise<readonly string[]> => {
+    try {
+      return requireTexts(await waitAtMost(MAX_MS, Promise.resolve(notices?.(caller, profile)), fail, clock))
+    } catch (error) {
+      log.warn('skipped the notices of a module', { module: id, error: messageOf(error) })
+      return []
+    }
+  }
+  return ({ noticing, profile }, caller) => {
+    if (noticing.length === 0) return undefined
+    return async () => (await Promise.all(noticing.map((owner) => read(owner, caller, profile)))).flat()
+  }
 }
 
 function requireTexts(given: unknown): readonly string[] {

@@ -8,11 +8,9 @@ import type { SchemaStyle } from './portable-schema.ts'
 export interface ViewRules {
   readonly profile: Profile
   readonly policy: Policy
-  /** How schemas are listed. */
   readonly schema: SchemaStyle
   /** Owner ids of the servers that belong to this profile. */
   readonly own?: ReadonlySet<string>
-  /** How many tools are listed. */
   readonly exposure: ExposureSettings
   /** Deliberate mode; default only for users who want it. */
   readonly deliberate?: DeliberateSettings

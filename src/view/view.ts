@@ -68,7 +68,6 @@ export interface View {
   tokens(enough?: number, each?: number): number
 }
 
-/** What a view is built from. */
 export interface ViewInput {
   readonly snapshot: Snapshot
   readonly caller: Caller
@@ -144,7 +143,6 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   }
 }
 
-/** Numbers about the visible tools. */
 interface ToolTotals {
   /** Visible tools by owner; without owners that have none. */
   readonly counts: ReadonlyMap<string, number>

@@ -97,7 +97,6 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
   }
 }
 
-/** Log message. */
 export const MERGE_FAILED = 'cannot merge the tools of servers with those of modules; clients see the modules only'
 
 /** Everything that a view may depend on. Callers with the same key share a view. */

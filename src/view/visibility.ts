@@ -194,7 +194,6 @@ function withAlias(tool: Tool, alias: string): Tool {
   })
 }
 
-/** A condition of a tool. */
 export type NeedStage = 'provider' | 'capabilities' | 'flags' | 'permissions'
 
 export interface UnmetNeed {

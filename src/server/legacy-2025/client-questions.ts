@@ -12,7 +12,6 @@ export interface ClientQuestions {
   ask(related: string | number): NonNullable<Relay['request']>
   /** Takes the answer to one of them; false for any other message. */
   takeAnswer(message: Message): boolean
-  /** Rejects all that wait. */
   close(): void
 }
 

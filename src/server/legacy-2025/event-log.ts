@@ -21,7 +21,6 @@ export interface SessionStreams {
   open(): Stream
   /** The stream of an id; `over` if nothing is left to send; undefined for ids of other sessions. */
   find(lastEventId: string): ResumePoint | 'over' | undefined
-  /** Forgets all. */
   close(): void
 }
 
@@ -43,7 +42,6 @@ export interface Stream {
   /** Continues on a connection, after this event; absent: with new messages only. */
   attach(events: EventStream, after?: number): void
   detach(events: EventStream): void
-  /** Ends the stream. */
   end(): void
   /** Ends the stream and deletes its messages. */
   drop(): void
@@ -52,7 +50,6 @@ export interface Stream {
   readonly isResumable: boolean
 }
 
-/** Stored messages of all sessions. */
 export interface EventLog {
   /** @param principal owner of the session. At the total limit, the principal with most bytes loses messages first */
   session(principal: string): SessionStreams
@@ -72,9 +69,7 @@ export interface EventLogOptions {
 interface StreamEntry {
   readonly number: number
   readonly stream: Stream
-  /** Number of the latest message. */
   seq: number
-  /** Number of stored messages. */
   kept: number
   endedAt: number | undefined
 }

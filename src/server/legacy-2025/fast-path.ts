@@ -19,7 +19,6 @@ export interface FastPath {
    * `initialize`.
    */
   opening(): readonly Message[] | undefined
-  /** Aborts all running calls. */
   close(): void
 }
 

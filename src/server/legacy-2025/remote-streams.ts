@@ -7,7 +7,6 @@ import type { SessionStreams } from './event-log.ts'
 
 const TOPIC = 'stream'
 
-/** A stream to resume. */
 export interface ResumeRequest {
   readonly session: string
   readonly key: string

@@ -15,7 +15,6 @@ export interface KeptSession {
   readonly settings: readonly Message[]
 }
 
-/** A message between processes about a session. */
 export type SessionMessage =
   | { readonly kind: 'end' }
   /** From the client, for the process that waits for it. */
@@ -143,7 +142,6 @@ export function joinOthers(handover: SessionHandover, id: string, owner: string,
   }
 }
 
-/** Handles a message of another process about this session. */
 export function handleSessionMessage(
   handover: SessionHandover,
   transport: SessionTransport,

@@ -1,6 +1,7 @@
 import { ownerOfResource } from '../../catalog/resource-owner.ts'
 import type { Caller } from '../../core/caller.ts'
 import type { Clock } from '../../core/clock.ts'
+import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { relayOf } from '../../core/tool.ts'
 import type { BaseHost } from '../server-host.ts'
@@ -22,7 +23,7 @@ export function subscribedUris({ method, params }: Message): readonly string[] {
 
 /** The same message with these resources only. */
 export function withSubscribedUris(message: Message, followed: readonly string[]): Message {
-  const { notifications } = (message.params ?? {}) as { notifications?: Readonly<Record<string, unknown>> }
+  const { notifications } = (message.params ?? {}) as { notifications?: Json }
   const wanted = notifications?.['resourceSubscriptions']
   if (!Array.isArray(wanted)) return message
   const known = new Set(followed)

@@ -14,7 +14,6 @@ import { addTasksToAck, followTasks, holdOpen, type WantedTasks, wantedTasks } f
 export interface StdioSubscriptions {
   /** Subscribes, and gives the message to the SDK. */
   listen(message: Message): void
-  /** Ends the subscriptions of a request. */
   cancel(id: unknown): void
   /** Sends a message of the SDK. Its acknowledgement gets the tasks, and they are followed from then on. */
   send(message: object): void

@@ -70,13 +70,9 @@ export function followTasks(
     const found = findTask(host, caller, name)
     if (!found?.endpoints) return
     const limit = abortAfter(stop.signal, SHORT_MS)
-    const {
-      resultType: _theirs,
-      _meta,
-      ...task
-    } = await found.endpoints
-      .request('tasks/get', { taskId: found.id }, { ...relayOf(caller), clientCapabilities }, limit.signal)
-      .finally(limit.free)
+    const relay = { ...relayOf(caller), clientCapabilities }
+    const answer = found.endpoints.request('tasks/get', { taskId: found.id }, relay, limit.signal)
+    const { resultType: _theirs, _meta, ...task } = await answer.finally(limit.free)
     if (stop.signal.aborted) return
     const now = JSON.stringify(task)
     const params = { ...task, taskId: name, _meta: { [SUBSCRIPTION]: subscription } }
@@ -85,10 +81,8 @@ export function followTasks(
     const { pollIntervalMs } = task
     const everyMs = typeof pollIntervalMs === 'number' ? pollIntervalMs : EVERY_MS.usual
     const waitMs = Math.min(Math.max(everyMs, EVERY_MS.least), EVERY_MS.most)
-    timers.set(
-      name,
-      clock.after(waitMs, () => begin(name, now)),
-    )
+    const cancel = clock.after(waitMs, () => begin(name, now))
+    timers.set(name, cancel)
   }
 
   function begin(name: string, before: string): void {
