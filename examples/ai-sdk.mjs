@@ -1,7 +1,7 @@
-// The tools of a configuration in the Vercel AI SDK.
+// The tools of a Pegboard configuration with the Vercel AI SDK.
 //   npm install /path/to/pegboard ai @ai-sdk/openai-compatible
 //   OPENAI_API_KEY=… node ai-sdk.mjs "Greet Ada" mcp.config.json
-// Another server with the same interface: OPENAI_BASE_URL, and its model in MODEL.
+// For another server with the same API, set OPENAI_BASE_URL and MODEL.
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, jsonSchema, stepCountIs, tool } from 'ai'
 import { createToolset } from 'pegboard/agent'

@@ -1,7 +1,7 @@
-// The tools of a configuration in LangChain.js.
+// The tools of a Pegboard configuration with LangChain.js.
 //   npm install /path/to/pegboard @langchain/core @langchain/openai
 //   OPENAI_API_KEY=… node langchain.mjs "Greet Ada" mcp.config.json
-// Another server with the same interface: OPENAI_BASE_URL, and its model in MODEL.
+// For another server with the same API, set OPENAI_BASE_URL and MODEL.
 import { HumanMessage, SystemMessage, ToolMessage } from '@langchain/core/messages'
 import { ChatOpenAI } from '@langchain/openai'
 import { createToolset } from 'pegboard/agent'

@@ -1,7 +1,7 @@
-// The tools of a configuration for a model behind the OpenAI SDK.
+// The tools of a Pegboard configuration with the OpenAI SDK.
 //   npm install /path/to/pegboard openai
 //   OPENAI_API_KEY=… node openai.mjs "Greet Ada" mcp.config.json
-// Another server with the same interface: OPENAI_BASE_URL, and its model in MODEL.
+// For another server with the same API, set OPENAI_BASE_URL and MODEL.
 import OpenAI from 'openai'
 import { createToolset } from 'pegboard/agent'
 

@@ -1,4 +1,4 @@
-// A test of an agent that never starts a server: `node --test`. To record again, set RECORD=1.
+// Tests calls against recorded answers, without starting a server: `node --test`. To record the answers again, set RECORD=1.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
