@@ -29,10 +29,7 @@ export interface PlacedProposal extends AliasProposal {
   readonly setting?: string
 }
 
-/**
- * The queries that search answered badly, and aliases that would answer them better. Measures each proposal, which
- * takes some seconds.
- */
+/** The queries that search answered badly, and measured aliases that answer them better. Takes some seconds. */
 export async function reportAliases(
   { app, config, caller }: { readonly app: App; readonly config: Config; readonly caller: Caller },
   now: number,

@@ -90,10 +90,7 @@ export function createAppModules(options: AppModulesOptions): AppModules {
   }
 }
 
-/**
- * A caller may learn about a module file only if it may see the module. The file name nearly always equals the module
- * name.
- */
+/** A caller may learn about a file only if it may see the module, which nearly always has the name of the file. */
 export const isSeenFile = (
   file: string,
   { policy }: { readonly policy: { sees(owner: string, by: Caller): boolean } },

@@ -48,10 +48,7 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
     }))
 }
 
-/**
- * Rules that name one tool and match several, because a server has tools whose names differ in spelling only. Such a
- * rule applies to all of them.
- */
+/** Rules that name one tool and apply to several of a server, because their names differ in spelling only. */
 export function ambiguousRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
   const owners = [...snapshot.owners.values()]
   return entriesOf(config)

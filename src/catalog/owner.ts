@@ -3,10 +3,7 @@ import type { PromptSection } from '../core/module.ts'
 import type { Profile } from '../core/profile.ts'
 import type { NameOf, Relay, Tool } from '../core/tool.ts'
 
-/**
- * State of an owner. `configured`: Pegboard has never connected to it. `known`: its tools come from disk, and it is not
- * running.
- */
+/** `configured`: Pegboard has never connected to it. `known`: its tools come from disk, and it is not running. */
 export type OwnerState = 'ready' | 'configured' | 'known' | 'connecting' | 'failing' | 'stopped' | 'degraded'
 
 /** What the catalogue knows about a module, an upstream server or an API, besides what it publishes. */
@@ -43,10 +40,7 @@ export interface OwnerInfo {
   readonly notices?: (caller: Caller, profile: Profile) => readonly string[] | Promise<readonly string[]>
 }
 
-/**
- * What changes about an owner while its tools stay. A change replaces state, reason, next attempt and start time
- * together.
- */
+/** What changes while the tools stay. A change replaces state, reason, next attempt and start time together. */
 export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
 
 /** A resource whose content is the result of a tool. Callers who see the tool see the resource. */

@@ -127,10 +127,7 @@ const listedBy = ({ resources, templates }: Owner): readonly string[] => [
 const sinceOf = ({ endpoints }: Owner, name: string): number =>
   endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
 
-/**
- * Owners of the scheme or folder of a URI, earliest first: the first that lists a resource there, and those whose
- * templates were there before.
- */
+/** Owners of the scheme or folder of a URI, earliest first: by a listed resource there, or by templates. */
 function holdersOf({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
   const held = new Map<Owner, SpaceOwner>()
   for (const space of spacesAround(uri))
@@ -285,10 +282,7 @@ function pageOf(meta: unknown): string | undefined {
   return typeof uri === 'string' ? uri : undefined
 }
 
-/**
- * Whether a template matches a URI. The literal parts must occur in order. The owner decides which values of variables
- * are valid.
- */
+/** True if the literal parts of the template occur in the URI in order. The owner checks the values of variables. */
 export function matchesTemplate(template: string, uri: string): boolean {
   let at = 0
   let from = 0

@@ -26,10 +26,7 @@ export interface Grant {
   readonly effect?: Effect | undefined
 }
 
-/**
- * The credential of a caller, as far as it can be checked again later: the id of a token, or scopes and expiry of an
- * access token.
- */
+/** What a caller proved itself with, for a later check: the id of a token, or scopes and expiry of an access token. */
 export type Credential = { readonly token: string } | { readonly oauth: readonly string[]; readonly until: number }
 
 /** Who makes a request. The server creates it; tools never choose it. */
@@ -51,10 +48,7 @@ export interface Caller {
   readonly origin?: Origin
   /** The message that the request answers, from a trusted client. */
   readonly turn?: Turn
-  /**
-   * `clientInfo` of the client. Absent for some HTTP requests of the 2025 protocol, so nothing essential may depend on
-   * it.
-   */
+  /** `clientInfo` of the client. Some HTTP requests of the 2025 protocol have none, so nothing may depend on it. */
   readonly client?: { readonly name: string; readonly version: string }
   readonly era: 'legacy' | 'modern'
   /** Session of the 2025 protocol. Its exposure mode does not change. */

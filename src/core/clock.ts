@@ -33,10 +33,7 @@ export function createJumpDetector(clock: Clock): () => number {
   }
 }
 
-/**
- * Monotonic milliseconds. Same as `performance.now()`, whose first use loads a part of Node that costs as much as a
- * hundred calls.
- */
+/** Monotonic milliseconds, as `performance.now()`, whose first use costs as much as a hundred calls. */
 export function monotonicMs(): number {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1_000 + nanoseconds / 1_000_000

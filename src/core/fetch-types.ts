@@ -6,10 +6,7 @@ export interface FetchInit {
   /** A streamed body cannot be sent again, so redirects that require it fail. */
   readonly body?: string | Uint8Array | URLSearchParams | AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
-  /**
-   * `manual` returns the redirect, `same-origin` follows redirects to the same scheme, host and port; default
-   * `follow`.
-   */
+  /** `manual` returns the redirect, `same-origin` follows it to the same origin only; default `follow`. */
   readonly redirect?: 'follow' | 'same-origin' | 'manual' | 'error'
   /** Throws for a redirect target that is not allowed. Called before anything is sent there. */
   readonly checkRedirect?: (url: URL) => void

@@ -14,10 +14,7 @@ const LEAST_SHARE = 0.6
 const CLAUSE =
   /[,;:](?= )| [-–—(]| (?=(?:and|as|by|for|from|in|including|or|so|that|to|using|via|when|which|while|with)\b)/g
 
-/**
- * The first sentence that says what something does. If it is longer than `max` characters, it is cut where a clause ends,
- * or after a word.
- */
+/** The first sentence that says what something does, cut after a clause or a word if it is longer than `max`. */
 export function firstSentence(text: string, max: number): string {
   const sentences = text.slice(0, MOST_READ).split(BREAK).flatMap(sentencesOf)
   const sentence = sentences.find((one) => !SAYS_LITTLE.test(one)) ?? sentences[0] ?? ''

@@ -22,10 +22,7 @@ export function exceedsJsonItems(text: string, max: number): boolean {
   return false
 }
 
-/**
- * A JSON text in which large second-level members are replaced by `{}`, and its nesting depth. Undefined if the text
- * is not JSON.
- */
+/** A JSON text with `{}` for large second-level members, and its nesting depth. Undefined if it is not JSON. */
 export function withoutLargeMembers(text: string): { readonly text: string; readonly depth: number } | undefined {
   let kept = ''
   let from = 0

@@ -8,10 +8,7 @@ const MAX_KEYS = 200_000
 const DEEP = 1_000
 const MAX_DEEP = 200_000
 
-/**
- * Why a JSON text must not be parsed, determined without parsing it: two million nested arrays, or half a million
- * different keys, take seconds and hundreds of MiB.
- */
+/** Why a JSON text must not be parsed: deep nesting and many different keys take seconds and hundreds of MiB. */
 export function jsonLimitExceeded(text: string): string | undefined {
   if (text.length < SMALL) return undefined
   let depth = 0

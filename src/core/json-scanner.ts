@@ -21,10 +21,7 @@ export interface CleanAnswer {
   readonly linked: boolean
 }
 
-/**
- * Why bytes cannot be passed on unchanged. Only `invalid` means that they are not JSON: the others stop at the first
- * finding.
- */
+/** Why bytes cannot be passed on unchanged: the first finding. Only `invalid` means that they are not JSON. */
 export type Fault =
   | 'invalid'
   /** A request, a notification, an error, or an id that is not a string. */
@@ -222,10 +219,7 @@ function unit(walk: Walk, at: number): number {
   return control || invisible || isDisguised(code) ? stop(walk, 'hidden') : at + 4
 }
 
-/**
- * Letters written as escapes are meant to avoid detection. Common JSON writers escape only `"&'+<=>` and the grave
- * accent.
- */
+/** Common JSON writers escape only `"&'+<=>` and the grave accent. Other letters are escaped to avoid detection. */
 const isDisguised = (code: number): boolean =>
   code >= 0x20 && code < 0x7f && !ESCAPED.includes(String.fromCharCode(code))
 const ESCAPED = '"&\'+<=>`'

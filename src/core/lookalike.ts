@@ -31,10 +31,7 @@ const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
   ].flatMap(([from = '', to = '']) => [...from].map((char) => [char, to])),
 )
 
-/**
- * The skeleton of a name: compatibility forms, letters of other scripts, accents, `0` and `o`, and `1`, `I` and `l` are
- * equal.
- */
+/** The skeleton of a name: look-alikes of all scripts are equal, as are `0` and `o`, and `1`, `I` and `l`. */
 export function skeleton(name: string): string {
   // A fast path for nearly every name, because each new server is compared with all tools of all others.
   if (!NOT_ASCII.test(name)) return folded(name)
@@ -42,10 +39,7 @@ export function skeleton(name: string): string {
   return [...plain].map((char) => TWINS[char] ?? char).join('')
 }
 
-/**
- * The name in lower case, without accents and compatibility forms, and with Latin letters for look-alikes of other
- * scripts.
- */
+/** The name in lower case, without accents and compatibility forms, in Latin letters where others look alike. */
 export function plainLetters(name: string): string {
   if (!NOT_ASCII.test(name)) return name.toLowerCase()
   const lower = name.normalize('NFKD').replaceAll(/\p{M}/gu, '').toLowerCase()

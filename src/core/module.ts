@@ -4,10 +4,7 @@ import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
 import type { Effect, Example, NameOf, Needs } from './tool.ts'
 
-/**
- * The value that `run` receives: the output of the schema. For a raw JSON Schema the compiler knows only that it is an
- * object.
- */
+/** The value that `run` receives: the output of the schema. For a raw JSON Schema it is only known to be an object. */
 type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly output: infer Output }
     ? Output
@@ -88,10 +85,7 @@ export interface ToolDraft {
 interface ToolText<Input, Output> {
   /** Title for people; default made of the name. */
   readonly title?: string
-  /**
-   * What the tool does, when to use it and when not. At least 20 characters, because the model knows nothing else about
-   * it.
-   */
+  /** What the tool does, when to use it and when not: all that the model knows about it. At least 20 characters. */
   readonly description: string
   /** Arguments: an object schema of zod or another Standard Schema library, or raw JSON Schema; default none. */
   readonly input?: Input
@@ -141,10 +135,7 @@ interface ToolTasks {
   readonly task?: 'optional' | 'required'
   /** True if a call becomes a task only when it calls `ctx.background()`, for example after it has asked a question. */
   readonly asksFirst?: boolean
-  /**
-   * True if a call is never moved to the background by `execution.autoBackgroundAfterMs`, because its context would be
-   * lost.
-   */
+  /** True if `execution.autoBackgroundAfterMs` never moves a call to the background: it would lose its context. */
   readonly noBackground?: boolean
 }
 

@@ -6,10 +6,7 @@ import { withExactNumbers } from './exact-numbers.ts'
  */
 export const parseJson = (text: string): unknown => JSON.parse(withExactNumbers(text))
 
-/**
- * The value of a text that is a JSON object or list, as many servers answer; other values unchanged. Numbers keep all their
- * digits.
- */
+/** The value of a text that is a JSON object or list, with all digits of its numbers; other values unchanged. */
 export function parseJsonText(data: unknown): unknown {
   if (typeof data !== 'string' || !/^\s*[[{]/.test(data)) return data
   try {

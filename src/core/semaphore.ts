@@ -15,10 +15,7 @@ export interface Semaphore {
   isFree(who?: string): boolean
   readonly running: number
   readonly waiting: number
-  /**
-   * Takes back a slot that was released for a while, even beyond the limit, because running work must not queue
-   * again.
-   */
+  /** Takes a released slot back, even beyond the limit, because running work must not queue again. */
   reacquire(who?: string): void
 }
 

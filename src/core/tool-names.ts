@@ -53,10 +53,7 @@ export function didYouMean(name: string, candidates: Iterable<string>, otherwise
   return near === undefined ? otherwise : `; did you mean "${near}"?`
 }
 
-/**
- * Up to `limit` candidates within `most` edits of `name`, nearest first. For a short name at most half of the
- * characters may differ.
- */
+/** Up to `limit` candidates within `most` edits of `name`, and half of its characters, nearest first. */
 export function findNearest(name: string, candidates: Iterable<string>, most = 3, limit = 3): string[] {
   const wanted = name.toLowerCase()
   const max = Math.min(most, Math.max(1, Math.floor(wanted.length / 2)))

@@ -5,10 +5,7 @@ import { mayHoldSecret, REDACTED, redactSecrets } from './secret-values.ts'
 import { tryParseJson } from './try-parse-json.ts'
 
 export interface TripwireLevel {
-  /**
-   * What to do about field names that look like credentials; with `values` only values that look like secrets by
-   * themselves are removed.
-   */
+  /** What to do about fields named like credentials; `values` removes only values that look like secrets themselves. */
   readonly level: 'values' | 'redact' | 'throw'
   /** Dotted paths to skip; `*` matches one step. */
   readonly opaque: readonly string[]

@@ -1,7 +1,4 @@
-/**
- * The first `max` characters, never half of a surrogate pair, copied to new memory: a slice would keep the whole text
- * in memory.
- */
+/** The first `max` characters, never half of a surrogate pair, copied so that the whole text can be freed. */
 export function truncate(text: string, max: number): string {
   if (text.length <= max) return text
   const end = isLow(text.charCodeAt(max)) ? max - 1 : max

@@ -11,10 +11,7 @@ const BLANKS = /((?:[\p{Z}\u2800]|\\[nrt]){17,})|\\[^u]/gu
 export const visibleText = (text: string): string =>
   text.replaceAll(HIDDEN, (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
 
-/**
- * A value as indented JSON in which a person sees everything: long runs of white space are counted, invisible
- * characters are escaped. Nothing is cut.
- */
+/** A value as indented JSON in which a person sees everything: white space is counted, invisible characters escaped. */
 export const visibleJson = (value: unknown): string =>
   (JSON.stringify(value, undefined, 2) ?? 'none').split('\n').map(visibleLine).join('\n')
 

@@ -55,10 +55,7 @@ export interface DueQueue<T extends DueEntry> {
   add(id: string, owner: string, value: T, atMost: number): Promise<boolean>
   get(owner: string, id: string): Promise<T | undefined>
   list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
-  /**
-   * Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, or `undefined` if
-   * there is none.
-   */
+  /** Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, if any. */
   change(owner: string, id: string, to: (value: T) => T | undefined): Promise<T | undefined>
   stop(): Promise<void>
 }
@@ -76,10 +73,7 @@ export interface DueQueueOptions<T extends DueEntry> {
   claim(value: T, now: number): T | undefined
   /** Called after a dropped entry was deleted, in the process that deleted it. */
   dropped?(value: T): void
-  /**
-   * Returns the entry with a corrected time if the clock was set since it was planned, else `undefined`. Called at each
-   * check.
-   */
+  /** Returns the entry with a new time if the clock was set since it was planned. Called at each check. */
   replan(value: T, now: number): T | undefined
   /** Milliseconds to wait before a due entry is claimed (default 0). */
   claimDelayMs?(value: T, now: number): number
@@ -95,10 +89,7 @@ export interface DueQueueOptions<T extends DueEntry> {
     claimed: T,
     mayLeave: () => Promise<boolean>,
   ): Promise<RunResult<T> | typeof PROCESS_LEFT>
-  /**
-   * Called when the process that ran the entry has died: what happens to the entry. The process that stores it notifies
-   * the owner.
-   */
+  /** What happens to an entry whose process died while running it. The process that stores the result notifies. */
   abandoned(id: string, owner: string, value: T): RunResult<T>
 }
 
@@ -235,10 +226,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
 
-  /**
-   * True if the owner should hear of the result from this process. An entry that replaced it under the same id does not
-   * prevent that.
-   */
+  /** True if this process notifies the owner, even if another entry has replaced this one under the same id. */
   async function isOurs(id: string, claimed: T): Promise<boolean> {
     const row = await retryUntilReached(id, () => table.get(id))
     if (row && (row.value.by === instance.id || row.value.createdAt !== claimed.createdAt)) return true

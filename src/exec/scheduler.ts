@@ -86,10 +86,7 @@ const isJob = (value: unknown): boolean =>
 
 const MAX_JOBS = 500
 const MAX_CHARS = 2_000
-/**
- * A clock that was set back by more than this was wrong before. After a smaller change, daily jobs of that time are not
- * repeated.
- */
+/** A clock set back by more than this was wrong. After a smaller change, daily jobs are not repeated. */
 const WRONG_MS = 3 * 60 * 60_000
 /** After the clock was set, no job is dropped as missed for this long, because the clock may be set back. */
 const UNSURE_MS = 10 * 60_000

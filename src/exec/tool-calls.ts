@@ -82,10 +82,7 @@ export interface CallRequest {
   readonly depth?: number
   /** True for calls of a tool that changes nothing: only tools that read may run. */
   readonly readOnly?: boolean
-  /**
-   * `setup`: steps of the operator's configuration, which skip policy and availability. `module`: may call internal
-   * tools.
-   */
+  /** `setup`: the operator's configuration, which skips policy and availability. `module`: may call internal tools. */
   readonly origin?: 'client' | 'module' | 'setup'
   /** Tools that "not found" errors suggest. Empty if no meta-tool is listed. */
   readonly finders?: readonly string[]

@@ -2,18 +2,12 @@ import { isAbsolute, resolve } from 'node:path'
 import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
 import { type LookUp, realForm } from './real-path.ts'
 
-/**
- * A glob below a root, a folder below a root with everything in it, or an absolute path or glob with everything in
- * it.
- */
+/** A glob below a root, a folder below a root, or an absolute path or glob; folders with everything in them. */
 export type PathRule =
   | string
   | { readonly rule: string /** A glob: paths the rule is not about. */; readonly except: string }
 
-/**
- * Never read, written or listed: keys, tokens, and files that run automatically. The operator may allow one by its
- * exact path.
- */
+/** Keys, tokens, and files that run automatically. The operator may allow one by its exact path. */
 export const deniedByDefault: readonly PathRule[] = [
   '**/.env',
   { rule: '**/.env.*', except: '**/.env.{example,sample,template}' },

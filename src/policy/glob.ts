@@ -108,10 +108,7 @@ function fits(token: Token, char: string): boolean {
   return token.ranges.some(([low, high]) => char >= low && char <= high) !== token.not
 }
 
-/**
- * Matches with one kind of wildcard. On a mismatch only the last wildcard is extended, so there is no exponential
- * backtracking.
- */
+/** Matches with one kind of wildcard. A mismatch extends only the last one, so there is no exponential backtracking. */
 function wild<P, I>(
   pattern: readonly P[],
   items: readonly I[],

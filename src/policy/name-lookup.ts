@@ -3,10 +3,7 @@ import { waitAtMost } from '../core/wait-at-most.ts'
 
 /** Maximum time per name, including waiting for a thread. */
 const LOOKUP_MS = 5_000
-/**
- * `getaddrinfo` blocks a libuv thread and cannot be interrupted, and there are only four, which file operations need
- * too.
- */
+/** `getaddrinfo` blocks one of the four threads of libuv until it returns, and file operations need them too. */
 const MOST_THREADS = 2
 /** Maximum wait for a free thread. */
 const WAIT_MS = 500

@@ -208,10 +208,7 @@ export function createPaths(options: PathsOptions): Paths {
       return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime, mode: stat.mode })
     })
 
-  /**
-   * Opens a folder and a name for exactly this folder, whatever happens to its path: its descriptor on Linux, its
-   * real path elsewhere.
-   */
+  /** Opens a folder and a name for exactly this folder: its descriptor on Linux, its real path elsewhere. */
   async function openFolder(shown: string, absolute: string, fence: Fence) {
     if (!LINUX) {
       const real = await convertErrors(shown, () => fs.realpath(absolute))

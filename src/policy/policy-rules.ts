@@ -119,10 +119,7 @@ export function listPatterns(rule: RuleSetting): readonly string[] {
 /** `github` for `mcp_github`: the name the operator uses. */
 export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
 
-/**
- * True for a bundled module whose name also belongs to a configured server; a rule that permits by that name means
- * the server.
- */
+/** True for a bundled module that a configured server shares its name with: a permitted name means the server. */
 export const isSecond = (owner: string): boolean => owner.startsWith('pegboard_')
 
 /**

@@ -2,10 +2,7 @@ import type { PolicySettings } from './policy.ts'
 import { type RateSetting, RULE_LISTS, type RuleSetting } from './policy-options.ts'
 import { listOf, lower } from './policy-rules.ts'
 
-/**
- * Short owner names by the name that settings use, in lower case: a profile's `search` may be `search_guild` for all
- * others.
- */
+/** Short owner names by the lower-case name in settings: a profile's `search` may be `search_guild` for others. */
 export type OwnerRenames = ReadonlyMap<string, string>
 
 /** Adds settings that name an owner by its other name under this name too. */

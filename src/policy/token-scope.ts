@@ -62,10 +62,7 @@ interface OwnerTools {
 const startsOf = (owner: string): readonly string[] =>
   [owner, shortOf(owner)].flatMap((name) => [`${name}.`, `${name}__`])
 
-/**
- * True if the pattern may match tools of an owner. Otherwise an owner with resources only would be visible to
- * everyone.
- */
+/** True if the pattern may match tools of an owner, which decides whether its resources are visible. */
 function mayName(pattern: string, owner: string): boolean {
   const star = pattern.indexOf('*')
   const head = star === -1 ? pattern : pattern.slice(0, star)

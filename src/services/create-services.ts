@@ -46,10 +46,7 @@ interface ServicesOfUser extends Services {
   [USER]: ServiceUser
 }
 
-/**
- * Creates the services of a call. Getters on a shared prototype create each on first use, so that a call costs one
- * object.
- */
+/** Creates the services of a call. Getters on a prototype create each on first use, so a call costs one object. */
 export function createServices(parts: ServiceParts): ServicesFor {
   const origin = ({ caller, profile }: ServiceUser) => originOf(caller, profile)
   const shared: Services & ThisType<ServicesOfUser> = {

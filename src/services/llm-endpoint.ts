@@ -23,10 +23,7 @@ export interface Endpoint {
   close(): Promise<void>
 }
 
-/**
- * If the setting contains a private address, addresses of that kind are allowed. A host name that resolves to one is
- * refused.
- */
+/** An address in the setting also allows others of its kind. A host name that resolves to a private one is refused. */
 function rulesFor(url: URL): NetRules {
   const setting = 'services.llm.baseUrl'
   const host = url.hostname.replace(/^\[|\]$/g, '')

@@ -10,10 +10,7 @@ export interface FileStore<Value> {
   set(key: string, value: Value): void
 }
 
-/**
- * Byte arrays in files, one per key, written whole or not at all. Everything stored here can be made again, so no
- * method throws.
- */
+/** Byte arrays in files, one per key, written whole or not at all. A cache: no method throws. */
 export interface BytesStore {
   /** Undefined when the file is missing or unreadable. */
   get(key: string): Uint8Array | undefined

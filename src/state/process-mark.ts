@@ -1,9 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 
-/**
- * Identifies this process so that another process on the same machine can tell whether it has ended. Undefined on
- * anything but Linux.
- */
+/** Identifies this process for `hasEnded` in another process of this machine. Undefined on anything but Linux. */
 export function createProcessMark(): string | undefined {
   try {
     return JSON.stringify([...readProcessSpace(), process.pid, startOf(process.pid)])
@@ -12,10 +9,7 @@ export function createProcessMark(): string | undefined {
   }
 }
 
-/**
- * Whether that process has certainly ended. False for a process of another machine or container, which cannot be
- * checked.
- */
+/** True if that process has certainly ended; false if it belongs to another machine or container. */
 export function hasEnded(mark: string): boolean {
   try {
     const [boot, namespace, pid, start] = JSON.parse(mark) as [string, string, number, string]

@@ -13,10 +13,7 @@ const CONCURRENCY = 256
 /** After this long without a sign of life, another process takes over a process's alarms. */
 const LOCK_MS = 10_000
 const STALLED_MS = 5_000
-/**
- * How often stored items without an alarm are looked for. A process may have died between storing an item and setting
- * its alarm.
- */
+/** How often stored items without an alarm are looked for: a process may die before it sets the alarm. */
 const LOOK_MS = 5 * 60_000
 /** How often this machine's clock is checked, because BullMQ stores alarm times by it. */
 const CLOCK_MS = 5_000

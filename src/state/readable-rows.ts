@@ -17,10 +17,7 @@ export function createUnreadableReporter(log: Pick<Log, 'error'>): ReportUnreada
   }
 }
 
-/**
- * A view of a table whose rows may have been written by another version or another program. Rows that do not fit are
- * skipped and left unchanged.
- */
+/** A view of a table without the rows that do not fit: another version or program may have written them. */
 export function createReadableTable<T>(
   table: Table<unknown>,
   kind: string,

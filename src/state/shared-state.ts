@@ -39,10 +39,7 @@ export interface SharedState {
   close(): Promise<void>
 }
 
-/**
- * Shared state in a folder of this machine. Processes that share the folder see each other's documents when they
- * read.
- */
+/** Shared state in a folder of this machine. Its processes see each other's documents when they read. */
 export function createLocalState(
   files: {
     readonly database: string

@@ -85,10 +85,7 @@ const MAKING_MS = 10_000
 /** Our files are larger once their write-ahead log has been merged. */
 const PAGE_BYTES = 4_096
 
-/**
- * True if the file is empty although it had content: it is old, or it has a write-ahead log that cannot belong to an
- * empty file.
- */
+/** True if an empty file had content: it is old, or has a write-ahead log that an empty file cannot have. */
 function wasEmptied(file: string, clock: Pick<Clock, 'now'>): boolean {
   const [main, wal] = [file, `${file}-wal`].map((one) => statSync(one, { throwIfNoEntry: false }))
   if (wal && wal.size > 0) return main === undefined || main.size === 0

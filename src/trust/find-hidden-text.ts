@@ -16,10 +16,7 @@ const FLAG = /^(gbeng|gbsct|gbwls)\u007f$/
 
 const MOST_RUNS = 500
 
-/**
- * Finds characters that a person reading `text` would not see. Joiners and selectors that a script or emoji needs are
- * allowed.
- */
+/** Finds characters that a reader would not see, except joiners and selectors that a script or emoji needs. */
 export function findHidden(text: string, where: string): Finding[] {
   if (!SUSPECT.test(text)) return []
   const found: Finding[] = []

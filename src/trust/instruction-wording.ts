@@ -49,10 +49,7 @@ const ORDER =
 const MARKUP =
   /<\/?(?:IMPORTANT|SYSTEM|system|instructions?|INSTRUCTIONS?|secret|SECRET)>|\[\/?INST\]|<\|(?:im_start|im_end|system|user|assistant)\|>/
 
-/**
- * Finds instructions that reach beyond the tool: about other tools, about what the user sees, about earlier
- * instructions, about secrets.
- */
+/** Finds instructions about other tools, about what the user sees, about earlier instructions, and about secrets. */
 export function findInstructions(text: string, where: string, around: KnownToolNames): Finding[] {
   const found: Finding[] = []
   const add = (code: FindingCode, level: FindingLevel, what: string, at: number, length: number): void => {

@@ -22,10 +22,7 @@ export interface Lock {
   pins(server: string): Pins | undefined
   /** Hash of all pins of a server, in hex. Undefined if there are none, or while the file cannot be parsed. */
   digest(server: string): string | undefined
-  /**
-   * Changes memory now and the file soon. `apply` may run again on a newer file, so it must not depend on when it
-   * runs.
-   */
+  /** Changes memory now and the file soon. `apply` may run again on a newer file, at another time. */
   change(apply: (servers: PinsByServer) => void): void
   /** Reads the file again. @returns whether anything changed */
   reread(): boolean
