@@ -19,12 +19,15 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
     const definitions = { get: (name: string) => byName.get(name)?.source }
     const otherTools = otherToolsTo(catalog, module)
     const own = once(() => otherToolsNamed(module, settings, tools))
-    function loses(gone: readonly string[]): boolean {
+    function warnOfLostRules(gone: readonly string[]): boolean {
       const lost = lostRules?.({ module, settings }, gone, [...byName.keys()]) ?? []
       for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
       return lost.length > 0
     }
-    const held = trust.look({ server, mode: settings.trust, tools, definitions, otherTools, own, loses }, true)
+    const held = trust.look(
+      { server, mode: settings.trust, tools, definitions, otherTools, own, loses: warnOfLostRules },
+      true,
+    )
     const hint = reviewHint(server)
     return new Map(
       [...held].map(([name, { code, reason, why }]) => [name, { code, reason, hint, waits: why !== 'rejected' }]),

@@ -22,7 +22,7 @@ import { createSearchExpansion } from './search-expansion.ts'
 import { createIndexing } from './search-indexing.ts'
 
 /** Relevance from which the best tool is likely enough to name tools that are used with it. */
-const LEAST_SURE = 0.5
+const MIN_CONFIDENT_SCORE = 0.5
 
 /** Search over the catalogue. Each caller finds only what it sees. */
 export interface CatalogSearch {
@@ -157,7 +157,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         },
       })
       const [best] = found.hits
-      const isSure = best && best.query === undefined && !found.unanswered && best.score >= LEAST_SURE
+      const isSure = best && best.query === undefined && !found.unanswered && best.score >= MIN_CONFIDENT_SCORE
       const tool = isSure ? byId.get(best.id)?.tool : undefined
       const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
       const together = tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))

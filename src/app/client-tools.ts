@@ -44,7 +44,7 @@ function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undef
 }
 
 /** How long clients are told that the state was damaged and planned work is lost. */
-const LOST_TOLD_MS = 7 * 24 * 60 * 60_000
+const LOSS_NOTICE_MS = 7 * 24 * 60 * 60_000
 
 export function createClientTools(options: ClientToolsOptions): ClientTools {
   const { config, settings, state, catalog, views, view, log, observer, remote, runtime } = options
@@ -127,7 +127,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     scriptRead: (caller, name, data) => recordScriptCall({ receipts: options.receipts, view }, caller, name, data),
     lostAt() {
       const at = shared.mayHaveData ? shared.store().lostAt : undefined
-      return at !== undefined && clock.now() - at < LOST_TOLD_MS ? at : undefined
+      return at !== undefined && clock.now() - at < LOSS_NOTICE_MS ? at : undefined
     },
     context: {
       injected,

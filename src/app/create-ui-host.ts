@@ -182,7 +182,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
       const status = app.upstreams.status().find((one) => one.id === id)
       const { target } = settings ?? {}
       // Arguments and queries may hold secrets.
-      const reached = target === undefined ? undefined : target.kind === 'stdio' ? target.command : bare(target.url)
+      const reached =
+        target === undefined ? undefined : target.kind === 'stdio' ? target.command : withoutQuery(target.url)
       return {
         id,
         stderr: shown(withoutValues(app.upstreams.stderrTail(id), target))
@@ -341,7 +342,7 @@ const withoutValues = (text: string, target: StdioTarget | HttpTarget | undefine
   (target?.kind === 'stdio' && knownSecrets(Object.values(target.env))?.hide(text)) || text
 
 /** A URL without user and query. */
-function bare(text: string): string {
+function withoutQuery(text: string): string {
   const url = new URL(text)
   return `${url.origin}${url.pathname}`
 }

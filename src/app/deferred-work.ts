@@ -62,12 +62,12 @@ export interface DeferredWorkOptions extends AppBase {
 }
 
 /** Delay before the state is tried again. */
-const AGAIN_MS = 5_000
+const RETRY_MS = 5_000
 /** Maximum wait for servers that connect for the first time, and the interval of checking. */
 const WAIT_MS = 3_000
-const LOOK_MS = 250
+const CHECK_MS = 250
 /** Interval of checking whether other processes have stored anything. */
-const PAST_MS = 10_000
+const DATA_CHECK_MS = 10_000
 
 export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
   const { log, lookUpRights, calls } = options
@@ -143,23 +143,23 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
   let idle = ''
   let cancelPast: (() => void) | undefined
   /** Other processes may begin tasks in a state folder that was empty when this process started. */
-  function awaitPast(): void {
-    cancelPast = clock.after(PAST_MS, () => {
-      if (!shared.mayHaveData) return awaitPast()
+  function startWhenDataExists(): void {
+    cancelPast = clock.after(DATA_CHECK_MS, () => {
+      if (!shared.mayHaveData) return startWhenDataExists()
       Promise.all([tasks.start(), inbox.start()]).catch((error: unknown) => {
         log.warn('cannot monitor tasks of other processes', { error: messageOf(error) })
-        awaitPast()
+        startWhenDataExists()
       })
     })
   }
   async function work(): Promise<void> {
     // Servers that connect for the first time need the processor, and planned work may need these servers.
     for (const until = clock.now() + WAIT_MS; options.arriving() && clock.now() < until; )
-      await new Promise<void>((resolve) => clock.after(LOOK_MS, resolve))
+      await new Promise<void>((resolve) => clock.after(CHECK_MS, resolve))
     if (stopped) return
     try {
       if (shared.mayHaveData) await Promise.all([tasks.start(), inbox.start()])
-      else awaitPast()
+      else startWhenDataExists()
       await calls.usage.start({ hasStored: shared.mayHaveData, table: () => shared.store().table('usage'), clock, log })
       if (!execution.watchers) return
       await instance.join()
@@ -172,7 +172,7 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       const why = messageOf(error)
       if (why !== idle) log.error('scheduled work does not run, because the state is unavailable', { error: why })
       idle = why
-      again = clock.after(AGAIN_MS, () => void work())
+      again = clock.after(RETRY_MS, () => void work())
     }
   }
 

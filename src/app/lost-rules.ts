@@ -5,7 +5,7 @@ import { createCoverer, listOf, listPatterns, shortOf } from '../policy/policy-r
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
 /** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
-export function lostRulesOf(config: () => Config): LostRules {
+export function createLostRules(config: () => Config): LostRules {
   return ({ module, settings: { prefix, deny } }, gone, now) => {
     const short = shortOf(module)
     const spelled = (name: string) =>

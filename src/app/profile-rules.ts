@@ -31,7 +31,7 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   const make = (id: string): ViewRules => {
     const settings = config.profiles[id]
     const renamed = renamedIn(config, ids, settings)
-    const sees = seesFor(id, settings, owners, renamed)
+    const sees = createOwnerFilter(id, settings, owners, renamed)
     const where = `profiles.${id}.`
     const policy = settings
       ? combinePolicies(common, createPolicy({ ...withRenamedOwners(own(settings), renamed), sees, where }))
@@ -97,7 +97,7 @@ export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: Pro
   )
 }
 
-function seesFor(
+function createOwnerFilter(
   profile: string,
   settings: ProfileSettings | undefined,
   owners: ReadonlyMap<string, ReadonlySet<string>>,

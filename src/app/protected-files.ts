@@ -160,7 +160,7 @@ function* programsIn(value: unknown, workspace: string): Generator<string> {
     for (const one of Object.values(value)) yield* programsIn(one, workspace)
 }
 
-interface Lists {
+interface OwnFileLists {
   readonly secret: Set<string>
   readonly fixed: Set<string>
   readonly code: Set<string>
@@ -171,7 +171,7 @@ interface Lists {
 function addProgram(
   target: StdioTarget,
   env: Environment,
-  { secret, fixed, code, bases }: Lists,
+  { secret, fixed, code, bases }: OwnFileLists,
   tooLarge: readonly (string | undefined)[],
 ): void {
   const cwd = target.cwd ?? target.sandbox?.home ?? process.cwd()

@@ -21,7 +21,7 @@ import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
 import type { AppBase } from './app-base.ts'
 import { claimStore } from './claim-stores.ts'
-import { lostRulesOf } from './lost-rules.ts'
+import { createLostRules } from './lost-rules.ts'
 import type { AppRecording } from './record-and-replay.ts'
 
 /** Upstream servers and APIs, and the trust in their tools. */
@@ -90,7 +90,7 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     return secrets.learnFrom(await openTokenStore(stateDir, env, (message) => log.warn(message)))
   }
   const { maxResultBytes } = config.execution
-  const lostRules = lostRulesOf(() => settings.config)
+  const lostRules = createLostRules(() => settings.config)
   const upstreams = createUpstreams({
     catalog,
     log,

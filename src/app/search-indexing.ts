@@ -34,9 +34,9 @@ export interface IndexingOptions {
 /** Joins changes that come together, such as ten servers that connect. */
 const DELAY_MS = 200
 /** More than the number of times that text is written for one state of the catalog. */
-const TEXTS = 1 << 20
+const VERSION_STEP = 1 << 20
 /** Maximum delay while changes keep coming. */
-const PATIENCE_MS = 3_000
+const MAX_DELAY_MS = 3_000
 
 export function createIndexing(options: IndexingOptions): Indexing {
   const { catalog, search, unlisted, written, clock, log, arriving, done } = options
@@ -46,7 +46,7 @@ export function createIndexing(options: IndexingOptions): Indexing {
   let latest = 0
   let unlisten: (() => void) | undefined
 
-  function now(): void {
+  function indexNow(): void {
     const snapshot = catalog.snapshot()
     // Unchanged if only the state of an owner changed.
     const text = written?.version ?? 0
@@ -55,21 +55,21 @@ export function createIndexing(options: IndexingOptions): Indexing {
     indexedText = text
     const sources = sourcesOf(snapshot)
     const all = [...(written?.withText(sources) ?? sources), ...unlisted()]
-    search().sync(all, snapshot.version * TEXTS + text)
+    search().sync(all, snapshot.version * VERSION_STEP + text)
   }
 
-  function soon(): void {
-    if (!waiting) latest = clock.now() + PATIENCE_MS
+  function scheduleIndexing(): void {
+    if (!waiting) latest = clock.now() + MAX_DELAY_MS
     waiting?.()
     waiting = clock.after(DELAY_MS, warm)
   }
 
   function warm(): void {
     // Calls wait for servers that start, but no call waits for the index.
-    if (arriving() && clock.now() < latest) soon()
+    if (arriving() && clock.now() < latest) scheduleIndexing()
     else {
       waiting = undefined
-      now()
+      indexNow()
       search()
         .warm()
         .then(done, (error) => log.error('indexing failed', { error }))
@@ -77,12 +77,12 @@ export function createIndexing(options: IndexingOptions): Indexing {
   }
 
   return {
-    now,
+    now: indexNow,
     follow() {
-      unlisten ??= catalog.onChange(soon)
-      soon()
+      unlisten ??= catalog.onChange(scheduleIndexing)
+      scheduleIndexing()
     },
-    again: soon,
+    again: scheduleIndexing,
     stop() {
       unlisten?.()
       waiting?.()

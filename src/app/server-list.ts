@@ -100,17 +100,20 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     throw new PegboardError('E_INTERNAL', 'Outside of a call, only services.servers.list() is available.')
   }
 
-  function one(id: string): ServerStatus {
+  function requireServer(id: string): ServerStatus {
     const all = list()
     const found = all.find((server) => server.id === id) ?? all.find(({ category }) => category === id)
     if (found) return found
-    const known = all.map((server) => server.id)
+    const requireKnownServer = all.map((server) => server.id)
     throw new PegboardError('E_NOT_FOUND', `There is no server "${id.slice(0, 80)}".`, {
-      hint: known.length > 0 ? `Configured are: ${known.slice(0, 50).join(', ')}.` : 'None is configured.',
+      hint:
+        requireKnownServer.length > 0
+          ? `Configured are: ${requireKnownServer.slice(0, 50).join(', ')}.`
+          : 'None is configured.',
     })
   }
 
-  const several = (id: string | undefined): readonly ServerStatus[] => (id === undefined ? list() : [one(id)])
+  const several = (id: string | undefined): readonly ServerStatus[] => (id === undefined ? list() : [requireServer(id)])
 
   /** What the caller sees of a server besides its tools. */
   const ownerOf = ({ category }: ServerStatus): Owner | undefined =>
@@ -118,7 +121,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
 
   /** The same, after connecting to a server for the first time. */
   async function known(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
-    const server = one(id)
+    const server = requireServer(id)
     if (server.state === 'configured') await connect(server)
     const owner = ownerOf(server)
     if (owner) return { server, owner }
@@ -169,21 +172,21 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     list,
     unmatchedRules: () => (isOperator() ? options.unmatchedRules(caller).map(({ sentence }) => sentence) : []),
     async connect(id) {
-      await connect(one(id))
-      return one(id)
+      await connect(requireServer(id))
+      return requireServer(id)
     },
     async disconnect(id) {
-      await disconnect(one(id))
-      return one(id)
+      await disconnect(requireServer(id))
+      return requireServer(id)
     },
     async reconnect(id) {
-      const server = one(id)
+      const server = requireServer(id)
       await disconnect(server)
       await connect(server)
-      return one(id)
+      return requireServer(id)
     },
     async ping(id) {
-      const server = one(id)
+      const server = requireServer(id)
       return server.state === 'started' ? await options.upstreams.ping(server.id, signal) : undefined
     },
     listTools(id) {

@@ -12,7 +12,7 @@ import type {
   Llm,
   Processes,
   Registry,
-  Reloaded,
+  ReloadResult,
   Servers,
   TaskState,
 } from '../core/service-types.ts'
@@ -239,7 +239,7 @@ const entryOf = ({ tool, description }: ViewTool) => ({
   effect: tool.effect,
 })
 
-const reloadedOf = ({ loaded, failed }: Report): Reloaded => ({
+const reloadedOf = ({ loaded, failed }: Report): ReloadResult => ({
   loaded: loaded.length,
   failed: failed.map(({ file, code, error }) => ({ file, code, error: scrub(error) })),
 })

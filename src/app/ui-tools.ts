@@ -128,7 +128,7 @@ const describeFailure = (error: unknown): string =>
 function textOf({ content = [], structuredContent }: McpResult): string {
   const texts = content.map((block) => {
     const { type, text, mimeType, uri } = block
-    if (typeof text === 'string') return pretty(text)
+    if (typeof text === 'string') return formatJson(text)
     return `[${[type, mimeType, uri].filter((one) => typeof one === 'string').join(' ')}]`
   })
   return texts.length > 0 || structuredContent === undefined
@@ -137,7 +137,7 @@ function textOf({ content = [], structuredContent }: McpResult): string {
 }
 
 /** JSON with line breaks; other texts as they are. */
-function pretty(text: string): string {
+function formatJson(text: string): string {
   if (!/^\s*[[{]/.test(text) || text.length > MAX_TEXT) return text
   return JSON.stringify(tryParseJson(text), undefined, 2) ?? text
 }

@@ -94,13 +94,13 @@ function entriesOf(config: Config): readonly Entry[] {
   ]
 }
 
-type Meaning = Pick<Entry, 'meant' | 'permits'>
+type RulePattern = Pick<Entry, 'meant' | 'permits'>
 
 /** Ids of fitting tools by rule, cached by the list of tools: there may be ten thousand. */
 const fitting = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
 
 /** The tools of an owner that a rule fits: ids, and the number of those that wait for a review. */
-function fittingTools({ meant, permits }: Meaning, { tools, withheld }: Owner) {
+function fittingTools({ meant, permits }: RulePattern, { tools, withheld }: Owner) {
   const key = JSON.stringify([meant, permits])
   const fits = createMatcher({ meant, permits })
   const known = fitting.get(tools) ?? new Map<string, readonly string[]>()
@@ -126,7 +126,7 @@ function fittingIn(name: string, owner: Owner): string | undefined {
   return `${total} tools: ${[`${shown}${rest}`, held].filter(Boolean).join(' and ')}`
 }
 
-function createMatcher({ meant, permits }: Meaning): (tool: Tool) => boolean {
+function createMatcher({ meant, permits }: RulePattern): (tool: Tool) => boolean {
   const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>

@@ -4,7 +4,13 @@ import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { isModuleId } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
-import { contestedHolders, type HolderStore, type NameHolders, readHolders, reservations } from './name-holders.ts'
+import {
+  contestedHolders,
+  createReservations,
+  type HolderStore,
+  type NameHolders,
+  readHolders,
+} from './name-holders.ts'
 import type { LazyTools, Owner, OwnerChange, OwnerContents, OwnerInfo, Prompt } from './owner.ts'
 import { type OwnerNames, otherOwnerIn, ownerNames } from './owner-names.ts'
 import { promptNames } from './prompt-names.ts'
@@ -72,14 +78,14 @@ export function createCatalog(
   })
   const changed = createEmitter<[Snapshot, Snapshot]>()
   let claimed: OwnerNames = new Map()
-  let names = nameEverything(new Map())
+  let names = createNames(new Map())
   let current = snapshotOf(0, new Map(), names)
 
   /** Names tools and prompts on first access, so that fifty servers that start together are not sorted fifty times. */
-  function nameEverything(owners: ReadonlyMap<string, Owner>): NameTable {
+  function createNames(owners: ReadonlyMap<string, Owner>): NameTable {
     const configured = claimed
     const ofOwners = once(() => ownerNames(owners.keys(), configured))
-    const isReserved = once(() => reservations(owners, configured))
+    const isReserved = once(() => createReservations(owners, configured))
     const index = (some: readonly Owner[]): ToolIndex =>
       indexTools(
         some.flatMap(({ tools }) => tools),
@@ -131,7 +137,7 @@ export function createCatalog(
   }
 
   function publishRenamed(owners: ReadonlyMap<string, Owner>): void {
-    names = nameEverything(owners)
+    names = createNames(owners)
     publish(owners)
   }
 

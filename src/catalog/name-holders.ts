@@ -3,7 +3,7 @@ import type { Owner } from './owner.ts'
 import type { OwnerNames } from './owner-names.ts'
 
 /** True for the id of a tool, or of an owner of prompts, that keeps its names although it does not list them now. */
-export type Reserved = (id: string) => boolean
+export type IsReserved = (id: string) => boolean
 
 /** Who had each name first, in this or an earlier run. Updated when names are given. */
 export interface NameHolders {
@@ -52,10 +52,10 @@ const COMPLETE: ReadonlySet<Owner['state']> = new Set(['ready', 'known', 'degrad
  * A tool keeps its name while it waits for a review. A configured server keeps its names until its lists are known, and
  * the names of its prompts while tools wait, because all of its prompts may be hidden then.
  */
-export function reservations(
+export function createReservations(
   owners: ReadonlyMap<string, Owner>,
   configured: OwnerNames,
-): { readonly tools: Reserved; readonly prompts: Reserved } {
+): { readonly tools: IsReserved; readonly prompts: IsReserved } {
   const isAway = (id: string): boolean => {
     const owner = owners.get(id)
     return owner ? !COMPLETE.has(owner.state) : [...configured.values()].some((ids) => ids.has(id))

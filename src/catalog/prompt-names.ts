@@ -1,6 +1,6 @@
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
-import type { Reserved } from './name-holders.ts'
+import type { IsReserved } from './name-holders.ts'
 import type { Owner, Prompt } from './owner.ts'
 
 export interface PromptNames {
@@ -20,7 +20,7 @@ export function promptNames(
   owners: Iterable<Owner>,
   claimedBy: (prompt: { readonly name: string; readonly module: string }) => string | undefined,
   holders: Map<string, string>,
-  isReserved: Reserved,
+  isReserved: IsReserved,
 ): PromptNames {
   const wanted = new Map<string, Array<{ readonly prompt: Prompt; readonly id: string }>>()
   for (const { id, prompts } of owners)

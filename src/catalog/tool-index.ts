@@ -1,7 +1,7 @@
 import type { Tool } from '../core/tool.ts'
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
-import type { Reserved } from './name-holders.ts'
+import type { IsReserved } from './name-holders.ts'
 import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
 
 /** All tools by id and by wire name. */
@@ -27,7 +27,7 @@ export function indexTools(
   reserved: ReadonlySet<string>,
   names: OwnerNames,
   holders: Map<string, string>,
-  isReserved: Reserved,
+  isReserved: IsReserved,
 ): ToolIndex {
   const byId = new Map(given.map((tool) => [tool.id, tool]))
   const wanted = groupByName(given)

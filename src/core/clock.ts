@@ -40,7 +40,7 @@ export function monotonicMs(): number {
 }
 
 /** Node fires a longer timer at once, with a warning. */
-const MOST_MS = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -48,7 +48,7 @@ export const systemClock: Clock = {
   after(ms, fn) {
     let timer: NodeJS.Timeout
     const wait = (leftMs: number): void => {
-      const nextMs = Math.min(leftMs, MOST_MS)
+      const nextMs = Math.min(leftMs, MAX_TIMER_MS)
       timer = setTimeout(() => (leftMs > nextMs ? wait(leftMs - nextMs) : fn()), nextMs)
       timer.unref()
     }

@@ -1,4 +1,4 @@
-const MOST_READ = 2_000
+const MAX_READ = 2_000
 /** Line breaks before a blank line, a list item, a heading, an emoji or a label such as `Args:`. Others only wrap. */
 const BREAK = /\n\s*(?:\n|(?=[-*#•<]|\d+[.)]\s|\p{Extended_Pictographic}|\p{Lu}[\p{L} ]{0,30}:))/u
 const END = /(?<!\b(?:e\.g|i\.e|cf|vs|\d+))[.!?](?:\s|$)|[。！？]/
@@ -9,19 +9,19 @@ const SAYS_LITTLE =
   /^[^ ]+(?: [^ ]+){0,2}:$|^[^ ]+$|^(?:caution|important|mandatory|note|required|warning)\b[\]:!]|^(?:always|never|do not|don't|only) |^[\p{L} ]{0,40}\bwarning:|\bthis is (?:the|an?)\b.*\bAPI\b/iu
 
 /** Share of `max` that a cut at the end of a clause leaves. */
-const LEAST_SHARE = 0.6
+const MIN_SHARE = 0.6
 /** Where a sentence can end early: after punctuation, or before a word that begins another phrase. */
 const CLAUSE =
   /[,;:](?= )| [-–—(]| (?=(?:and|as|by|for|from|in|including|or|so|that|to|using|via|when|which|while|with)\b)/g
 
 /** The first sentence that says what something does, cut after a clause or a word if it is longer than `max`. */
 export function firstSentence(text: string, max: number): string {
-  const sentences = text.slice(0, MOST_READ).split(BREAK).flatMap(sentencesOf)
+  const sentences = text.slice(0, MAX_READ).split(BREAK).flatMap(sentencesOf)
   const sentence = sentences.find((one) => !SAYS_LITTLE.test(one)) ?? sentences[0] ?? ''
   if (sentence.length <= max) return sentence
   const cut = sentence.slice(0, max - 1)
   const clause = [...sentence.slice(0, max).matchAll(CLAUSE)].at(-1)?.index ?? 0
-  const end = clause > max * LEAST_SHARE ? clause : cut.lastIndexOf(' ')
+  const end = clause > max * MIN_SHARE ? clause : cut.lastIndexOf(' ')
   return `${end > max / 2 ? cut.slice(0, end) : cut}…`
 }
 

@@ -1,10 +1,10 @@
-interface Described {
+interface ListedTool {
   readonly description: string
   readonly fullDescription?: string | undefined
 }
 
 /** The description as listed, with a note if it was cut. */
-export const listedDescription = ({ description, fullDescription }: Described): string =>
+export const listedDescription = ({ description, fullDescription }: ListedTool): string =>
   fullDescription === undefined
     ? description
     : `${description}…\n${cutNotice(description.length, fullDescription.length)}`

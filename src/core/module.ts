@@ -11,14 +11,14 @@ type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types
     : never
   : Record<string, unknown>
 /** The value that `run` may return: the input of the schema, because results are checked and sent unchanged. */
-type Returned<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
+type RunReturn<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
   ? NonNullable<Types> extends { readonly input: infer Value }
-    ? Unchanged<Value>
+    ? DeepReadonly<Value>
     : unknown
   : unknown
 /** Accepts read-only lists and objects, too. */
-type Unchanged<Value> = Value extends readonly unknown[] | Readonly<Record<never, unknown>>
-  ? { readonly [K in keyof Value]: Unchanged<Value[K]> }
+type DeepReadonly<Value> = Value extends readonly unknown[] | Readonly<Record<never, unknown>>
+  ? { readonly [K in keyof Value]: DeepReadonly<Value[K]> }
   : Value
 type AnySchema = StandardSchema<unknown, unknown> | JsonSchema
 
@@ -184,7 +184,7 @@ export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema
    * Runs the tool. The result is a text, any JSON value, or MCP content blocks.
    * @throws ToolError for failures that the model can correct
    */
-  run(input: Infer<Input>, ctx: CallContext<Config>): Returned<Output> | Promise<Returned<Output>>
+  run(input: Infer<Input>, ctx: CallContext<Config>): RunReturn<Output> | Promise<RunReturn<Output>>
 }
 
 /** The argument of `start`. */
@@ -254,7 +254,7 @@ type ToolsOf<Config, Inputs> = { readonly [K in keyof Inputs]: ToolDef<Config, I
 type OutputsOf<Outputs> = {
   readonly [K in keyof Outputs]: {
     readonly output?: Outputs[K]
-    run(input: never, ctx: never): Returned<Outputs[K]> | Promise<Returned<Outputs[K]>>
+    run(input: never, ctx: never): RunReturn<Outputs[K]> | Promise<RunReturn<Outputs[K]>>
   }
 }
 

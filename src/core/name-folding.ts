@@ -41,7 +41,7 @@ export function spellingsOf(names: readonly string[]): Spellings {
     names,
     folded,
     alike: once(() => new Set([...folded()].map(alikeWhole))),
-    words: once(() => [...new Set(names.flatMap(wholeForms).flatMap(withAlike))]),
+    words: once(() => [...new Set(names.flatMap(wholeForms).flatMap(replaceLookalikes))]),
   }
 }
 
@@ -67,7 +67,7 @@ const SEPARATOR = /\.|__/g
 function globsOf(pattern: string): string[][] {
   const fold = (text: string): string => text.split('*').map(foldPiece).join('*')
   const owned = splitAtSeparators(pattern).map(([owner, rest]) => `${owner.toLowerCase()}.${fold(rest)}`)
-  return (owned.length > 0 ? owned : [fold(pattern)]).flatMap(withAlike).map((one) => one.split('*'))
+  return (owned.length > 0 ? owned : [fold(pattern)]).flatMap(replaceLookalikes).map((one) => one.split('*'))
 }
 
 /** Treats letters and digits that look alike in most typefaces as equal. */
@@ -84,7 +84,7 @@ const READ_AS: Readonly<Record<string, string>> = { 3: 'e', 4: 'a', 5: 's', 7: '
  * A form of a name or pattern with look-alikes replaced, with and without separators. Short patterns keep their
  * separators, because `set_*` would otherwise cover `settings` and `*_all` would cover `install`.
  */
-function withAlike(form: string): string[] {
+function replaceLookalikes(form: string): string[] {
   const at = form.lastIndexOf('.') + 1
   const [owner, rest] = [form.slice(0, at), form.slice(at)]
   const joined = rest.replaceAll('_', '')

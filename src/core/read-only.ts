@@ -16,9 +16,9 @@ const refuse = (what: string): never => {
  * @throws PegboardError E_READ_ONLY_CONTRACT on the attempt
  */
 export function readOnly<T>(value: T, callable: Callable = 'reads', name = 'its context'): T {
-  if (typeof value === 'function') return callableLook(value, undefined, callable, name) as T
+  if (typeof value === 'function') return createReadOnlyFunction(value, undefined, callable, name) as T
   if (typeof value !== 'object' || value === null) return value
-  return look(value, callable, name) as T
+  return createReadOnlyView(value, callable, name) as T
 }
 
 /** An object whose own members cannot be changed; nested values can. */
@@ -27,7 +27,7 @@ export function createReadOnlyObject<T extends object>(value: T, name = 'its con
   return new Proxy(value, { set: change, defineProperty: change, deleteProperty: change })
 }
 
-function look(target: object, callable: Callable, name: string): object {
+function createReadOnlyView(target: object, callable: Callable, name: string): object {
   // Promises and the like only work on themselves.
   if (target instanceof Promise) return target.then((one) => readOnly(one, callable, name))
   const isList = Array.isArray(target)
@@ -37,7 +37,7 @@ function look(target: object, callable: Callable, name: string): object {
     if (typeof value !== 'function') return readOnly(value, callable, place)
     // Array methods run on the view itself, where changes fail.
     if (isList || Object.hasOwn(Object.prototype, key) || key === 'constructor') return value
-    return callableLook(value, target, callable, place)
+    return createReadOnlyFunction(value, target, callable, place)
   }
   const change = (key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
   // The proxy target is an empty object, because a proxy must show a frozen target's real members.
@@ -60,7 +60,7 @@ function look(target: object, callable: Callable, name: string): object {
   })
 }
 
-function callableLook(fn: object, self: object | undefined, callable: Callable, name: string): unknown {
+function createReadOnlyFunction(fn: object, self: object | undefined, callable: Callable, name: string): unknown {
   const short = name.slice(name.lastIndexOf('.') + 1)
   const may = callable === 'all' || READS.test(short)
   return (...args: unknown[]): unknown =>

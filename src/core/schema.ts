@@ -9,7 +9,7 @@ export interface Issue {
   readonly message: string
 }
 
-export type Parsed =
+export type ParseResult =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly Issue[] }
 
@@ -17,7 +17,7 @@ export type Parsed =
 export interface Schema {
   /** Draft 2020-12; tool inputs have `type: object` at the root. Computed once; do not modify. */
   readonly json: JsonSchema
-  parse(value: unknown): Parsed
+  parse(value: unknown): ParseResult
 }
 
 /** The part of Standard Schema (https://standardschema.dev) used here; zod 4, valibot and arktype implement it. */

@@ -66,7 +66,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
   }
 
   /** The queue of a value that was served goes to the end. */
-  function toEnd(who: string): void {
+  function moveToEnd(who: string): void {
     const line = queues.get(who)
     if (line && queues.delete(who)) queues.set(who, line)
   }
@@ -110,12 +110,12 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
     },
     release(who = '') {
       change(who, -1)
-      toEnd(who)
+      moveToEnd(who)
       for (const [next, line] of queues) {
         if (!mayEnter(next)) continue
         const [one] = line as ReadonlySet<QueuedCall>
         leave(next, one as QueuedCall)
-        toEnd(next)
+        moveToEnd(next)
         change(next, 1)
         one?.enter()
         return

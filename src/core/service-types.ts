@@ -249,7 +249,7 @@ export interface Injection {
   readonly already: readonly string[]
 }
 
-export interface Reloaded {
+export interface ReloadResult {
   readonly loaded: number
   readonly failed: readonly { readonly file: string; readonly code: string; readonly error: string }[]
 }
@@ -260,7 +260,7 @@ export interface Registry {
   /** Accepts every spelling that a call accepts. */
   get(name: string): RegistryTool | null
   /** Reads module files again. @throws PegboardError E_TOOL_HIDDEN if the caller is not an admin */
-  reload(name?: string): Promise<Reloaded>
+  reload(name?: string): Promise<ReloadResult>
   /** Lists tools beside the meta-tools if the client supports changing lists; otherwise ranks them first in search. */
   inject(names: readonly string[]): Injection
 }
@@ -316,7 +316,7 @@ export interface Completion {
   readonly model?: string
 }
 
-export interface Completed {
+export interface CompletionResult {
   readonly text: string
   /** With `json`: the parsed value. */
   readonly json?: unknown
@@ -329,7 +329,7 @@ export interface Llm {
   /** The model used if a completion names none. Absent: the client chooses, or the endpoint needs a name. */
   readonly model?: string
   /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED if JSON was requested and not returned */
-  complete(wanted: Completion): Promise<Completed>
+  complete(wanted: Completion): Promise<CompletionResult>
 }
 
 /** A program to run, without a shell. */

@@ -28,7 +28,7 @@ type Issue = z.core.$ZodIssue
 
 /** Describes an invalid setting: what is expected and what type was given. @param value the whole checked value */
 export function describeSettingError(issue: StandardIssue, value: unknown): string {
-  const own = BY_ZOD.test(issue.message) ? inOurWords(issue as Issue, valueAt(value, issue)) : undefined
+  const own = BY_ZOD.test(issue.message) ? messageFor(issue as Issue, valueAt(value, issue)) : undefined
   return own ?? issue.message
 }
 
@@ -38,7 +38,7 @@ const valueAt = (value: unknown, { path = [] }: StandardIssue): unknown =>
     value,
   )
 
-function inOurWords(issue: Issue, given: unknown): string | undefined {
+function messageFor(issue: Issue, given: unknown): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
       return describeExpected(kindsOf(issue.expected), given)
@@ -48,7 +48,7 @@ function inOurWords(issue: Issue, given: unknown): string | undefined {
         given,
       )
     case 'invalid_union':
-      return ofUnion(issue.errors, given)
+      return describeUnion(issue.errors, given)
     case 'invalid_key':
       return `is not a valid name: it ${issue.issues[0] ? describeSettingError(issue.issues[0], issue.path.at(-1)) : 'has another form'}`
     case 'invalid_format':
@@ -83,7 +83,7 @@ const kindOfThing = (thing: string): string =>
         : thing
 
 /** Describes the union member that fits best, or all of them. */
-function ofUnion(errors: readonly (readonly Issue[])[], given: unknown): string | undefined {
+function describeUnion(errors: readonly (readonly Issue[])[], given: unknown): string | undefined {
   const first = errors.flatMap(([one]) => one ?? [])
   const inside = first.find(
     ({ path, code }) => path.length > 0 || (code !== 'invalid_type' && code !== 'invalid_value'),

@@ -70,7 +70,7 @@ export async function auditCall(
   } catch (error) {
     // A tool may have been removed while its call waited.
     const isGone = isPegboardError(error) && error.code === 'E_NOT_FOUND'
-    const denied = run.tool === undefined || isGone ? whatWasMeant(request, run, viewOf) : undefined
+    const denied = run.tool === undefined || isGone ? reasonOfDenial(request, run, viewOf) : undefined
     if (denied !== undefined) decision = 'deny'
     end(isPegboardError(error) ? error.code : 'E_INTERNAL', denied)
     throw error
@@ -94,7 +94,7 @@ export function bytesOf(result: ToolResult): number | undefined {
 }
 
 /** For the operator: the tool that a failed call meant, or why the caller cannot see it. */
-function whatWasMeant(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
+function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
   if (request.origin === 'setup') return undefined
   const { tool } = run
   const gone = tool && viewOf(request).hidden.get((tool.itself ?? tool).id)

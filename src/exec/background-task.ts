@@ -27,7 +27,7 @@ export type TaskAnswer =
   | { readonly error: { readonly code: number; readonly message: string; readonly data?: unknown } }
 
 /** Where the result is sent when the task ends. */
-export interface SendTo {
+export interface SendTarget {
   readonly channel: string
   readonly maxChars: number
 }
@@ -44,7 +44,7 @@ export interface StoredTask extends Task {
   readonly callId?: string
   readonly idempotent: boolean
   readonly tries: number
-  readonly sendTo?: SendTo
+  readonly sendTo?: SendTarget
 }
 
 export const isStoredTask = (value: unknown): boolean =>

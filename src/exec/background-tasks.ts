@@ -15,7 +15,7 @@ import type { DocumentWrite, StoredDocument, Table } from '../state/store.ts'
 import {
   isStoredTask,
   markInterrupted,
-  type SendTo,
+  type SendTarget,
   type StoredTask,
   type Task,
   type TaskAnswer,
@@ -65,7 +65,7 @@ export interface Tasks {
    * Sends the result to a channel when the task ends, or at once if it has. `undefined` if there is no such task.
    * @throws PegboardError
    */
-  redirect(owner: string, id: string, to: SendTo): Promise<Task | undefined>
+  redirect(owner: string, id: string, to: SendTarget): Promise<Task | undefined>
   /** How long results are kept, in milliseconds. */
   readonly keptMs: number
   /** Number of tasks running in this process. */
@@ -118,14 +118,14 @@ export function createTasks(options: TasksOptions): Tasks {
     const one = runs.get(id)
     if (one) runs.abort(one)
   })
-  async function setChannel(owner: string, id: string, sendTo: SendTo): Promise<void> {
+  async function setChannel(owner: string, id: string, sendTo: SendTarget): Promise<void> {
     const one = runs.get(id)
     if (one?.owner !== owner) return
     one.task = { ...one.task, sendTo }
     await runs.write(one, one.task)
   }
   shared.subscribe(REDIRECTED, (text) => {
-    setChannel(...(JSON.parse(text) as [string, string, SendTo])).catch((error: unknown) =>
+    setChannel(...(JSON.parse(text) as [string, string, SendTarget])).catch((error: unknown) =>
       log.warn('cannot store the channel of a result', { error: messageOf(error) }),
     )
   })

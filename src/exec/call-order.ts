@@ -13,7 +13,7 @@ export interface CallOrder {
 /** A call that follows later has nothing to do with the one before. */
 const WINDOW_MS = 10 * 60_000
 /** Two calls may follow each other by chance. */
-const LEAST_TIMES = 2
+const MIN_TIMES = 2
 const MAX_SESSIONS = 1_000
 const MAX_PRINCIPALS = 200
 const MAX_PAIRS = 2_000
@@ -53,7 +53,7 @@ export function createCallOrder(clock: Clock): CallOrder {
     },
     around(principal, tool) {
       const pairs = [...(principals.get(principal)?.values() ?? [])]
-        .filter(({ times }) => times >= LEAST_TIMES)
+        .filter(({ times }) => times >= MIN_TIMES)
         .sort((a, b) => b.times - a.times)
       return {
         before: pairs.flatMap(({ first, second }) => (second === tool ? [first] : [])),

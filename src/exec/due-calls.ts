@@ -4,7 +4,7 @@ import type { Log } from '../core/log.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
-import { PROCESS_LEFT } from './due-queue.ts'
+import { LEFT_TO_OTHERS } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import type { ProcessHeartbeat } from './process-heartbeat.ts'
@@ -43,11 +43,11 @@ export interface DueCall {
 /**
  * Calls tools with the rights that the owner has now. Never rejects, because no caller waits for the answer.
  * @param kind what calls, for the log
- * @returns `PROCESS_LEFT` if the tool is missing in this process and another one may have it
+ * @returns `LEFT_TO_OTHERS` if the tool is missing in this process and another one may have it
  */
 export const createDueCalls =
   ({ call, lookUpRights, lacksTool, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
-  async ({ id, caller, tool, params = {}, callId, mayLeave }: DueCall): Promise<Outcome | typeof PROCESS_LEFT> => {
+  async ({ id, caller, tool, params = {}, callId, mayLeave }: DueCall): Promise<Outcome | typeof LEFT_TO_OTHERS> => {
     let outcome: Outcome
     try {
       outcome = outcomeOf(
@@ -62,5 +62,5 @@ export const createDueCalls =
     // A tool answers with the same code when it does not find something.
     if (outcome.code !== 'E_NOT_FOUND' || !lacksTool(caller, tool) || !(await mayLeave())) return outcome
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
-    return PROCESS_LEFT
+    return LEFT_TO_OTHERS
   }

@@ -35,7 +35,7 @@ export interface RunResult<T> {
 }
 
 /** The run is left to another process. */
-export const PROCESS_LEFT: unique symbol = Symbol('left')
+export const LEFT_TO_OTHERS: unique symbol = Symbol('left')
 
 /** True if a stored value can be an entry. */
 export const isDueEntry = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -81,14 +81,14 @@ export interface DueQueueOptions<T extends DueEntry> {
   lacksTool(value: T): boolean
   /**
    * Runs the entry. Never rejects.
-   * @param mayLeave true if another process may have the tool; then `PROCESS_LEFT` may be returned
+   * @param mayLeave true if another process may have the tool; then `LEFT_TO_OTHERS` may be returned
    */
   run(
     id: string,
     owner: string,
     claimed: T,
     mayLeave: () => Promise<boolean>,
-  ): Promise<RunResult<T> | typeof PROCESS_LEFT>
+  ): Promise<RunResult<T> | typeof LEFT_TO_OTHERS>
   /** What happens to an entry whose process died while running it. The process that stores the result notifies. */
   abandoned(id: string, owner: string, value: T): RunResult<T>
 }
@@ -98,11 +98,11 @@ const MAX_AT_ONCE = 36
 /** Further due entries start spread over this time, to spare the servers that they call. */
 const SPREAD_MS = 1_000
 /** An entry whose tool no process had for this long is run anyway, and fails. */
-const GONE_MS = 60 * 60_000
+const MISSING_TOOL_MS = 60 * 60_000
 /**
  * When an entry that was left is checked again: after an eighth of the time it has been missing, within these limits.
  */
-const LEFT_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
+const RECHECK_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
 /** Each restart adds a process. */
 const MAX_MISSING = 50
 /** Pause before a result is stored again. */
@@ -187,8 +187,11 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     const holdMs = options.claimDelayMs?.(before, now) ?? 0
     if (holdMs > 0) return alarms.set(id, now + holdMs)
     const since = before.missing?.since ?? now
-    if (now - since < GONE_MS && before.missing?.in.includes(instance.id) && options.lacksTool(before))
-      return alarms.set(id, now + Math.min(LEFT_MS.most, Math.max(LEFT_MS.least, (now - since) * LEFT_MS.share)))
+    if (now - since < MISSING_TOOL_MS && before.missing?.in.includes(instance.id) && options.lacksTool(before))
+      return alarms.set(
+        id,
+        now + Math.min(RECHECK_MS.most, Math.max(RECHECK_MS.least, (now - since) * RECHECK_MS.share)),
+      )
     const wanted = options.claim(before, now)
     if (wanted === undefined) {
       if (await table.delete(id, row.revision)) options.dropped?.(before)
@@ -206,9 +209,9 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
       await trySetAlarm(id, claimed)
       if (ticksOf(clock) - began >= STOOD_STILL_MS && !(await isOurs(id, claimed))) return
-      const mayLeave = async (): Promise<boolean> => now - since < GONE_MS && !(await instance.alone())
+      const mayLeave = async (): Promise<boolean> => now - since < MISSING_TOOL_MS && !(await instance.alone())
       const done = await options.run(id, row.owner, claimed, mayLeave)
-      if (done === PROCESS_LEFT) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
+      if (done === LEFT_TO_OTHERS) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
       if (await isOurs(id, claimed)) await done.notify?.()
       await storeResult(id, row.owner, (value) => done.change(value))
     } finally {

@@ -21,7 +21,7 @@ export function outcomeOf(result: ToolResult): { readonly outcome: Outcome; read
     }
   if (result.kind === 'value') {
     const { value, warnings, files } = result
-    if (!isSayable(value)) throw new PegboardError('E_INTERNAL', 'The result cannot be sent as JSON.')
+    if (!isSerializable(value)) throw new PegboardError('E_INTERNAL', 'The result cannot be sent as JSON.')
     return {
       outcome: { success: true, data: value ?? null, ...(warnings.length > 0 ? { warnings } : {}) },
       files,
@@ -42,7 +42,7 @@ export function outcomeOf(result: ToolResult): { readonly outcome: Outcome; read
   }
 }
 
-function isSayable(value: unknown): boolean {
+function isSerializable(value: unknown): boolean {
   try {
     JSON.stringify(value)
     return true

@@ -24,7 +24,7 @@ export interface ParallelResult {
 }
 
 /** Codes of calls that never ran. */
-const NEVER_RAN: ReadonlySet<string> = new Set([
+const NOT_RUN_CODES: ReadonlySet<string> = new Set([
   'E_NOT_FOUND',
   'E_VALIDATION',
   'E_INT_PRECISION',
@@ -63,7 +63,7 @@ export async function runParallel(
   )
   several.end()
   const failed = results.filter(({ success }) => !success)
-  if (failed.length === results.length && failed.every((one) => !one.success && NEVER_RAN.has(one.code)))
+  if (failed.length === results.length && failed.every((one) => !one.success && NOT_RUN_CODES.has(one.code)))
     throw new PegboardError(
       'E_VALIDATION',
       `All ${results.length} parallel action(s) failed before execution. ${failed
@@ -149,7 +149,7 @@ export function beginCalls(
         const { outcome, files } = outcomeOf(
           await call({
             ...shared,
-            ...(pause && shared.relay && { relay: pausing(shared.relay, pause) }),
+            ...(pause && shared.relay && { relay: withPauses(shared.relay, pause) }),
             name,
             input: params,
             part,
@@ -173,7 +173,7 @@ export function beginCalls(
   }
 }
 
-function pausing(relay: Relay, pause: () => () => void): Relay {
+function withPauses(relay: Relay, pause: () => () => void): Relay {
   const send = relay.request
   return send ? { ...relay, request: (...asked) => send(...asked).finally(pause()) } : relay
 }

@@ -5,7 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type DueEntry, isDueEntry, PROCESS_LEFT } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
 import { refreshCaller, restoreCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
@@ -151,7 +151,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const owner = lastingOwner(restoreCaller(job.caller))
       const { caller, tool, params, runKey } = job
       const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
-      if (last === PROCESS_LEFT) return last
+      if (last === LEFT_TO_OTHERS) return last
       const tell = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
         else if (last && !(await sent(job, id, last)))

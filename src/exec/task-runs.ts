@@ -4,7 +4,7 @@ import { toModernServerRequest } from '../core/server-requests.ts'
 import { noRelay } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Table } from '../state/store.ts'
-import type { SendTo, StoredTask, TaskAnswer } from './background-task.ts'
+import type { SendTarget, StoredTask, TaskAnswer } from './background-task.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { textOf } from './channel-delivery.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
@@ -195,7 +195,7 @@ export function createTaskRuns(
   }
 
   /** True if the result was sent to the owner's channel. */
-  async function sent({ id, caller, outcome }: StoredTask, { channel, maxChars }: SendTo): Promise<boolean> {
+  async function sent({ id, caller, outcome }: StoredTask, { channel, maxChars }: SendTarget): Promise<boolean> {
     if (!outcome) return false
     try {
       await options.deliver(refreshCaller(caller, options.lookUpRights), channel, textOf(outcome, maxChars))

@@ -148,7 +148,7 @@ const MAX_DEPTH = 3
 const MAX_HELD_TEXT = 64 * 1024 * 1024
 /** Arguments that are not counted, because others bound the number of calls. */
 const SMALL_TEXT = 4 * 1024
-const MISSED: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
+const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
 /** The only way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
@@ -332,7 +332,7 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       return resolveCall(request)
     } catch (error) {
-      const mayAppear = isPegboardError(error) && MISSED.has(error.code) && request.origin !== 'setup'
+      const mayAppear = isPegboardError(error) && MISSING_CODES.has(error.code) && request.origin !== 'setup'
       if (!mayAppear) throw error
       return options.awaitTool(request.name, request).then((again) => {
         if (!again) throw error

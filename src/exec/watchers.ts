@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { randomId } from '../core/random-id.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type DueEntry, isDueEntry, PROCESS_LEFT } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
 import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { type StoredCaller, toStoredCaller } from './stored-caller.ts'
@@ -101,7 +101,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
     async run(id, owner, watcher, mayLeave) {
       const { caller, tool, params } = watcher
       const whole = await call({ id, caller, tool, params, mayLeave })
-      if (whole === PROCESS_LEFT) return whole
+      if (whole === LEFT_TO_OTHERS) return whole
       const now = shortenOutcome(whole)
       if (!now.success && now.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })

@@ -2,7 +2,7 @@ import type { CallContext, SentFile, SharedFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import type {
   Adapters,
-  Completed,
+  CompletionResult,
   Conversations,
   Graph,
   Kv,
@@ -36,7 +36,7 @@ export interface FlatLlm {
     readonly temperature?: number
     readonly max_tokens?: number
     readonly model?: string
-  }): Promise<Completed>
+  }): Promise<CompletionResult>
 }
 
 export interface FlatConversations extends Conversations {

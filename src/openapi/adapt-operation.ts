@@ -1,6 +1,6 @@
 import { exposedName, overrideAliases, overrideOf, ownNamesOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/caller.ts'
-import type { Parsed, Schema } from '../core/schema.ts'
+import type { ParseResult, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { hashOf } from './api-document.ts'
@@ -41,7 +41,7 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
     definition ??= host.define(record)
     return definition
   }
-  let check: ((value: unknown) => Parsed) | undefined
+  let check: ((value: unknown) => ParseResult) | undefined
   const input: Schema = {
     get json() {
       return define().input

@@ -1,5 +1,5 @@
 import { runWithTimeout } from '../core/run-with-timeout.ts'
-import { type JsonSchema, type Parsed, toSchema } from '../core/schema.ts'
+import { type JsonSchema, type ParseResult, toSchema } from '../core/schema.ts'
 
 const BUDGET_MS = 200
 
@@ -10,7 +10,7 @@ const COSTLY = /"(?:pattern|patternProperties|\$ref|\$dynamicRef|uniqueItems)":/
  * Validates arguments against a schema from the document. Its expressions and references can be arbitrarily slow, so
  * a check that exceeded its time is not used again; the API validates as well.
  */
-export function checkOf(schema: JsonSchema, unchecked: () => void): (value: unknown) => Parsed {
+export function checkOf(schema: JsonSchema, unchecked: () => void): (value: unknown) => ParseResult {
   const { parse } = toSchema(schema)
   if (!COSTLY.test(JSON.stringify(schema))) return parse
   let gaveUp = false

@@ -17,7 +17,7 @@ export interface RemoveResult {
   readonly count: number
 }
 
-type Inner = WriteTarget['inner']
+type InnerTarget = WriteTarget['inner']
 
 /** Removes an entry of a checked folder. Everything is checked before anything is changed. */
 export async function removeEntry(
@@ -98,7 +98,7 @@ const kindOf = (one: Pick<Stats, 'isDirectory'>): 'folder' | undefined => (one.i
 /** Descends only through open folders and checks each, so that a swapped link cannot lead elsewhere. */
 async function removeTree(
   shown: string,
-  inner: Inner,
+  inner: InnerTarget,
   anchor: string,
   real: string,
   name: string,

@@ -4,7 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 
 export const ENCODINGS = 'gzip, deflate, br'
 /** More layers have no use and multiply the work of a small body. */
-const MOST_LAYERS = 2
+const MAX_LAYERS = 2
 
 export interface DecompressLimits {
   readonly maxWireBytes: number
@@ -20,7 +20,7 @@ export function decompress(body: Readable, encoding: string, caps: DecompressLim
     .split(',')
     .map((one) => one.trim())
     .filter((one) => one !== '' && one !== 'identity')
-  if (layers.length > MOST_LAYERS) throw createUnreadableError(`is compressed ${layers.length} times`)
+  if (layers.length > MAX_LAYERS) throw createUnreadableError(`is compressed ${layers.length} times`)
   const wire = limitSize(body, caps.maxWireBytes, caps.setting)
   if (layers.length === 0) return wire
   let stream: Readable = Readable.from(wire, { objectMode: false })

@@ -73,9 +73,9 @@ function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string 
 }
 
 /** `**`, a literal name, or a name with wildcards. */
-type Segment = { readonly span: true } | string | Wild
+type Segment = { readonly span: true } | string | WildcardName
 
-interface Wild {
+interface WildcardName {
   /** The literal characters it begins with. */
   readonly start: string
   readonly tokens: readonly Token[]

@@ -4,7 +4,7 @@ import { waitAtMost } from '../core/wait-at-most.ts'
 /** Maximum time per name, including waiting for a thread. */
 const LOOKUP_MS = 5_000
 /** `getaddrinfo` blocks one of the four threads of libuv until it returns, and file operations need them too. */
-const MOST_THREADS = 2
+const MAX_THREADS = 2
 /** Maximum wait for a free thread. */
 const WAIT_MS = 500
 
@@ -38,7 +38,7 @@ async function find(host: string): Promise<readonly LookupAddress[]> {
 
 /** Takes a thread; false if none becomes free in time. */
 function hasThread(): Promise<boolean> {
-  if (busy < MOST_THREADS) {
+  if (busy < MAX_THREADS) {
     busy++
     return Promise.resolve(true)
   }

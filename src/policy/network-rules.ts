@@ -89,7 +89,7 @@ const ranges: ReadonlyArray<readonly [AddressKind, ReadonlyArray<readonly [strin
 
 let lists: ReadonlyArray<readonly [AddressKind, BlockList]> | undefined
 
-function listed(): NonNullable<typeof lists> {
+function blockLists(): NonNullable<typeof lists> {
   lists ??= ranges.map(([kind, subnets]) => {
     const list = new BlockList()
     for (const [net, bits] of subnets) list.addSubnet(net, bits, net.includes(':') ? 'ipv6' : 'ipv4')
@@ -113,7 +113,7 @@ export function addressKind(address: string): AddressKind {
   }
   const inner = family === 6 ? innerIPv4(plain) : undefined
   const [text, version] = inner === undefined ? ([plain, family] as const) : ([inner, 4] as const)
-  for (const [kind, list] of listed()) if (list.check(text, version === 6 ? 'ipv6' : 'ipv4')) return kind
+  for (const [kind, list] of blockLists()) if (list.check(text, version === 6 ? 'ipv6' : 'ipv4')) return kind
   // Only 2000::/3 is assigned for public IPv6.
   return version === 6 && !/^[23]/.test(groupsOf(text)[0]?.toString(16).padStart(4, '0') ?? '') ? 'reserved' : 'public'
 }

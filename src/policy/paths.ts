@@ -118,11 +118,11 @@ const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
 /** Entries processed before the event loop gets a turn. */
 const BATCH = 500
 /** Maximum number of entries read per folder; sorting more would take seconds and memory. */
-const MOST_ENTRIES = 50_000
+const MAX_ENTRIES = 50_000
 /** Size of a folder itself; on most systems that of one with a few thousand entries. */
 const LARGE_FOLDER = 128 * 1024
 /** Maximum number of folders held open for `inside` callbacks. */
-const MOST_HELD = 8
+const MAX_OPEN_FOLDERS = 8
 
 export function createPaths(options: PathsOptions): Paths {
   const { setting = 'modules.filesystem.config' } = options
@@ -272,7 +272,7 @@ export function createPaths(options: PathsOptions): Paths {
       // The loop closes the folder.
       else
         for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
-          if (looked >= MOST_ENTRIES) {
+          if (looked >= MAX_ENTRIES) {
             truncated = true
             break
           }
@@ -340,7 +340,7 @@ export function createPaths(options: PathsOptions): Paths {
       const entry = next.value
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
-      while (held.work.size >= MOST_HELD) await Promise.race(held.work)
+      while (held.work.size >= MAX_OPEN_FOLDERS) await Promise.race(held.work)
       if (held.failure) throw held.failure.reason
       try {
         const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)

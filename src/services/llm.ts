@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import type { Completed, Completion } from '../core/service-types.ts'
+import type { Completion, CompletionResult } from '../core/service-types.ts'
 
 export const MAX_TOKENS = 1_024
 const JSON_ONLY = 'Answer with one JSON value and nothing else.'
@@ -17,7 +17,7 @@ export function checkCompletion(wanted: Completion): void {
 }
 
 /** @throws PegboardError E_TOOL_FAILED if JSON was wanted and the answer has none */
-export function toCompleted(text: string, model: string, { json }: Completion): Completed {
+export function toCompleted(text: string, model: string, { json }: Completion): CompletionResult {
   if (!json) return { text, model }
   const bare = text
     .trim()

@@ -24,7 +24,7 @@ export interface Alarms {
 }
 
 /** How often the store is read again: another process may have added items and died, and clocks can change. */
-const LOOK_MS = 10_000
+const RELOAD_MS = 10_000
 /** Items rung in one turn of the event loop. After that, other work gets a turn. */
 const RUNG_AT_ONCE = 250
 
@@ -39,28 +39,28 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
   let next = Number.POSITIVE_INFINITY
   const jumped = createJumpDetector(clock)
 
-  async function look(): Promise<void> {
+  async function loadTimes(): Promise<void> {
     looked = ticksOf(clock)
     const all = (await hears?.planned()) ?? []
     times.clear()
     for (const { id, at } of all) times.set(id, at)
   }
 
-  function plan(): void {
+  function setTimer(): void {
     cancel?.()
     cancel = undefined
     if (!hears) return
-    next = clock.now() + LOOK_MS
+    next = clock.now() + RELOAD_MS
     for (const at of times.values()) if (at < next) next = at
     cancel = clock.after(Math.max(0, next - clock.now()), () => {
-      go().catch((error: unknown) => log.error('cannot read the due jobs', { error: messageOf(error) }))
+      ringDue().catch((error: unknown) => log.error('cannot read the due jobs', { error: messageOf(error) }))
     })
   }
 
-  async function go(): Promise<void> {
+  async function ringDue(): Promise<void> {
     try {
       // After a clock change, planned items may be due at another time.
-      if (jumped() !== 0 || ticksOf(clock) - looked >= LOOK_MS) await look()
+      if (jumped() !== 0 || ticksOf(clock) - looked >= RELOAD_MS) await loadTimes()
       const now = clock.now()
       let rung = 0
       for (const id of [...times.keys()]) {
@@ -77,22 +77,22 @@ export function createLocalAlarms(clock: Clock, log: Log): Alarms {
       }
     } finally {
       // A failed read must not stop later reads.
-      plan()
+      setTimer()
     }
   }
 
   return {
     async set(id, at) {
       times.set(id, at)
-      if (at < next) plan()
+      if (at < next) setTimer()
     },
     clear(id) {
       times.delete(id)
     },
     async start(ring, planned) {
       hears = { ring, planned }
-      await look()
-      plan()
+      await loadTimes()
+      setTimer()
     },
     async stop() {
       hears = undefined

@@ -63,7 +63,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
       if (before?.stamp === stamp) return before.value as Value
       const text = await readFile(file, 'utf8')
       const value = tryParseJson(text)
-      if (value === undefined || !isValue(value)) return await putAside(key, file)
+      if (value === undefined || !isValue(value)) return await renameDamaged(key, file)
       remember(key, { stamp, value })
       return value as Value
     } catch (error) {
@@ -72,7 +72,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
     }
   }
 
-  async function putAside(key: string, file: string): Promise<undefined> {
+  async function renameDamaged(key: string, file: string): Promise<undefined> {
     const aside = `${file}.${new Date().toISOString().replaceAll(/[:.]/g, '-')}.broken`
     await rename(file, aside)
     cache.delete(key)

@@ -14,7 +14,7 @@ const CONCURRENCY = 256
 const LOCK_MS = 10_000
 const STALLED_MS = 5_000
 /** How often stored items without an alarm are looked for: a process may die before it sets the alarm. */
-const LOOK_MS = 5 * 60_000
+const CHECK_MS = 5 * 60_000
 /** How often this machine's clock is checked, because BullMQ stores alarm times by it. */
 const CLOCK_MS = 5_000
 
@@ -46,7 +46,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
     cancelClock = clock.after(CLOCK_MS, watchClock)
     if (jumped() === 0) return
     anew = `-${randomBytes(6).toString('hex')}`
-    void look()
+    void setMissingAlarms()
   }
   let planned: (() => Promise<readonly PlannedAlarm[]>) | undefined
 
@@ -63,12 +63,12 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
       streams: { events: { maxLen: 100 } },
       defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1 },
     })
-    queue.on('error', trouble)
+    queue.on('error', logError)
     return queue
   }
 
   let last = ''
-  function trouble(error: unknown): void {
+  function logError(error: unknown): void {
     if (messageOf(error) === last) return
     last = messageOf(error)
     log.warn('the queue reported an error', { error: last })
@@ -84,9 +84,9 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
     opts: { jobId: `${id}-${at}${anew}`, delay: Math.max(0, at - clock.now()) },
   })
 
-  async function look(): Promise<void> {
+  async function setMissingAlarms(): Promise<void> {
     cancelLook?.()
-    cancelLook = clock.after(LOOK_MS, () => void look())
+    cancelLook = clock.after(CHECK_MS, () => void setMissingAlarms())
     try {
       const all = (await planned?.()) ?? []
       if (all.length > 0) await (await open()).addBulk(all.map(jobOf))
@@ -95,7 +95,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
     }
   }
   onReconnect(() => {
-    if (planned) void look()
+    if (planned) void setMissingAlarms()
   })
 
   return {
@@ -113,7 +113,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
       planned = all
       const { Worker } = await bullmq()
       workerConnection = connection().duplicate({ maxRetriesPerRequest: null, commandTimeout: undefined as never })
-      workerConnection.on('error', trouble)
+      workerConnection.on('error', logError)
       worker = new Worker(name, (job) => ring((job.data as { id: string }).id), {
         connection: workerConnection as never,
         prefix,
@@ -122,13 +122,13 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
         stalledInterval: STALLED_MS,
         maxStalledCount: 10,
       })
-      worker.on('error', trouble)
+      worker.on('error', logError)
       worker.on('ready', () => {
         last = ''
       })
       worker.on('failed', (_job, error) => log.error('cannot run a due job', { error: messageOf(error) }))
       watchClock()
-      await look()
+      await setMissingAlarms()
     },
     async stop() {
       cancelClock?.()
@@ -137,7 +137,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
       // Without Redis, closing the worker would wait forever.
       if (worker) await waitAtMost(CLOSE_MS, worker.close(), undefined, clock)
       workerConnection?.disconnect()
-      await (await opening?.catch(() => undefined))?.close().catch(trouble)
+      await (await opening?.catch(() => undefined))?.close().catch(logError)
     },
   }
 }

@@ -41,7 +41,7 @@ export function openSqliteStore(
 ): Store {
   const made = !existsSync(file)
   const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
-  const putAside = (): void => {
+  const renameDamaged = (): void => {
     for (const ending of ['', '-wal', '-shm']) if (existsSync(file + ending)) renameSync(file + ending, aside + ending)
   }
   try {
@@ -49,7 +49,7 @@ export function openSqliteStore(
     checkFolder(dirname(file), log, look)
     const lost = wasEmptied(file, clock)
     // SQLite would otherwise delete the write-ahead log of the missing file.
-    if (lost) putAside()
+    if (lost) renameDamaged()
     else if (isCutOff(file))
       log.error(
         'the WAL beside the state file is gone, although the file was not closed: the last writes are lost, unless another program wrote them to the file',
@@ -63,7 +63,7 @@ export function openSqliteStore(
     return keepMarker(file, storeOf(database, clock, log))
   } catch (error) {
     if (made || classifySqliteError(error) !== 'damaged') throw createFileError(file, error)
-    putAside()
+    renameDamaged()
     log.error('the state file is damaged; Pegboard moved it aside and started a new one: scheduled work is lost', {
       file: aside,
       error: messageOf(error),

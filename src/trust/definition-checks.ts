@@ -23,7 +23,7 @@ export interface CheckContext extends KnownToolNames {
  */
 const SIZES = { listed: 4 * 1024, most: 128 * 1024 } as const
 /** Maximum share of a text that may consist of one repeated word. Lists of one vendor's packages reach two fifths. */
-const MOST_OF_A_WORD = 0.6
+const WORD_SHARE = 0.6
 // Keys whose values are expressions or identifiers, not prose.
 const NOT_PROSE = new Set(['pattern', 'format', 'type', '$schema', '$id', '$ref', 'required'])
 
@@ -226,7 +226,7 @@ function checkSize(description: string): Finding[] {
     const counts = new Map<string, number>()
     for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
     const [top = '', times = 0] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
-    if (times > words.length * MOST_OF_A_WORD || counts.size < words.length / 25)
+    if (times > words.length * WORD_SHARE || counts.size < words.length / 25)
       found.push({
         ...at,
         code: 'repeated-text',

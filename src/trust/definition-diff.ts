@@ -12,7 +12,7 @@ export interface Change {
 
 /** Number of unchanged lines shown around a change. */
 const CONTEXT = 1
-const MOST = 600
+const MAX_LINES = 600
 /** Values up to this length are shown on one line. */
 const WIDE = 80
 
@@ -98,7 +98,7 @@ function findCommonLines(
   before: readonly string[],
   after: readonly string[],
 ): ReadonlyArray<readonly [number, number]> {
-  if (before.length > MOST || after.length > MOST) return []
+  if (before.length > MAX_LINES || after.length > MAX_LINES) return []
   const lengths = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1))
   const at = (i: number, j: number): number => lengths[i]?.[j] ?? 0
   for (let i = before.length - 1; i >= 0; i--)

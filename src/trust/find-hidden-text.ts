@@ -14,7 +14,7 @@ const NOT_ASCII = /[^\x20-\x7e]/
 // The only emoji that use tags: the flags of England, Scotland and Wales.
 const FLAG = /^(gbeng|gbsct|gbwls)\u007f$/
 
-const MOST_RUNS = 500
+const MAX_RUNS = 500
 
 /** Finds characters that a reader would not see, except joiners and selectors that a script or emoji needs. */
 export function findHidden(text: string, where: string): Finding[] {
@@ -27,7 +27,7 @@ export function findHidden(text: string, where: string): Finding[] {
     const char = letters[at] as string
     if (!SUSPECT.test(char)) continue
     // A text with a `block` finding is rejected already.
-    if (++runs > MOST_RUNS && found.some(({ level }) => level === 'block')) break
+    if (++runs > MAX_RUNS && found.some(({ level }) => level === 'block')) break
     const end = runEnd(letters, at)
     const run = letters.slice(at, end)
     const said = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)

@@ -31,7 +31,7 @@ const PUBLIC_KEY = /^[\w./\\-]{0,80}\.pub\b/i
 /** Characters that are read on each side of the name of a secret. */
 const AROUND = 200
 /** A text that names more secrets is hostile, and takes long to read. */
-const MOST_SECRETS = 100
+const MAX_SECRETS = 100
 const HANDS_OVER =
   /\b(?:send|upload|forward|transmit|exfiltrate|post|pass|give)\b[^.\n]{0,40}\b(?:contents?|text|body|key)\b[^\n]{0,60}?(?:~|\$HOME|%USERPROFILE%|\/etc|\bid_(?:rsa|ed25519)\b|\bmcp\.json\b)/i
 // The following four are tested on the text directly before or after the name.
@@ -96,7 +96,7 @@ function aboutSecrets(text: string): { what: string; level: FindingLevel; at: nu
     const after = text.slice(at + length, at + length + AROUND)
     if (PUBLIC_KEY.test(after)) continue
     const doubt = (what: string) => ({ what, level: 'doubt', at, length }) as const
-    if (++count > MOST_SECRETS) return doubt('names many files with secrets')
+    if (++count > MAX_SECRETS) return doubt('names many files with secrets')
     const before = text.slice(Math.max(0, at - AROUND), at)
     const near = `${before}${file}${after}`
     const isKeys = KEYS.test(file)

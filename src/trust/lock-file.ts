@@ -84,7 +84,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let hurry = (): void => undefined
 
   /** Loads the file. If it cannot be parsed, memory stays as it is and the problem is recorded. */
-  function take(source: () => string | undefined): boolean {
+  function parseFile(source: () => string | undefined): boolean {
     const before = text
     try {
       // A folder in its place, or an unreadable file, is treated like a damaged one.
@@ -108,7 +108,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     if (loaded) return
     loaded = true
     if (file === undefined) return
-    take(() => textOf(file))
+    parseFile(() => textOf(file))
     if (differs()) queueMicrotask(onChange)
     saving = saving.then(keepDigests)
   }
@@ -139,7 +139,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   }
 
   /** Resolves when nothing has changed for a moment, so that fifty servers are written together. */
-  async function calm(): Promise<void> {
+  async function waitUntilQuiet(): Promise<void> {
     const since = performance.now()
     for (;;) {
       const leftMs = Math.min(changedAt + CALM.quietMs, since + CALM.longestMs) - performance.now()
@@ -162,7 +162,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       guard,
       async () => {
         const before = text
-        take(() => textOf(path))
+        parseFile(() => textOf(path))
         if (broken !== undefined) return
         pending = []
         const wanted = formatLock(memory)
@@ -207,7 +207,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       if (waits) return
       waits = true
       saving = saving
-        .then(calm)
+        .then(waitUntilQuiet)
         .then(() => save(file))
         .catch((error: unknown) => {
           pending = []
@@ -220,7 +220,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       loaded = true
       if (file === undefined) return false
       const isKept = known !== undefined
-      const isOther = take(() => textOf(file))
+      const isOther = parseFile(() => textOf(file))
       return isKept ? differs() : isOther
     },
     async flush() {

@@ -27,7 +27,7 @@ export interface PendingMentions {
 }
 
 /** More are not needed: one such tool is enough to notice a server. */
-const MOST_TOOLS = 2_000
+const MAX_TOOLS = 2_000
 
 export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string): PendingMentions {
   let known: Map<string, Map<string, PendingMention>> | undefined
@@ -50,7 +50,7 @@ export function createPendingMentions(store: FileStore<StoredMentions> | undefin
     add(server, tools) {
       if (tools.size === 0) return
       const before = all().get(server)
-      all().set(server, new Map([...(before ?? []), ...tools].slice(-MOST_TOOLS)))
+      all().set(server, new Map([...(before ?? []), ...tools].slice(-MAX_TOOLS)))
       keep()
     },
     takeMatching(server, own) {

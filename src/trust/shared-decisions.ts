@@ -24,12 +24,12 @@ export function shareDecisions(
   /** Decided here and not yet sent. */
   const unsent = new Map<string, Pins>()
 
-  function take(server: string, value: StoredPins, revision: number, firm: boolean): void {
+  function adopt(server: string, value: StoredPins, revision: number, firm: boolean): void {
     seen = Math.max(seen, revision)
     trust.adopt(server, new Map(Object.entries(value)), firm)
   }
 
-  async function tell(): Promise<void> {
+  async function publish(): Promise<void> {
     for (const [server, pins] of unsent) {
       const revision = await table().put({ id: server, owner: '', value: Object.fromEntries(pins) })
       if (unsent.get(server) === pins) unsent.delete(server)
@@ -38,9 +38,9 @@ export function shareDecisions(
     }
   }
 
-  async function look(firm: boolean): Promise<void> {
+  async function load(firm: boolean): Promise<void> {
     for (const { id, value, revision } of await table().list())
-      if (revision > seen && !unsent.has(id)) take(id, value, revision, firm)
+      if (revision > seen && !unsent.has(id)) adopt(id, value, revision, firm)
   }
 
   const failed = (error: unknown): void =>
@@ -50,16 +50,16 @@ export function shareDecisions(
 
   trust.onDecision((server, pins) => {
     unsent.set(server, pins)
-    tell().catch(failed)
+    publish().catch(failed)
   })
   shared.subscribe(TOPIC, (server) => {
     table()
       .get(server)
-      .then((row) => row && take(server, row.value, row.revision, true))
+      .then((row) => row && adopt(server, row.value, row.revision, true))
       .catch(failed)
   })
   shared.onReconnect(() => {
-    look(true).then(tell).catch(failed)
+    load(true).then(publish).catch(failed)
   })
-  return () => look(false).catch(failed)
+  return () => load(false).catch(failed)
 }

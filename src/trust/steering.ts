@@ -30,7 +30,7 @@ const JOINT = /[-_./:](?=[A-Za-z0-9])|(?<=[a-z])[A-Z]/g
 const COMPOUND = /[./:]|__/
 const TOOL_SHAPED = /[A-Za-z0-9][-_.:/]+[A-Za-z0-9]|[a-z][A-Z]/
 const LONGEST = 200
-const MOST_PIECES = 12
+const MAX_PIECES = 12
 
 /** True if a name is spelled like a tool and not like a word: `send_mail`, `sendMail`, `mail.send`. */
 export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
@@ -38,7 +38,7 @@ export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
 /** Normalizes the ways to join owner and name: mail__send, mail:send and mail/send become mail.send. */
 export const normalizeName = (name: string): string => joinedAlike(name).toLowerCase()
 
-const piecesOf = (name: string): string[] => joinedAlike(name).split('.', MOST_PIECES)
+const piecesOf = (name: string): string[] => joinedAlike(name).split('.', MAX_PIECES)
 
 const joinedAlike = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
 

@@ -4,7 +4,7 @@ import { type CallContext, localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { ToolDef } from '../../src/core/module.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
-import type { Parsed } from '../../src/core/schema.ts'
+import type { ParseResult } from '../../src/core/schema.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { adaptTool } from '../../src/loader/adapt-module-tool.ts'
 import { moduleTools } from '../../src/loader/module-shapes.ts'
@@ -21,7 +21,7 @@ function tool(def: Partial<ToolDef<any, any>>, config: unknown = {}): Tool {
   const [source] = moduleTools({ name: 'm', description: 'd', tools: { do_it: full } })
   return adaptTool(source!, { module: 'm', config, log: silentLog })
 }
-const sentence = (parsed: Parsed): string =>
+const sentence = (parsed: ParseResult): string =>
   parsed.ok ? 'ok' : parsed.issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; ')
 const value = async (subject: Tool, input: unknown = {}): Promise<unknown> => {
   const result = await subject.run(input, testContext(), noRelay)
