@@ -35,7 +35,7 @@ export const moduleOptions = z.lazy(() =>
     tripwire: tripwireOptions
       .optional()
       .describe(
-        'What to do with result fields that look like credentials (default redact; throw for single files and read-only modules).',
+        'What to do with result fields that look like credentials (default redact; throw for drop-in files that export single tools, and for read-only tools).',
       ),
     setup: z
       .array(setupStep)
