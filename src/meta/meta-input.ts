@@ -69,10 +69,8 @@ export function checkKeys(input: Json, { name: tool, inputSchema: { properties }
   for (const key of Object.keys(input)) {
     if (keys.includes(key)) continue
     const [near] = findNearest(key, keys)
-    throw createInputError(
-      tool,
-      `unknown parameter "${showBeginning(key)}"${near ? `, did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`}`,
-    )
+    const hint = near ? `, did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`
+    throw createInputError(tool, `unknown parameter "${showBeginning(key)}"${hint}`)
   }
 }
 

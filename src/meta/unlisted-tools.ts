@@ -1,4 +1,5 @@
 import { type Caller, localCaller } from '../core/caller.ts'
+import { once } from '../core/once.ts'
 import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
 import type { SearchSource } from '../search/search-document.ts'
@@ -19,13 +20,9 @@ export function createUnlistedTools(
   tools: readonly MetaTool[],
   isFor: (tool: MetaTool, caller: Caller) => boolean,
 ): UnlistedTools {
-  let made: readonly SearchSource[] | undefined
   return {
     of: (caller) => new Map(tools.filter((tool) => isFor(tool, caller)).map((tool) => [tool.name, tool])),
-    sources() {
-      made ??= tools.length === 0 ? [] : tools.map((tool) => sourceOf(tool, host))
-      return made
-    },
+    sources: once(() => tools.map((tool) => sourceOf(tool, host))),
   }
 }
 

@@ -42,7 +42,7 @@ export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
   const families: (() => MetricFamily | Promise<MetricFamily>)[] = []
 
   /** Values by labels. @param make creates the value of a new label combination */
-  function series<T>(make: () => T) {
+  function series<T>(labels: readonly string[], make: () => T, toPoint: (value: T) => Omit<MetricPoint, 'labels'>) {
     const kept = new Map<string, { readonly values: readonly string[]; readonly value: T }>()
     const find = (values: readonly string[]): T => {
       const key = values.join('\n')
@@ -55,7 +55,9 @@ export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
       }
       return one.value
     }
-    return { kept, find }
+    const points = (): readonly MetricPoint[] =>
+      [...kept.values()].map(({ values, value }) => ({ labels: named(labels, values), ...toPoint(value) }))
+    return { find, points }
   }
   const named = (names: readonly string[], values: readonly string[]): Readonly<Record<string, string>> =>
     Object.fromEntries(
@@ -64,14 +66,9 @@ export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
 
   return {
     counter(name, help, labels, unit = '') {
-      const { kept, find } = series(() => ({ count: 0 }))
-      families.push(() => {
-        const points = [...kept.values()].map(({ values, value }) => ({
-          labels: named(labels, values),
-          value: value.count,
-        }))
-        return { name, help, type: 'counter', unit, points }
-      })
+      const newValue = () => ({ count: 0 })
+      const { find, points } = series(labels, newValue, ({ count }) => ({ value: count }))
+      families.push(() => ({ name, help, type: 'counter', unit, points: points() }))
       return {
         add(values, more = 1) {
           find(values).count += more
@@ -79,15 +76,12 @@ export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
       }
     },
     histogram(name, help, labels) {
-      const { kept, find } = series(() => ({ sum: 0, counts: new Array<number>(BOUNDS.length + 1).fill(0) }))
-      families.push(() => {
-        const points = [...kept.values()].map(({ values, value: { sum, counts } }) => ({
-          labels: named(labels, values),
-          value: sum,
-          buckets: { bounds: BOUNDS, counts: [...counts] },
-        }))
-        return { name, help, type: 'histogram', unit: 's', points }
-      })
+      const newValue = () => ({ sum: 0, counts: new Array<number>(BOUNDS.length + 1).fill(0) })
+      const { find, points } = series(labels, newValue, ({ sum, counts }) => ({
+        value: sum,
+        buckets: { bounds: BOUNDS, counts: [...counts] },
+      }))
+      families.push(() => ({ name, help, type: 'histogram', unit: 's', points: points() }))
       return {
         record(values, seconds) {
           const one = find(values)

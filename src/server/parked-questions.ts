@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
+import { createDeferred, type Deferred } from '../core/deferred.ts'
 import { PegboardError, shuttingDown } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { refuseServerRequest, toModernServerRequest } from '../core/server-requests.ts'
@@ -40,11 +41,9 @@ export interface ParkedQuestions {
   close(): void
 }
 
-interface Question {
+interface Question extends Omit<Deferred<unknown>, 'promise'> {
   readonly method: string
   readonly params: unknown
-  resolve(answer: unknown): void
-  reject(reason: unknown): void
 }
 
 interface Call {
@@ -72,23 +71,21 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
 
   function ask(call: Call): NonNullable<Relay['request']> {
     let asked = 0
-    return (method, params, signal) => {
-      if (!hasRoom(call)) return refuseServerRequest(method, 'too many calls wait for an answer')
+    return async (method, params, signal) => {
+      if (!hasRoom(call)) return await refuseServerRequest(method, 'too many calls wait for an answer')
       const key = `${method.split('/', 1)[0]}-${++asked}`
-      return new Promise((resolve, reject) => {
-        const back = (): void => {
-          if (call.questions.delete(key)) reject(signal?.reason)
-        }
-        signal?.addEventListener('abort', back, { once: true })
-        const settled =
-          (settle: (value: unknown) => void) =>
-          (value: unknown): void => {
-            signal?.removeEventListener('abort', back)
-            settle(value)
-          }
-        call.questions.set(key, { method, params, resolve: settled(resolve), reject: settled(reject) })
-        call.wake()
-      })
+      const { promise, resolve, reject } = createDeferred<unknown>()
+      const back = (): void => {
+        if (call.questions.delete(key)) reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', back, { once: true })
+      call.questions.set(key, { method, params, resolve, reject })
+      call.wake()
+      try {
+        return await promise
+      } finally {
+        signal?.removeEventListener('abort', back)
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
+import { createDeferred, type Deferred } from '../core/deferred.ts'
 import { type ErrorCode, isPegboardError, PegboardError } from '../core/errors.ts'
 import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
@@ -45,11 +46,9 @@ const FIRST_ANSWER_MS = 1_500
 const KEEP_ALIVE_MS = 2_000
 const SILENCE_MS = 6_000
 
-interface PendingRequest {
+interface PendingRequest extends Omit<Deferred<Json | undefined>, 'promise'> {
   readonly context: RequestContext
   keepAlive(): void
-  resolve(outcome: Json): void
-  reject(error: unknown): void
 }
 
 type Answer = (of: Json, context: RequestContext) => Promise<Json> | undefined
@@ -108,41 +107,33 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
     else if (message.kind === 'failed') one.reject(errorOf(message.failure))
   })
 
-  const ask: ProcessRpc['ask'] = (what, of, context) =>
-    new Promise((resolve, reject) => {
-      const name = randomUUID()
-      const end = (): void => {
-        cancel()
-        waiting.delete(name)
-        context.signal?.removeEventListener('abort', gone)
-      }
-      const settled =
-        <T>(then: (value: T) => void) =>
-        (value: T): void => {
-          end()
-          then(value)
-        }
-      const gone = (): void => {
-        send({ requestId: name, kind: 'gone' })
-        settled(reject)(context.signal?.reason)
-      }
-      let cancel = clock.after(FIRST_ANSWER_MS, () => settled(resolve)(undefined))
-      context.signal?.addEventListener('abort', gone, { once: true })
-      waiting.set(name, {
-        context,
-        keepAlive() {
-          cancel()
-          cancel = clock.after(SILENCE_MS, () =>
-            settled(reject)(new PegboardError('E_SHUTTING_DOWN', 'The process that served this request has stopped.')),
-          )
-        },
-        resolve: settled(resolve),
-        reject: settled(reject),
-      })
-      const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
-      const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
-      send({ requestId: name, kind: 'ask', what, of, relay })
-    })
+  const ask: ProcessRpc['ask'] = async (what, of, context) => {
+    const requestId = randomUUID()
+    const { promise, resolve, reject } = createDeferred<Json | undefined>()
+    const gone = (): void => {
+      send({ requestId, kind: 'gone' })
+      reject(context.signal?.reason)
+    }
+    const failSilent = (): void =>
+      reject(new PegboardError('E_SHUTTING_DOWN', 'The process that served this request has stopped.'))
+    let cancel = clock.after(FIRST_ANSWER_MS, () => resolve(undefined))
+    const keepAlive = (): void => {
+      cancel()
+      cancel = clock.after(SILENCE_MS, failSilent)
+    }
+    context.signal?.addEventListener('abort', gone, { once: true })
+    waiting.set(requestId, { context, keepAlive, resolve, reject })
+    const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
+    const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
+    send({ requestId, kind: 'ask', what, of, relay })
+    try {
+      return await promise
+    } finally {
+      cancel()
+      waiting.delete(requestId)
+      context.signal?.removeEventListener('abort', gone)
+    }
+  }
   return { processId: randomBytes(6).toString('hex'), ask, answer: (what, answer) => void answers.set(what, answer) }
 }
 

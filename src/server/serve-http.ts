@@ -5,7 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
-import type { MetricRegistry } from '../observe/metric-registry.ts'
+import type { MetricPoint, MetricRegistry } from '../observe/metric-registry.ts'
 import { toPrometheusText } from '../observe/prometheus.ts'
 import { createAccessTokens } from './access-tokens.ts'
 import { createAuthenticator } from './authenticate.ts'
@@ -114,10 +114,8 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   // The port may be 0 until the server listens.
   const local = (): string => `http://${urlHost(settings.host)}:${port}`
   const origin = (): string => settings.publicUrl ?? local()
-  const access =
-    fixed && settings.oauth
-      ? createAccessTokens({ settings: settings.oauth, resource: () => `${origin()}/mcp`, clock, log })
-      : undefined
+  const resource = (): string => `${origin()}/mcp`
+  const access = fixed && settings.oauth && createAccessTokens({ settings: settings.oauth, resource, clock, log })
   const context: RouterContext = {
     originCheck: createOriginCheck(settings),
     authenticate: fixed && createAuthenticator({ fixed, tokens: options.tokens, access, origin }),
@@ -134,17 +132,14 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     metrics: metrics && (async () => toPrometheusText(await metrics.collect())),
     within: options.within,
   }
-  metrics?.observe({ name: 'pegboard.sessions', help: 'Open sessions.', type: 'gauge', unit: '' }, () => [
+  const gauge = (name: string, help: string, points: () => readonly MetricPoint[]): void =>
+    metrics?.observe({ name, help, type: 'gauge', unit: '' }, points)
+  gauge('pegboard.sessions', 'Open sessions.', () => [
     { labels: { transport: 'streamable' }, value: sessions.size },
     { labels: { transport: 'sse' }, value: sse.size },
   ])
-  metrics?.observe({ name: 'pegboard.streams', help: 'Open event streams.', type: 'gauge', unit: '' }, () => [
-    { labels: {}, value: slots.size },
-  ])
-  metrics?.observe(
-    { name: 'pegboard.http.requests.running', help: 'Requests in progress.', type: 'gauge', unit: '' },
-    () => [{ labels: {}, value: context.running.size }],
-  )
+  gauge('pegboard.streams', 'Open event streams.', () => [{ labels: {}, value: slots.size }])
+  gauge('pegboard.http.requests.running', 'Requests in progress.', () => [{ labels: {}, value: running.size }])
   const handlers = await createHandlers({ sessions, sse, modern, context })
   const { headersTimeoutMs, requestTimeoutMs, maxHeaderBytes } = settings
   const server = createServer({
@@ -161,13 +156,11 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
     handle(context, handlers, req, res).catch((error: unknown) => {
       if (res.destroyed) return
-      if (error instanceof HttpError) {
-        if (error.status === 401) countUnauthorized(req)
-        return sendHttpError(res, error)
-      }
-      log.error('a request failed', { error })
+      const isRefused = error instanceof HttpError
+      if (!isRefused) log.error('a request failed', { error })
+      else if (error.status === 401) countUnauthorized(req)
       if (res.headersSent) res.destroy()
-      else sendHttpError(res, new HttpError(500, 'Internal server error', { code: -32603 }))
+      else sendHttpError(res, isRefused ? error : new HttpError(500, 'Internal server error', { code: -32603 }))
     })
   }
   server.on('request', serve)

@@ -21,7 +21,7 @@ const MAX_CALLS = 2_000
 export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiLive {
   const listeners = new Set<(event: LiveEvent) => void>()
   const sent = new Map<string, string>()
-  let news: CallRow[] = []
+  let newCalls: CallRow[] = []
   let cancel: (() => void) | undefined
   let cancelRefresh: (() => void) | undefined
   let stop: (() => void) | undefined
@@ -39,8 +39,8 @@ export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiL
 
   function flush(): void {
     cancel = undefined
-    const calls = news
-    news = []
+    const calls = newCalls
+    newCalls = []
     if (calls.length > 0) emit({ kind: 'calls', calls })
     for (const event of states()) {
       const text = JSON.stringify(event)
@@ -59,8 +59,8 @@ export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiL
 
   function start(): void {
     stop = host.onChange((call) => {
-      if (call) news.push(call)
-      if (news.length > MAX_CALLS) news.shift()
+      if (call) newCalls.push(call)
+      if (newCalls.length > MAX_CALLS) newCalls.shift()
       flushSoon()
     })
     cancelRefresh = clock.after(REFRESH_MS, refresh)
@@ -70,7 +70,7 @@ export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiL
     cancel?.()
     cancelRefresh?.()
     cancel = undefined
-    news = []
+    newCalls = []
     sent.clear()
   }
 

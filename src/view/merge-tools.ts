@@ -55,11 +55,8 @@ export function mergeTools(given: readonly Tool[], scope: MergeScope, others: Na
     return merge(given, scope, others)
   } catch (error) {
     scope.warn('', messageOf(error))
-    return merge(
-      given.filter(({ origin }) => origin === 'module'),
-      scope,
-      others,
-    )
+    const ofModules = given.filter(({ origin }) => origin === 'module')
+    return merge(ofModules, scope, others)
   }
 }
 
@@ -80,15 +77,12 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
     else allowed.set(tool.id, seen.tool)
   }
   const shorter = shortNames(allowed, maxNameLength, isTaken)
-  const candidates: ViewTool[] = []
   const byId = new Map<string, ViewTool>()
   for (const [id, tool] of allowed) {
     const name = shorter.get(id)
-    const entry = unchangedEntry(name === undefined ? tool : withName(tool, name), schema)
-    candidates.push(entry)
-    byId.set(id, entry)
+    byId.set(id, unchangedEntry(name === undefined ? tool : withName(tool, name), schema))
   }
-  applyReplacements({ tools: candidates, byId, hidden }, owners, rules, (tool, why) =>
+  applyReplacements({ tools: [...byId.values()], byId, hidden }, owners, rules, (tool, why) =>
     warn(tool, why, 'a tool of a profile is left out'),
   )
   if (offered !== undefined)

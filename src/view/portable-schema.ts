@@ -36,18 +36,26 @@ export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portabl
 export const hasAlternatives = (schema: JsonSchema): boolean => COMBINED.some((key) => Array.isArray(schema[key]))
 
 function needsWork(root: JsonSchema): boolean {
-  const open: unknown[] = [root]
-  while (open.length > 0) {
-    const node = open.pop()
-    if (!isSchema(node)) continue
-    if (typeof node['$ref'] === 'string') return true
-    const { format } = node
-    if (typeof format === 'string' && !FORMATS.has(format)) return true
-    if (lacksItems(node)) return true
-    for (const child of childrenOf(node)) open.push(child)
+  for (const node of schemasIn(root)) {
+    const { $ref: ref, format } = node
+    if (typeof ref === 'string' || (typeof format === 'string' && !FORMATS.has(format)) || lacksItems(node)) return true
   }
   return false
 }
+
+/** A schema and the schemas inside it, without those that it refers to. */
+function* schemasIn(root: unknown): Iterable<JsonSchema> {
+  const open = [root]
+  while (open.length > 0) {
+    const node = open.pop()
+    if (!isSchema(node)) continue
+    yield node
+    for (const child of childrenOf(node)) open.push(child)
+  }
+}
+
+const refsIn = (root: unknown): readonly string[] =>
+  [...schemasIn(root)].flatMap(({ $ref: ref }) => (typeof ref === 'string' ? [ref] : []))
 
 /** VS Code omits a tool with an array schema without `items`. An empty schema means the same. */
 const lacksItems = ({ type, items }: JsonSchema): boolean =>
@@ -144,41 +152,19 @@ function neededOf(
 /** References that lead back to themselves. */
 function circularRefs(root: JsonSchema): ReadonlySet<string> {
   const edges = new Map<string, ReadonlySet<string>>()
-  const refsIn = (start: unknown): ReadonlySet<string> => {
-    const found = new Set<string>()
-    const open: unknown[] = [start]
-    while (open.length > 0) {
-      const node = open.pop()
-      if (!isSchema(node)) continue
-      if (typeof node['$ref'] === 'string') found.add(node['$ref'])
-      for (const child of childrenOf(node)) open.push(child)
-    }
-    return found
+  const refsBehind = (ref: string): ReadonlySet<string> => {
+    const known = edges.get(ref) ?? new Set(refsIn(resolvePointer(root, ref)))
+    edges.set(ref, known)
+    return known
   }
-  const open = [...refsIn(root)]
-  while (open.length > 0) {
-    const ref = open.pop() as string
-    if (edges.has(ref)) continue
-    const inside = refsIn(resolvePointer(root, ref))
-    edges.set(ref, inside)
-    open.push(...inside)
+  const reachableFrom = (refs: Iterable<string>): ReadonlySet<string> => {
+    const reachable = new Set(refs)
+    // The loop also visits what it adds.
+    for (const ref of reachable) for (const next of refsBehind(ref)) reachable.add(next)
+    return reachable
   }
-  const circular = new Set<string>()
-  for (const start of edges.keys()) {
-    const seen = new Set<string>()
-    const next = [...(edges.get(start) ?? [])]
-    while (next.length > 0) {
-      const ref = next.pop() as string
-      if (ref === start) {
-        circular.add(start)
-        break
-      }
-      if (seen.has(ref)) continue
-      seen.add(ref)
-      next.push(...(edges.get(ref) ?? []))
-    }
-  }
-  return circular
+  const all = [...reachableFrom(refsIn(root))]
+  return new Set(all.filter((ref) => reachableFrom(refsBehind(ref)).has(ref)))
 }
 
 const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')

@@ -164,14 +164,9 @@ function countTools(
   const { caller, rules, owners } = scope
   const together = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
   const others = owners.filter((owner) => together.get(owner) === 'each')
-  const visible =
-    others.length === owners.length
-      ? merged()
-      : mergeTools(
-          others.flatMap(({ tools }) => tools),
-          scope,
-          (id) => merged().byId.get(id)?.tool.name,
-        )
+  const toolsOfOthers = (): readonly Tool[] => others.flatMap(({ tools }) => tools)
+  const nameOf = (id: string): string | undefined => merged().byId.get(id)?.tool.name
+  const visible = others.length === owners.length ? merged() : mergeTools(toolsOfOthers(), scope, nameOf)
   const counts = new Map<string, number>()
   for (const { tool } of visible.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
   let lazyTokens = 0

@@ -1,4 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
+import { createDeferred, type Deferred } from '../../core/deferred.ts'
+import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import type { Relay } from '../../core/tool.ts'
@@ -18,61 +20,44 @@ export interface ClientQuestions {
 /** The most that `approvalTimeoutMs` allows a person. */
 const MAX_WAIT_MS = 60 * 60_000
 
-interface PendingRequest {
-  resolve(value: unknown): void
-  reject(error: unknown): void
-}
-
 /** @param send throws where the client has no stream open for a request */
 export function createClientQuestions(
   clock: Clock,
   send: (message: object, related?: string | number) => void,
 ): ClientQuestions {
-  const waiting = new Map<string, PendingRequest>()
+  const waiting = new Map<string, Deferred<unknown>>()
   let count = 0
 
   return {
-    ask: (related) => (method, params, signal) =>
-      new Promise((resolve, reject) => {
-        const id = `pegboard:${++count}`
-        const withdraw = (reason: unknown): void => {
-          waiting.get(id)?.reject(reason)
-          send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, related)
-        }
-        const aborted = (): void => withdraw(signal?.reason)
-        const settle =
-          <T>(then: (value: T) => void) =>
-          (value: T): void => {
-            waiting.delete(id)
-            stopTimer()
-            signal?.removeEventListener('abort', aborted)
-            then(value)
-          }
-        if (signal?.aborted) return reject(signal.reason)
-        const stopTimer = clock.after(MAX_WAIT_MS, () =>
-          withdraw(new ProtocolFailure(-32001, 'The client did not answer')),
-        )
-        signal?.addEventListener('abort', aborted, { once: true })
-        waiting.set(id, { resolve: settle(resolve), reject: settle(reject) })
-        try {
-          send({ jsonrpc: '2.0', id, method, params }, related)
-        } catch (error) {
-          waiting.get(id)?.reject(error)
-        }
-      }),
+    ask: (related) => async (method, params, signal) => {
+      signal?.throwIfAborted()
+      const id = `pegboard:${++count}`
+      const answer = createDeferred<unknown>()
+      const withdraw = (reason: unknown): void => {
+        answer.reject(reason)
+        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, related)
+      }
+      const aborted = (): void => withdraw(signal?.reason)
+      const giveUp = (): void => withdraw(new ProtocolFailure(-32001, 'The client did not answer'))
+      const stopTimer = clock.after(MAX_WAIT_MS, giveUp)
+      signal?.addEventListener('abort', aborted, { once: true })
+      waiting.set(id, answer)
+      try {
+        send({ jsonrpc: '2.0', id, method, params }, related)
+        return await answer.promise
+      } finally {
+        waiting.delete(id)
+        stopTimer()
+        signal?.removeEventListener('abort', aborted)
+      }
+    },
     takeAnswer({ id, result, error }) {
       const question = typeof id === 'string' ? waiting.get(id) : undefined
       if (!question) return false
       if (error === undefined) question.resolve(result)
       else {
-        const { code, message, data } = error as {
-          readonly code?: unknown
-          readonly message?: unknown
-          readonly data?: unknown
-        }
-        question.reject(
-          new ProtocolFailure(typeof code === 'number' ? code : -32603, String(message ?? 'The client refused'), data),
-        )
+        const { code, message = 'The client refused', data } = error as Json
+        question.reject(new ProtocolFailure(typeof code === 'number' ? code : -32603, String(message), data))
       }
       return true
     },

@@ -91,25 +91,6 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     })
   }
 
-  /** The first chunk of a stream is the acknowledgement. From then on, changes of tasks are sent. */
-  function begun(
-    res: ServerResponse,
-    identity: Identity,
-    meta: unknown,
-    tasks: WantedTasks,
-    chunk: Uint8Array,
-  ): string | Uint8Array {
-    const text = Buffer.from(chunk).toString()
-    const data = /^data: (.*)$/m.exec(text)?.[1]
-    const acknowledgement = data === undefined ? undefined : addTasksToAck(JSON.parse(data), tasks)
-    if (data === undefined || !acknowledgement) return chunk
-    const stop = followTasks?.(identity, meta, tasks, (told) => {
-      if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(told)}\n\n`)
-    })
-    if (stop) res.once('close', stop)
-    return text.replace(data, () => JSON.stringify(acknowledgement))
-  }
-
   return {
     async post(req, res, came, wanted) {
       let message = wanted
@@ -151,14 +132,30 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       // The client may have disconnected before the server was created.
       if (over) dispose()
       if (list && !gone.signal.aborted) return await writeList(res, response, list)
-      const first = (chunk: Uint8Array): string | Uint8Array =>
-        tasks ? begun(res, identity, meta, tasks, chunk) : chunk
-      await write(res, response, gone.signal, tasks && followTasks && first)
+      if (!tasks || !followTasks) return await write(res, response, gone.signal)
+      await write(res, response, gone.signal, (chunk) =>
+        acknowledgeTasks(chunk, tasks, () => {
+          const send = (message: object): void => {
+            if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+          }
+          res.once('close', followTasks(identity, meta, tasks, send))
+        }),
+      )
     },
     async close() {
       await Promise.all([...groups.values()].map(({ handler }) => handler.close()))
     },
   }
+}
+
+/** The first chunk of a stream, which is the acknowledgement, with the tasks. @param begin called if it is */
+function acknowledgeTasks(chunk: Uint8Array, tasks: WantedTasks, begin: () => void): string | Uint8Array {
+  const text = Buffer.from(chunk).toString()
+  const data = /^data: (.*)$/m.exec(text)?.[1]
+  const acknowledgement = data === undefined ? undefined : addTasksToAck(JSON.parse(data), tasks)
+  if (data === undefined || !acknowledgement) return chunk
+  begin()
+  return text.replace(data, () => JSON.stringify(acknowledgement))
 }
 
 /**

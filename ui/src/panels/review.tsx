@@ -65,13 +65,13 @@ function WaitingTool({ server, tool, done }: { readonly server: string; readonly
   const [busy, setBusy] = useState(false)
   async function decide(decision: 'accept' | 'reject'): Promise<void> {
     setBusy(true)
-    const made = await attempt(
+    await attempt(
       () => post('review', { server, decision, shown: { [tool.name]: tool.hash } }),
       `${decision === 'accept' ? 'Approved' : 'Rejected'}: ${tool.name} of ${server}`,
     )
     setBusy(false)
-    // A refusal means that the tool has changed since.
-    if (made !== undefined || !busy) done()
+    // Also after a refusal, which means that the tool has changed since.
+    done()
   }
   return (
     <article class="waiting" aria-label={`${tool.name} of ${server}`}>
