@@ -108,6 +108,7 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
   })
 
   const ask: ProcessRpc['ask'] = async (what, of, context) => {
+    context.signal?.throwIfAborted()
     const requestId = randomUUID()
     const { promise, resolve, reject } = createDeferred<Json | undefined>()
     const gone = (): void => {

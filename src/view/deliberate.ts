@@ -44,7 +44,7 @@ interface Conversation {
 }
 
 const MAX_PRINCIPALS = 1_000
-const MAX_CHATS = 100
+const MAX_CONVERSATIONS = 100
 const MAX_GENERATIONS = 8
 const MAX_MESSAGE = 4_000
 /** After so many turns, "one more" no longer means the earlier intent. */
@@ -54,15 +54,15 @@ export function createDeliberateMode(): DeliberateMode {
   const principals = new Map<string, Map<string, Conversation>>()
 
   /** The conversation of a caller, which becomes the most recent one. */
-  function chatOf({ principal, profile, session, origin }: Caller, isNew: boolean): Conversation | undefined {
-    let chats = principals.get(principal)
-    if (!chats && !isNew) return undefined
-    chats = touch(principals, principal, chats ?? new Map(), MAX_PRINCIPALS)
+  function conversationOf({ principal, profile, session, origin }: Caller, isNew: boolean): Conversation | undefined {
+    let conversations = principals.get(principal)
+    if (!conversations && !isNew) return undefined
+    conversations = touch(principals, principal, conversations ?? new Map(), MAX_PRINCIPALS)
     const key = JSON.stringify([profile, session ?? '', origin?.platform ?? '', origin?.channelId ?? ''])
-    const chat = chats.get(key)
-    if (!chat && !isNew) return undefined
+    const conversation = conversations.get(key)
+    if (!conversation && !isNew) return undefined
     const created = { turn: 0, message: '', generation: undefined, generations: [], active: new Map() }
-    return touch(chats, key, chat ?? created, MAX_CHATS)
+    return touch(conversations, key, conversation ?? created, MAX_CONVERSATIONS)
   }
 
   return {
@@ -71,44 +71,46 @@ export function createDeliberateMode(): DeliberateMode {
       if (!turn || turn.deliberate === 'off' || !(settings.enabled || turn.deliberate === 'on')) return undefined
       const { message: said = '', generation } = turn
       if (said.trim() === '' && generation === undefined) return undefined
-      const chat = chatOf(caller, true) as Conversation
-      const isLate = advance(chat, said, generation)
-      const message = said.trim() === '' ? chat.message : said
+      const conversation = conversationOf(caller, true) as Conversation
+      const isLate = advance(conversation, said, generation)
+      const message = said.trim() === '' ? conversation.message : said
       if (message.trim() === '') return undefined
       if (isLate) {
         const read = prepareMessage(message)
-        return intents.filter((one) => isKept(chat, one, settings) || asksFor(read, one, phrasesFor(settings, one)))
+        return intents.filter(
+          (one) => isKept(conversation, one, settings) || asksFor(read, one, phrasesFor(settings, one)),
+        )
       }
-      if (chat.settings !== settings || chat.intents !== intents) {
-        recordMessage(chat, message, settings, intents)
-        chat.settings = settings
-        chat.intents = intents
+      if (conversation.settings !== settings || conversation.intents !== intents) {
+        recordMessage(conversation, message, settings, intents)
+        conversation.settings = settings
+        conversation.intents = intents
       }
-      return intents.filter((one) => isKept(chat, one, settings))
+      return intents.filter((one) => isKept(conversation, one, settings))
     },
     used(caller, intent) {
-      const chat = chatOf(caller, false)
-      chat?.active.set(intent, chat.turn)
+      const conversation = conversationOf(caller, false)
+      conversation?.active.set(intent, conversation.turn)
     },
   }
 }
 
 /** Begins a turn if the message or the answer is new. Returns true for a late request of an earlier turn. */
-function advance(chat: Conversation, said: string, generation: Turn['generation']): boolean {
+function advance(conversation: Conversation, said: string, generation: Turn['generation']): boolean {
   // A copy, because a substring would keep the whole text in memory.
   const message = said.length > MAX_MESSAGE ? Buffer.from(said.slice(0, MAX_MESSAGE)).toString() : said
-  const isOther = message.trim() !== '' && message !== chat.message
-  const isNext = generation !== undefined && generation !== chat.generation
+  const isOther = message.trim() !== '' && message !== conversation.message
+  const isNext = generation !== undefined && generation !== conversation.generation
   if (!isOther && !isNext) return false
-  if (isNext && chat.generations.includes(generation)) return true
-  chat.turn++
-  chat.message = message
-  delete chat.settings
-  delete chat.intents
+  if (isNext && conversation.generations.includes(generation)) return true
+  conversation.turn++
+  conversation.message = message
+  delete conversation.settings
+  delete conversation.intents
   if (generation !== undefined) {
-    chat.generation = generation
-    if (!chat.generations.includes(generation)) chat.generations.push(generation)
-    if (chat.generations.length > MAX_GENERATIONS) chat.generations.shift()
+    conversation.generation = generation
+    if (!conversation.generations.includes(generation)) conversation.generations.push(generation)
+    if (conversation.generations.length > MAX_GENERATIONS) conversation.generations.shift()
   }
   return false
 }
@@ -118,15 +120,15 @@ const phrasesFor = ({ triggers }: DeliberateSettings, intent: string): readonly 
 
 /** Records what the message of this turn asks for. */
 function recordMessage(
-  chat: Conversation,
+  conversation: Conversation,
   message: string,
   settings: DeliberateSettings,
   intents: readonly string[],
 ): void {
   const read = prepareMessage(message)
   const asked = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
-  if (asked.length === 0 && isFollowUp(read)) asked.push(...lastOf(chat))
-  for (const intent of asked) chat.active.set(intent, chat.turn)
+  if (asked.length === 0 && isFollowUp(read)) asked.push(...lastOf(conversation))
+  for (const intent of asked) conversation.active.set(intent, conversation.turn)
 }
 
 /** What was last requested or used, unless that was long ago. */

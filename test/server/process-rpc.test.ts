@@ -29,3 +29,15 @@ it('errors of another process are the same as local ones, without text that was 
   expect(await failure('protocol')).toMatchObject({ code: -32602, message: 'There is no such task' })
   expect(await failure('raw')).toMatchObject({ code: -32603, message: 'Internal error' })
 })
+
+it('a request that was aborted before is not sent to another process', async () => {
+  const [one, other] = two()
+  let served = 0
+  other.answer('it', () => {
+    served++
+    return Promise.resolve({})
+  })
+  const signal = AbortSignal.abort(new Error('the client left'))
+  await expect(one.ask('it', {}, { relay: noRelay, signal })).rejects.toThrow('the client left')
+  expect(served).toBe(0)
+})
