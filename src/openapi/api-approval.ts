@@ -3,7 +3,6 @@ import type { ApiSettings } from './openapi-options.ts'
 import { sourceOf } from './operation-source.ts'
 import type { ListedOperation } from './operations.ts'
 
-/** An operation to be assessed. */
 export interface AssessedOperation {
   readonly name: string
   readonly hash: string
@@ -13,7 +12,6 @@ export interface AssessedOperation {
   readonly text: string
 }
 
-/** Why an operation is not a tool, or not yet. */
 export interface OperationRejection {
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   /** Completes the sentence "it …". */
@@ -42,7 +40,6 @@ export interface Approval {
   holds(id: string, seal: string | undefined): boolean
   /** `2 tools wait for a review: …`. */
   notice(id: string, count: number): string
-  /** Registers a listener for changed approvals. */
   onChange(listener: () => void): () => void
 }
 

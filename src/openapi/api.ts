@@ -64,7 +64,6 @@ export interface ApiStatus {
   readonly tools: number
 }
 
-/** An API as an owner in the catalog. */
 export interface Api {
   /** Shows the stored operations at once; the document is checked after `delayMs`. */
   start(delayMs: number): void
@@ -127,8 +126,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     unchecked,
     call,
   }
-
-  // --- document -----------------------------------------------------------------------------------------------------
 
   function known(): Json | undefined {
     document ??= lost ? undefined : documents.get(key)
@@ -258,8 +255,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     return made
   }
 
-  // --- approval -----------------------------------------------------------------------------------------------------
-
   /** Assesses all operations that are not approved as they are. @param read the document, if it was read just now */
   function admit(read?: Json): void {
     if (!kept) return
@@ -286,8 +281,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const names = [...held].filter(([name, { waits }]) => waits && passes(name))
     return names.length === 0 ? {} : { notice: approval.notice(id, names.length) }
   }
-
-  // --- catalog ------------------------------------------------------------------------------------------------------
 
   /** Of a document with more operations than are used, the first that the settings allow. */
   function usedOperations(): readonly ListedOperation[] {
@@ -352,8 +345,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const whole = document ?? (lost ? undefined : documents.get(key))
     return whole ? addressProblem(id, settings, whole) : []
   }
-
-  // --- calls --------------------------------------------------------------------------------------------------------
 
   async function call(
     record: OperationRecord,

@@ -3,7 +3,7 @@ import { resolvePointer } from '../core/json-pointer.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { createUniqueNames } from '../core/tool-names.ts'
 import { lookUp } from './api-document.ts'
-import { type OperationRecord, removeTags } from './operations.ts'
+import { findOperation, listParameters, type OperationRecord, removeTags } from './operations.ts'
 
 /** An operation with more referenced parts, or deeper ones, is not used. */
 const MOST_PARTS = 20_000
@@ -18,8 +18,7 @@ export function sourceOf(
   document: Json,
   { name, method, path }: Pick<OperationRecord, 'name' | 'method' | 'path'>,
 ): Json {
-  const item = lookUp(document, isRecord(document['paths']) ? document['paths'][path] : undefined) ?? {}
-  const operation = lookUp(document, item[method]) ?? {}
+  const { item, operation } = findOperation(document, { method, path })
   const { summary, description, tags, deprecated } = operation
   const said = { name, description: removeTags(summary, description) }
   const copy = createCopy(document)
@@ -96,13 +95,8 @@ function createCopy(document: Json): Copy {
 
 /** By place and name. Parameters of the operation override those of the path. */
 function parametersOf(document: Json, item: Json, operation: Json, copy: Copy['of']): Json {
-  const all = [item['parameters'], operation['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
   return Object.fromEntries(
-    all.flatMap((raw) => {
-      const one = lookUp(document, raw)
-      if (typeof one?.['in'] !== 'string' || typeof one['name'] !== 'string') return []
-      return [[`${one['in']}:${one['name']}`, copy(one)] as const]
-    }),
+    listParameters(document, item, operation).map((one) => [`${one['in']}:${one['name']}`, copy(one)]),
   )
 }
 

@@ -17,7 +17,6 @@ export interface OperationRecord {
   readonly untitled?: boolean
   /** The first 1,024 characters. */
   readonly description: string
-  /** True if the description was cut. */
   readonly cut?: boolean
   readonly tags: readonly string[]
 }
@@ -97,7 +96,6 @@ function recordOf(method: Method, path: string, operation: Json): UnnamedOperati
   }
 }
 
-/** The full description of an operation. */
 export function descriptionOf(method: Method, path: string, { summary, description, deprecated }: Json): string {
   const told = toPrintable(removeTags(summary, description)) || `${method.toUpperCase()} ${path}`
   return deprecated === true ? `Deprecated. ${told}` : told
@@ -137,6 +135,20 @@ const plainText = (value: unknown): string =>
         .replaceAll(/[ \t]+/g, ' ')
         .trim()
     : ''
+
+/** An operation of the document, with the path item that it belongs to. */
+export function findOperation(document: Json, { method, path }: Pick<OperationRecord, 'method' | 'path'>) {
+  const { paths } = document
+  const item = lookUp(document, isRecord(paths) ? paths[path] : undefined) ?? {}
+  return { item, operation: lookUp(document, item[method]) ?? {} }
+}
+
+/** The parameters of a path and of its operation, which come later and override those of the path. */
+export const listParameters = (document: Json, ...places: readonly Json[]): readonly Json[] =>
+  places
+    .flatMap(({ parameters }) => (Array.isArray(parameters) ? parameters : []))
+    .map((raw) => lookUp(document, raw))
+    .filter((one) => typeof one?.['in'] === 'string' && typeof one['name'] === 'string') as Json[]
 
 export const effectOf = (method: Method): Effect =>
   method === 'get' || method === 'head' ? 'read' : method === 'delete' ? 'destructive' : 'write'

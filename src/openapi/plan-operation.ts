@@ -4,7 +4,7 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
 import { lookUp } from './api-document.ts'
 import { createConverter } from './operation-schema.ts'
-import { descriptionOf, type OperationRecord } from './operations.ts'
+import { descriptionOf, findOperation, listParameters, type OperationRecord } from './operations.ts'
 
 export type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
 
@@ -35,7 +35,6 @@ export interface RequestBody {
   readonly binary: ReadonlySet<string>
 }
 
-/** How arguments become a request. */
 export interface RequestPlan {
   readonly parameters: readonly Parameter[]
   readonly body?: RequestBody
@@ -61,8 +60,7 @@ const LOCATIONS: readonly ParameterLocation[] = ['path', 'query', 'header', 'coo
 const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
 
 export function defineOperation(document: Json, record: OperationRecord): OperationDefinition {
-  const item = lookUp(document, isRecord(document['paths']) ? document['paths'][record.path] : undefined) ?? {}
-  const operation = lookUp(document, item[record.method]) ?? {}
+  const { item, operation } = findOperation(document, record)
   const converter = createConverter(document, 'request')
   const properties: Record<string, unknown> = {}
   const required: string[] = []
@@ -118,13 +116,11 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
 /** Parameters of the path, unless the operation overrides them. */
 function parametersOf(document: Json, item: Json, operation: Json): Json[] {
   const found = new Map<string, Json>()
-  for (const list of [item['parameters'], operation['parameters']])
-    for (const raw of Array.isArray(list) ? list : []) {
-      const one = lookUp(document, raw)
-      if (!one || typeof one['name'] !== 'string' || !LOCATIONS.includes(one['in'] as ParameterLocation)) continue
-      if (one['in'] === 'header' && OWN_HEADERS.has(one['name'].toLowerCase())) continue
-      found.set(`${one['in']} ${one['name']}`, one)
-    }
+  for (const one of listParameters(document, item, operation)) {
+    if (!LOCATIONS.includes(one['in'] as ParameterLocation)) continue
+    if (one['in'] === 'header' && OWN_HEADERS.has(String(one['name']).toLowerCase())) continue
+    found.set(`${one['in']} ${one['name']}`, one)
+  }
   return [...found.values()].sort(
     (a, b) => LOCATIONS.indexOf(a['in'] as ParameterLocation) - LOCATIONS.indexOf(b['in'] as ParameterLocation),
   )
@@ -181,8 +177,6 @@ const argumentName = (name: string): string =>
     .replaceAll(/[^A-Za-z0-9_.-]+/g, '_')
     .replace(/^_+(?=[^_])|(?<=[^_])_+$/g, '')
     .slice(0, 64) || 'value'
-
-// --- bodies -------------------------------------------------------------------------------------------------------
 
 interface Arguments {
   readonly properties: Record<string, unknown>
@@ -255,8 +249,6 @@ const isFlat = (schema: JsonSchema): boolean =>
   (schema['type'] === undefined || schema['type'] === 'object') &&
   (schema['additionalProperties'] === undefined || schema['additionalProperties'] === false) &&
   !['anyOf', 'oneOf', 'allOf', 'not', 'if', 'patternProperties'].some((key) => key in schema)
-
-// --- responses ----------------------------------------------------------------------------------------------------
 
 function answerOf(
   document: Json,

@@ -9,7 +9,6 @@ import { type Definition, parseDefinition, type ToolRecord } from './tool-defini
 import { exampleOf, verbAliases } from './tool-hints.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
-/** What a tool needs from its server. */
 export interface ToolHost {
   readonly id: string
   /** `mcp_<id>`: category and catalog owner. */
@@ -22,7 +21,6 @@ export interface ToolHost {
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
-/** A server's tool in the catalog, with its definition. */
 interface ServerTool extends Tool {
   readonly record: ToolRecord
   whole?: Definition

@@ -47,7 +47,6 @@ export type OwnerStatus = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' |
 
 /** Publishes a server's tools in the catalog when they change. */
 export interface Publisher {
-  /** Number of tools published last. */
   readonly tools: number
   /** All of its tools are waiting for a review, so none of its texts are shown. */
   readonly isQuarantined: boolean
@@ -77,7 +76,6 @@ const withoutResources = (endpoints: Endpoints): Endpoints => ({
 
 type ToolSummary = Pick<LazyTools, 'count' | 'tokens'>
 
-/** A tool and the record it was made of. */
 interface AdaptedTool {
   readonly tool: Tool
   readonly record: ToolRecord

@@ -10,7 +10,6 @@ export interface InputRules {
   /** Path of the server's entry in the configuration. */
   readonly where: string
   readonly era: 'legacy' | 'modern'
-  /** The `relay` setting. */
   readonly allowed: readonly ServerRequestKind[]
 }
 

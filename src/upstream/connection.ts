@@ -25,7 +25,6 @@ export interface ServerSelf {
   readonly about?: string
 }
 
-/** An initialized connection to a server. */
 export interface Connection {
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era: 'legacy' | 'modern'
@@ -45,7 +44,6 @@ export interface Connection {
   watch(uris: readonly string[]): Promise<void>
   /** Sets the log level; 2026-era servers get it with every request. */
   setLogLevel(level: string): void
-  /** The last lines the server wrote to stderr. */
   stderrTail(): string
   close(graceMs?: number): Promise<void>
 }
@@ -66,9 +64,7 @@ export interface ConnectOptions
   readonly connectTimeoutMs: number
   /** Longer timeout while the server has printed nothing at all. */
   readonly silentTimeoutMs?: number
-  /** Aborts the attempt. */
   readonly signal: AbortSignal
-  /** Credentials for a remote server. */
   readonly credentials?: Credentials | undefined
   /** What other connections learned about the server. */
   readonly habits?: Habits | undefined
@@ -80,7 +76,6 @@ export interface ConnectOptions
   tell?(reason: string): string
   /** The server prints something else than MCP messages. */
   onNoise?(reason: string): void
-  /** The server died when it was probed. */
   onProbeFatal?(): void
   /** The connection was lost. Not called for a connection that was never established, nor after `close`. */
   onClosed(reason: string): void
@@ -110,7 +105,14 @@ function refusesEra(error: unknown): boolean {
 async function connectAs(options: ConnectOptions): Promise<Connection> {
   const { target, where } = options.settings
   const { id, record = (_id: string, transport: UpstreamTransport) => transport, replay } = options
-  if (replay) return await connectToRecording(options, () => replay(id))
+  if (replay)
+    try {
+      const transport = replay(id)
+      // The recording knows whether the server was of the older era, so the probe costs nothing.
+      return await openConnection(options, transport, transport.kind === 'sse' ? { kind: 'legacy' } : undefined, {})
+    } catch (error) {
+      throw createUnavailableError(error)
+    }
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
     const createTransport = (): UpstreamTransport => record(id, createStdioTransport({ ...options, target, where }))
@@ -150,16 +152,6 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   }
   const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
   throw createUnavailableError(first, waitMs, key)
-}
-
-/** The recording knows whether the server was of the older era, so the probe costs nothing. */
-async function connectToRecording(options: ConnectOptions, open: () => UpstreamTransport): Promise<Connection> {
-  try {
-    const transport = open()
-    return await openConnection(options, transport, transport.kind === 'sse' ? { kind: 'legacy' } : undefined, {})
-  } catch (error) {
-    throw createUnavailableError(error)
-  }
 }
 
 const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
@@ -212,7 +204,6 @@ function reasonOf(error: unknown, key?: string): string {
 const MAX_QUOTED = 200
 const quoted = (text: string): string => JSON.stringify(truncate(toPrintable(text), MAX_QUOTED))
 
-/** Explains the SDK's message in plain words. */
 function explainMessage(message: string): string {
   const [, ms] = /^Version negotiation probe timed out after (\d+)ms/.exec(message) ?? []
   if (ms !== undefined) return `no answer within ${Number(ms) / 1_000} s`

@@ -3,7 +3,6 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
 import { describeTlsError } from '../policy/tls-errors.ts'
 
-/** The HTTP status of an SDK error, if it has one. */
 export function statusOf(error: unknown): number | undefined {
   const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
   if (typeof data?.status === 'number') return data.status

@@ -289,12 +289,7 @@ const numberOf = (id: string): number => Number(id.slice(2))
  */
 const MAX_A_SECOND = 1_000
 
-interface Rate {
-  take(): boolean
-  isSpent(): boolean
-}
-
-function createRate(clock: Clock, told: (dropped: number) => void): Rate {
+function createRate(clock: Clock, told: (dropped: number) => void) {
   let left = MAX_A_SECOND
   let at = clock.now()
   let dropped = 0

@@ -16,7 +16,6 @@ export interface IdleTimer {
   /** A request starts, or someone is waiting to make one. */
   enter(): void
   leave(): void
-  /** Stops watching. */
   end(): void
 }
 

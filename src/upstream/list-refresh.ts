@@ -16,9 +16,7 @@ export interface ListRefresh {
   changed(kind: ListKind): void
   /** Called before all lists are read; earlier changes are included in them. */
   begin(): void
-  /** Reads lists that changed in the meantime. */
   resume(): void
-  /** Reads all lists again. */
   all(): Promise<void>
   stop(): void
 }

@@ -20,11 +20,8 @@ export interface Flood {
 
 /** Reads a pipe in turns, so that endless output does not block other work. */
 export interface OutputThrottle {
-  /** True if there is more to process. */
   readonly behind: boolean
-  /** Processes everything received, in one turn. */
   finish(): void
-  /** Stops processing. */
   stop(): void
 }
 

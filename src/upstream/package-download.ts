@@ -1,17 +1,19 @@
 import type { Environment } from '../programs/spawn.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
-/** Programs that download the server first; an update can take as long as the first installation. */
-const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)(?:\.(?:cmd|exe))?$/
+/** The name of a command's program: `C:\\bin\\npx.cmd` → `npx`. */
+export const programName = (command = ''): string =>
+  (command.split(/[\\/]/).at(-1) ?? '').replace(/\.(?:cmd|exe)$/i, '')
 
-/** True if starting this server may download it. */
+/** Programs that download the server first; an update can take as long as the first installation. */
+const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)$/
+
 export function mayInstall({ target }: Pick<ServerSettings, 'target'>): boolean {
   if (target.kind !== 'stdio') return false
-  const nameOf = (command = ''): string => command.split(/[\\/]/).at(-1) ?? ''
-  const name = nameOf(target.command)
+  const name = programName(target.command)
   // On Windows, `cmd /c npx` is common.
   const [first, second] = target.args
-  return INSTALLERS.test(/^cmd(?:\.exe)?$/i.test(name) && /^\/c$/i.test(first ?? '') ? nameOf(second) : name)
+  return INSTALLERS.test(/^cmd$/i.test(name) && /^\/c$/i.test(first ?? '') ? programName(second) : name)
 }
 
 /** Variables for downloads: proxies and company certificates, without which a registry may be unreachable. */

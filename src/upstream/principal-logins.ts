@@ -8,12 +8,9 @@ import type { UpstreamShared } from './upstream-shared.ts'
 export interface PrincipalLogins {
   /** Credentials of the connection for lists: those of the first login. */
   readonly credentials: Credentials
-  /** The principal of that login. */
   readonly first: string | undefined
   readonly known: readonly string[]
-  /** True if this principal is logged in, as far as known. */
   has(principal: string): boolean
-  /** The server no longer accepts this login. */
   refused(principal: string): void
   close(): void
 }

@@ -28,9 +28,7 @@ export interface PrivateListsOptions {
   readonly log: Log
   /** `undefined` if a connection was opened for it; its list is then stored with `set`. */
   read(principal: string): Promise<PrivateList | undefined>
-  /** Called when a list has changed. */
   changed(principal: string): void
-  /** Called when the server rejects this principal's login. */
   refused(principal: string): void
 }
 

@@ -9,7 +9,6 @@ import { listUnenforced, readDefinition, type ToolRecord } from './tool-definiti
 
 export type ListKind = 'tools' | 'resources' | 'prompts'
 
-/** Everything that a server offers. */
 export interface Listing {
   readonly tools: readonly ToolRecord[]
   readonly resources: readonly Json[]
@@ -26,7 +25,6 @@ export interface Listing {
 /** The definitions as sent by the server, by name. */
 export type Definitions = ReadonlyMap<string, Json>
 
-/** A listing that was just read. */
 export interface FreshListing extends Listing {
   /** Definitions of the tools; many times larger than their records. */
   readonly definitions?: Definitions

@@ -63,7 +63,6 @@ export interface ReconnectingLink {
   ready(signal?: AbortSignal): Promise<Connection>
   /** Reports that a connection is unusable. @param failures number of failures it counts as; default 1 */
   lost(connection: Connection, reason: string, failures?: number): void
-  /** Reports a successful request. */
   worked(): void
   /** Reports a failed request on a connection that seems alive; the fifth in a row closes the connection. */
   troubled(connection: Connection, error: PegboardError): void
@@ -83,7 +82,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   const { clock } = shared
   const backoff = createBackoff(clock)
   const ending = new AbortController()
-  const tell = createReasonFilter(options.settings(), options.isSilent)
+  const { tell, tellWithPaths } = createReasonFilter(options.settings(), options.isSilent)
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   /** A connection whose lists are being read. */
@@ -120,7 +119,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     state = next
     reason = why
     const told = why === undefined ? undefined : tell(why)
-    const detail = why === undefined ? undefined : tell.withPaths(why)
+    const detail = why === undefined ? undefined : tellWithPaths(why)
     options.changed(next, told, detail === told ? undefined : detail)
   }
 
@@ -255,7 +254,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   function failed(why: string, stderrTail: string | undefined, askedMs: number | undefined): number {
     const waitMs = backoff.failed(askedMs)
     // Logs a failure once and repetitions at debug level.
-    log[state === 'failing' && why === reason ? 'debug' : 'warn'](tell.withPaths(why), {
+    log[state === 'failing' && why === reason ? 'debug' : 'warn'](tellWithPaths(why), {
       retryInMs: waitMs,
       ...(stderrTail ? { stderr: stderrTail } : {}),
     })
@@ -410,20 +409,19 @@ function getTimeouts(
 
 const NETWORK_CODE = /(?:^|: )(?:E[A-Z]{4,}|UND_ERR_[A-Z_]+)$/
 
-/** Makes a reason safe for clients: removes configured secrets, paths and addresses. */
-function createReasonFilter(
-  { target }: ServerSettings,
-  isSilent: () => boolean,
-): ((why: string) => string) & { withPaths(why: string): string } {
+/** Makes reasons safe: removes configured secrets and, for clients, paths and addresses. */
+function createReasonFilter({ target }: ServerSettings, isSilent: () => boolean) {
   const given = target.kind === 'stdio' ? target.env : target.headers
   const secrets = Object.values(given).filter((value) => value.length >= 6)
   // `ECONNREFUSED` alone does not tell which of several servers or addresses failed.
   const place = target.kind === 'stdio' ? undefined : new URL(target.url).host
   const withoutSecrets = (why: string): string =>
     secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
-  const withPaths = (why: string): string => {
-    const text = withoutSecrets(why)
-    return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
+  return {
+    tell: (why: string): string => scrub(withoutSecrets(isSilent() ? withoutTheirWords(why) : why)),
+    tellWithPaths(why: string): string {
+      const text = withoutSecrets(why)
+      return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
+    },
   }
-  return Object.assign((why: string) => scrub(withoutSecrets(isSilent() ? withoutTheirWords(why) : why)), { withPaths })
 }

@@ -1,6 +1,5 @@
 import { createGrowingBuffer } from '../core/growing-buffer.ts'
 
-/** How to handle events that are too long. */
 export interface LongEvents {
   /** True if an event of this length so far is too long. */
   isOver(bytes: number): boolean

@@ -24,7 +24,6 @@ import { takingTasks } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
-/** What calls need from their server. */
 export interface CallsHost {
   readonly id: string
   readonly module: string
@@ -41,11 +40,8 @@ export interface CallsHost {
   timeoutMs(): number
   /** @throws PegboardError if the tool has been quarantined */
   admit(record: ToolRecord): void
-  /** Remembers resources that a result names. */
   remember(result: Json): void
-  /** Called after a successful request. */
   recovered(): void
-  /** Called when the server's tools have changed. */
   changed(): void
   /** Called when the server rejects the shared login. */
   refused(why: string): void

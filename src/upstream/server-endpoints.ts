@@ -23,7 +23,6 @@ export interface EndpointsHost {
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Makes a request in a call slot, which is released while the client is asked. @throws PegboardError E_OVERLOADED */
   placed(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
-  /** Requests about tasks. */
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
   /** True if the server can run calls as tasks, as far as known. */
   hasTasks(): boolean
@@ -39,7 +38,6 @@ export interface ServerEndpoints extends Endpoints {
   holds(): readonly string[]
   /** When the server mentioned this resource in a result. */
   returnedAt(uri: string): number | undefined
-  /** Remembers the resources that a result contains or links to. */
   remember(result: Json): void
   /** Repeats subscriptions and log level on a new connection with this key. */
   restore(key: string, connection: Connection): void

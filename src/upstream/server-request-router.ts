@@ -64,7 +64,6 @@ export function createServerRequestRouter(
   const tasks = new Map<string, readonly Relay[]>()
   const limits = new ShortLivedMap<Relay, Countdown>()
   const asking = new Map<unknown, AbortController>()
-  /** Number of questions in each open call. */
   const counts = new ShortLivedMap<Relay, number>()
 
   const callerOf = (origin: Origin | undefined): Relay | undefined => (origin ? origin.relay : callQueue.only())

@@ -11,7 +11,6 @@ export interface StartQueue {
 }
 
 export interface StartQueueOptions {
-  /** Maximum number of concurrent items. */
   readonly maxConcurrent: number
   /** After this long an unfinished item no longer blocks the next. */
   readonly longestMs: number

@@ -1,3 +1,4 @@
+import { programName } from './package-download.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
 /** Who uses one running instance of a server: everybody, one principal, or one client session. */
@@ -65,9 +66,8 @@ function scriptName(file: string): string {
   return scoped ?? file.split(/[\\/]/).at(-1) ?? ''
 }
 
-/** Names of the server in the command line. */
 function programNames(command: string, args: readonly string[]): readonly string[] {
-  const program = (command.split(/[\\/]/).at(-1) ?? '').replace(/\.(?:cmd|exe)$/i, '')
+  const program = programName(command)
   if (!RUNNERS.test(program)) return [scriptName(command)]
   const containers = program === 'docker' || program === 'podman'
   const names: string[] = []

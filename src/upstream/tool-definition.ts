@@ -38,19 +38,16 @@ export interface ToolRecord {
   readonly stamp: number
 }
 
-/** A definition prepared for clients. */
 export interface Definition {
   readonly title: string
   /** The server gave no title; it is made from the name. */
   readonly untitled: boolean
   /** The first 4 KiB; empty if there is none. */
   readonly description: string
-  /** The full description, if it is longer. */
   readonly fullDescription: string | undefined
   readonly input: JsonSchema
   readonly output: JsonSchema | undefined
   readonly annotations: Json | undefined
-  /** True if the server declares task support for this tool. */
   readonly saysTaskSupport: boolean
   /** Annotations, icons, `_meta` and other members, passed on in lists. */
   readonly extra: Json

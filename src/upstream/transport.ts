@@ -38,7 +38,6 @@ export interface UpstreamTransport {
   close(graceMs?: number): Promise<void>
   /** The first line it printed that is neither MCP nor output of an installer. */
   noise?(): string | undefined
-  /** The last stderr output. */
   stderrTail(): string
 }
 

@@ -1,3 +1,4 @@
+import { programName } from './package-download.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
 /** Programs that download and run a package, and the words before the package name. */
@@ -32,7 +33,7 @@ const TAGGED = /^(?!\d+:)[\w./-]+:v?\d+\.[\w.-]+$/
  */
 export function unpinnedPackage({ target }: ServerSettings): string | undefined {
   if (target.kind !== 'stdio') return undefined
-  const program = (target.command.split(/[\\/]/).at(-1) ?? '').replace(/\.(?:cmd|exe)$/i, '')
+  const program = programName(target.command)
   const runner = Object.hasOwn(RUNNERS, program) ? RUNNERS[program] : undefined
   const words = runner?.find((words) => words.every((word, at) => target.args[at] === word))
   if (!words) return undefined

@@ -61,7 +61,6 @@ type Defaulted =
   | 'start'
   | 'trustHints'
 
-/** Settings of one MCP server. */
 export interface ServerSettings
   extends Pick<Entry, Optional>,
     Readonly<{ [Key in Defaulted]: NonNullable<Entry[Key]> }> {
@@ -130,7 +129,6 @@ const authSchema = z.lazy(() =>
 /** How to get tokens for a remote server. Without them: only `headers`, and OAuth if the server requires it. */
 export type AuthSettings = z.output<typeof authSchema>
 
-/** A company's identity provider. */
 export type IdpSettings = NonNullable<AuthSettings['idp']>
 
 const KINDS_OF_SANDBOX = ['none', 'auto', 'bubblewrap', 'docker'] as const

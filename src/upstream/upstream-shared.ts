@@ -29,7 +29,6 @@ export interface UpstreamHooks {
   onTask?(owner: string, task: Json): void
 }
 
-/** What the program provides for all servers. */
 export interface UpstreamServices extends RecordAndReplay {
   readonly catalog: Catalog
   readonly log: Log
@@ -66,7 +65,6 @@ export interface UpstreamServices extends RecordAndReplay {
   readonly maxAnswerBytes?: number
 }
 
-/** What child processes need. */
 export type ProcessServices = Pick<
   UpstreamShared,
   | 'environment'
@@ -81,20 +79,14 @@ export type ProcessServices = Pick<
   | 'maxAnswerBytes'
 >
 
-/** What all servers share. */
 export interface UpstreamShared extends UpstreamServices {
   readonly timestamps: Timestamps
   /** Functions that kill each running child; called when this process exits. */
   readonly reapers: Set<() => void>
-  /** Limits how fast processes are started. */
   readonly spawnTurn: SpawnQueue
-  /** Finds processes that outlived their server. */
   readonly orphans: OrphanProcesses
   readonly flood: Flood
-  /** Kills children if this process is killed. */
   readonly watchdog: Watchdog
-  /** Saves data for the next start. */
   readonly saveLater: Debouncer
-  /** Connects unknown servers a few at a time. */
   readonly startQueue: StartQueue
 }

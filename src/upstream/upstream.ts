@@ -401,8 +401,6 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     return `what ${id} lists is private to another login`
   }
 
-  // --- lists --------------------------------------------------------------------------------------------------------
-
   async function readLists(
     connection: Connection,
     kinds: ReadonlySet<ListKind>,

@@ -29,7 +29,7 @@ export interface UpstreamsOptions extends Pick<UpstreamServices, Needed>, Partia
 
 type Sees = (module: string) => boolean
 
-/** All configured MCP servers. They connect independently. */
+/** All configured MCP servers. They connect independently. `Upstream` describes the members that both have. */
 export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSettings>>, readonly UpstreamStatus[]> {
   /** Connects unknown servers now, whatever is left of `delayMs.cold`. */
   begin(): void
@@ -39,16 +39,13 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   stop(): Promise<void>
   /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
-  /** The end of what a server's process wrote to stderr; it may hold secrets. */
+  /** May hold secrets. */
   stderrTail(id: string): string
   /** Tool settings without effect, as sentences for the operator. */
   problems(): readonly string[]
-  /** Own names of all tools of a server, including excluded ones; empty if it is disabled. */
+  /** Empty if the server is disabled. */
   offered(id: string): readonly string[]
-  /**
-   * Reads the lists of one server, starting it if necessary, or of all running servers.
-   * @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE
-   */
+  /** Of one server, or of all running servers. @throws PegboardError also E_NOT_FOUND */
   refresh(id?: string): Promise<void>
   /**
    * Connects a server, also one that was disconnected.
@@ -59,12 +56,8 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   disconnect(id: string): Promise<void>
   /** Ids of the Pegboards behind this one, from their lists. */
   gateways(): readonly string[]
-  /** A client session has ended: stops what servers run for it alone. */
   ended(session: string): void
-  /**
-   * Round-trip time in milliseconds; undefined if not connected.
-   * @throws PegboardError E_NOT_FOUND, E_UPSTREAM_UNAVAILABLE, E_TIMEOUT
-   */
+  /** @throws PegboardError also E_NOT_FOUND */
   ping(id: string, signal?: AbortSignal): Promise<number | undefined>
   /**
    * Called for an unknown tool name. Starts an unknown server that the name begins with, and waits for it. Otherwise
@@ -251,21 +244,23 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       watchdog.stop()
       process.off('exit', reap)
     },
-    status: () =>
-      Object.entries(configured).map(
-        ([id, { target, start }]) =>
+    status() {
+      const modules = moduleIds(configured)
+      return Object.entries(configured).map(
+        ([id, { target, start, enabled, instance = 'shared' }]) =>
           running.get(id)?.upstream.status() ?? {
             id,
-            module: moduleIds(configured).get(id) as string,
+            module: modules.get(id) as string,
             state: 'stopped',
-            reason: configured[id]?.enabled === false ? 'disabled' : 'not started',
+            reason: enabled ? 'not started' : 'disabled',
             tools: 0,
             transport: target.kind,
             start,
             pending: false,
-            instance: configured[id]?.instance ?? 'shared',
+            instance,
           },
-      ),
+      )
+    },
     where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
     stderrTail: (id) => running.get(id)?.upstream.stderrTail() ?? '',
@@ -349,15 +344,12 @@ function namedBy(name: string, names: readonly string[]): number {
   return longest
 }
 
-const knownIds = new WeakMap<object, ReadonlyMap<string, string>>()
 /**
  * Catalog owners by server id: `GitHub (work)` → `mcp_github_work`. The same ids in the same order give the same
  * owners.
- * @param servers by id; not changed afterwards
+ * @param servers by id
  */
 export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
-  const known = knownIds.get(servers)
-  if (known) return known
   const uniqueName = createUniqueNames()
   const ids = new Map<string, string>()
   for (const id of Object.keys(servers)) {
@@ -367,7 +359,6 @@ export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyM
       .replaceAll(/^_+|_+$/g, '')
     ids.set(id, uniqueName(`mcp_${slug || 'server'}`.slice(0, 60)))
   }
-  knownIds.set(servers, ids)
   return ids
 }
 

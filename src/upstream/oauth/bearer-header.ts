@@ -20,8 +20,6 @@ export interface Bearer {
   watched(fetch: Fetch): Fetch
   /** Converts an error that is about the login; remembers a missing scope. */
   explain(error: unknown): Promise<PegboardError | undefined>
-  /** True if there are tokens, or if they can be obtained without a person. */
-  has(): Promise<boolean>
   close(): void
 }
 
@@ -234,9 +232,6 @@ export function createBearer(options: BearerOptions): Bearer {
       if (data?.status !== 401 && code !== 'CLIENT_HTTP_AUTHENTICATION') return undefined
       wait((await current())?.tokens?.access_token)
       return wanted()
-    },
-    async has() {
-      return headless || (await current())?.tokens !== undefined
     },
     close: unwatch,
   }

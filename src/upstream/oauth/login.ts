@@ -87,7 +87,7 @@ async function inBrowser(
       client: redirectsOf(known).includes(loopback.redirectUrl) ? known : undefined,
     })
     if (known) await markLoginStarted(options)
-    const params = await throughBrowser(options, site, flow, loopback, state, scope, isNowhere(discovery))
+    const params = await throughBrowser(options, site, flow, loopback, state, scope, discovery)
     await redeem(site, flow, params, scope)
     if (!flow.tokens) throw createLoginError(site, new Error('it gave no token'))
     // Ours, because the next login listens on its port.
@@ -103,9 +103,6 @@ async function inBrowser(
     loopback.close()
   }
 }
-
-const isNowhere = ({ authorizationServerMetadata, resourceMetadata }: OAuthDiscoveryState): boolean =>
-  authorizationServerMetadata === undefined && resourceMetadata === undefined
 
 /** If the server does not name the scope, the requested one was granted. */
 function getGrantedScope({ tokens }: Flow, scope: string | undefined) {
@@ -141,13 +138,12 @@ async function throughBrowser(
   loopback: Loopback,
   state: string,
   scope: string | undefined,
-  /** No metadata of a resource or an authorization server was found. */
-  nowhere: boolean,
+  { authorizationServerMetadata, resourceMetadata }: OAuthDiscoveryState,
 ): Promise<URLSearchParams> {
   try {
     await runFlow(site, flow, { scope, forceReauthorization: true })
   } catch (error) {
-    throw nowhere ? withoutOAuth(site, error) : error
+    throw (authorizationServerMetadata ?? resourceMetadata) ? error : withoutOAuth(site, error)
   }
   if (!flow.page) throw createLoginError(site, new Error('it has no login page'))
   const url = browserUrl(flow.page)

@@ -73,7 +73,6 @@ function redirectPath(issuer: string): string {
   return `/callback/${host.replace(/[[\]]/g, '')}${pathname.replace(/\/+$/, '')}`
 }
 
-/** Compares two texts in constant time. */
 export function equalsInConstantTime(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)]
   return left.length === right.length && timingSafeEqual(left, right)
