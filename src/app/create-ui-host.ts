@@ -103,7 +103,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
         principal: settings.auth?.perPrincipal === true ? localCaller.principal : undefined,
         store,
         clock,
-        person: {
+        prompt: {
           show: (url) => {
             state = { url }
             logins.set(id, state)

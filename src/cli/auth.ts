@@ -33,7 +33,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     clock: systemClock,
     signal: io.stop,
     timeoutMs: readInteger(args, 'timeout', 1, 3_600, 300) * 1_000,
-    person: {
+    prompt: {
       show: (url) => io.stderr(`Log in to ${id} here:\n\n  ${url}\n\n`),
       warn: (message) => writeWarning(io, message),
       ...(alone ? { paste: () => readPastedAddress(io) } : { open: createBrowser(process.platform, io.env) }),

@@ -23,28 +23,9 @@ export function createCredentials(
   principal?: string,
 ): Credentials {
   const { target } = settings
-  const { tokens } = shared
+  const { tokens, clock } = shared
   let bearer: Promise<Bearer> | undefined
   let closed = false
-
-  async function make(): Promise<Bearer> {
-    const [{ createBearer }, store] = await Promise.all([
-      import('./oauth/bearer-header.ts'),
-      (tokens as NonNullable<typeof tokens>)(),
-    ])
-    const made = createBearer({
-      id,
-      settings,
-      target: target as Exclude<typeof target, { kind: 'stdio' }>,
-      principal,
-      store,
-      clock: shared.clock,
-      log,
-      loggedIn,
-    })
-    if (closed) made.close()
-    return made
-  }
 
   return {
     async open() {
@@ -52,7 +33,11 @@ export function createCredentials(
       // A configured Authorization header takes precedence, unless the operator says otherwise.
       const header = Object.keys(target.headers).some((name) => name.toLowerCase() === 'authorization')
       if (header && settings.auth === undefined) return undefined
-      bearer ??= make()
+      bearer ??= Promise.all([import('./oauth/bearer-header.ts'), tokens()]).then(([{ createBearer }, store]) => {
+        const made = createBearer({ id, settings, target, principal, store, clock, log, loggedIn })
+        if (closed) made.close()
+        return made
+      })
       return await bearer
     },
     close() {

@@ -16,7 +16,7 @@ import { clientCredentials, isHeadless, withTokens } from './token-refresh.ts'
 import type { AuthRequirement, Grant, GrantKey, TokenStore } from './token-store.ts'
 
 /** How to interact with the person who logs in. */
-export interface Person {
+export interface LoginPrompt {
   /** Shows the URL of the login page before it is opened. */
   show(url: string): void
   /** Absent: the person opens the page. */
@@ -34,7 +34,7 @@ export interface LoginOptions {
   readonly principal?: string | undefined
   readonly store: TokenStore
   readonly clock: Clock
-  readonly person: Person
+  readonly prompt: LoginPrompt
   /** Time the person has for the login. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
@@ -132,7 +132,7 @@ const redirectsOf = (client: StoredOAuthClientInformation | undefined): readonly
   (client as { redirect_uris?: readonly string[] } | undefined)?.redirect_uris ?? []
 
 async function throughBrowser(
-  { person, timeoutMs, signal }: LoginOptions,
+  { prompt, timeoutMs, signal }: LoginOptions,
   site: Site,
   flow: Flow,
   loopback: Loopback,
@@ -148,15 +148,15 @@ async function throughBrowser(
   if (!flow.page) throw createLoginError(site, new Error('it has no login page'))
   const url = browserUrl(flow.page)
   const back = loopback.redirected(state)
-  person.show(url)
-  person.open?.(url).catch((error: NodeJS.ErrnoException) => person.warn(`the browser was not opened (${error.code})`))
-  const { paste } = person
+  prompt.show(url)
+  prompt.open?.(url).catch((error: NodeJS.ErrnoException) => prompt.warn(`the browser was not opened (${error.code})`))
+  const { paste } = prompt
   const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state, loopback.redirectUrl)
   const pasted = paste
     ? read().catch((error: unknown) => {
         // A single mistake is ignored.
         if (!isPegboardError(error) || error.message !== WRONG_ADDRESS) throw error
-        person.warn(`${error.message} ${error.hint}`)
+        prompt.warn(`${error.message} ${error.hint}`)
         return read()
       })
     : undefined

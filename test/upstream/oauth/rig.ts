@@ -341,7 +341,7 @@ export interface Rig {
   /** Of the store. */
   readonly dir: string
   /** Logs in at the server under the id `web`; the person follows all pages immediately. */
-  login(auth?: object, person?: Partial<LoginOptions['person']>, principal?: string): Promise<Grant>
+  login(auth?: object, prompt?: Partial<LoginOptions['prompt']>, principal?: string): Promise<Grant>
 }
 
 /** Logs in at any address as `web`. */
@@ -349,7 +349,7 @@ export function loginAt(
   url: string,
   store: TokenStore,
   entry: object = {},
-  person: Partial<LoginOptions['person']> = {},
+  prompt: Partial<LoginOptions['prompt']> = {},
   principal?: string,
 ): Promise<Grant> {
   const settings = settingsOf({ web: { url, ...entry } })['web']
@@ -363,11 +363,11 @@ export function loginAt(
     clock: systemClock,
     timeoutMs: 10_000,
     signal: new AbortController().signal,
-    person: {
+    prompt: {
       show: () => undefined,
       warn: () => undefined,
       open: async (page) => void (await browse(page, principal)),
-      ...person,
+      ...prompt,
     },
   })
 }
@@ -398,7 +398,7 @@ export const withRig = (
         server,
         store,
         dir,
-        login: (auth, person, principal) => loginAt(server.url, store, auth ? { auth } : {}, person, principal),
+        login: (auth, prompt, principal) => loginAt(server.url, store, auth ? { auth } : {}, prompt, principal),
       })
     } finally {
       as.close()
