@@ -39,7 +39,7 @@ export type {
   Adapters,
   Attachment,
   CachedMessage,
-  Completion,
+  CompletionRequest,
   ConversationEntry,
   Conversations,
   Entity,

@@ -204,13 +204,13 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
       return {
         add: async (content) => told(await facts().add(caller, content)),
-        list: async () => (await facts().of(caller)).map(told),
+        list: async () => (await facts().list(caller)).map(told),
         forget: (id) => facts().forget(caller, id),
       }
     },
     async remembered(caller) {
       if (!schedules || !shared.mayHaveData) return undefined
-      const known = await facts().of(caller)
+      const known = await facts().list(caller)
       return known.length === 0 ? undefined : factsSection(known)
     },
     work,

@@ -60,6 +60,7 @@ export function verdictOf(session: Session, name: string): Verdict {
   // The name of a hidden tool may also be a spelling of a visible one.
   if (found.kind === 'found' && !(meant && view.hidden.has(meant.id))) {
     const { tool } = found.tool
+    const searchText = session.app.writtenText(tool)
     return {
       tool: tool.id,
       profile,
@@ -68,7 +69,7 @@ export function verdictOf(session: Session, name: string): Verdict {
       ...listingOf(session, tool),
       ...conditionOf(session, tool),
       ...guardsOf(session, tool),
-      ...textOf(session, tool),
+      ...(searchText ? { searchText } : {}),
       ...serverOf(session, tool.module),
     }
   }
@@ -171,11 +172,6 @@ function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
       .map(({ perMinute, setting }) => `${perMinute} a minute (${setting})`),
   ]
   return calls.length > 0 ? { calls } : {}
-}
-
-function textOf({ app }: Session, tool: Tool): Partial<Verdict> {
-  const searchText = app.writtenText(tool)
-  return searchText ? { searchText } : {}
 }
 
 /** State of the server, if it is not running well. */

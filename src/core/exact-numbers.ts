@@ -20,7 +20,8 @@ export function withExactNumbers(json: string): string {
       if (end < 0) break
       at = end + 1
     } else if (isOfNumber(code)) {
-      const end = numberEnd(json, at + 1)
+      let end = at + 1
+      while (end < json.length && isOfNumber(json.charCodeAt(end))) end++
       const found = json.slice(at, end)
       if (isChanged(found)) {
         exact += `${json.slice(copied, at)}"${found}"`
@@ -30,12 +31,6 @@ export function withExactNumbers(json: string): string {
     } else at++
   }
   return exact + json.slice(copied)
-}
-
-function numberEnd(json: string, from: number): number {
-  let at = from
-  while (at < json.length && isOfNumber(json.charCodeAt(at))) at++
-  return at
 }
 
 /** Digits and `+-.eE`. */

@@ -304,7 +304,7 @@ export interface Incoming {
   receive(message: IncomingMessage): Promise<boolean>
 }
 
-export interface Completion {
+export interface CompletionRequest {
   readonly system?: string
   readonly user: string
   /** Request one JSON value and parse it. */
@@ -329,7 +329,7 @@ export interface Llm {
   /** The model used if a completion names none. Absent: the client chooses, or the endpoint needs a name. */
   readonly model?: string
   /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED if JSON was requested and not returned */
-  complete(wanted: Completion): Promise<CompletionResult>
+  complete(wanted: CompletionRequest): Promise<CompletionResult>
 }
 
 /** A program to run, without a shell. */

@@ -20,7 +20,7 @@ export interface Facts {
   /** Adds a fact, unless it is known. Keeps the latest fifty. @throws PegboardError E_STATE_UNAVAILABLE */
   add(caller: Caller, text: string): Promise<ListedFact>
   /** Oldest first. */
-  of(caller: Caller): Promise<readonly ListedFact[]>
+  list(caller: Caller): Promise<readonly ListedFact[]>
   /** True if there was such a fact. */
   forget(caller: Caller, id: string): Promise<boolean>
 }
@@ -40,7 +40,7 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
     (await table().list(lastingOwner(caller))).map(({ id, value }) => ({ ...value, id }))
 
   return {
-    of: list,
+    list,
     async add(caller, given) {
       // One line each, so that a fact cannot look like a part of the prompt.
       const text = hide(given).replaceAll(/\s+/g, ' ').trim()

@@ -18,7 +18,7 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
       async run(input, { caller }) {
         const text = input['content'] === undefined ? undefined : readText(input, 'content', 'remember', MAX_CHARS)
         const kept = text === undefined ? undefined : await facts().add(caller, text)
-        const all = await facts().of(caller)
+        const all = await facts().list(caller)
         return valueResult({
           ...(kept ? { remembered: formatFact(kept) } : { facts: all.map(formatFact) }),
           total: all.length,

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
-import type { Completion } from '../core/service-types.ts'
+import type { CompletionRequest } from '../core/service-types.ts'
 import type { FileStore } from '../state/file-store.ts'
 
 /** What a language model wrote about a tool that the atlas does not know: index text, never shown to a model. */
@@ -59,7 +59,7 @@ export interface WrittenRequests {
   writeNext(missing: readonly UnknownTool[], complete: CompletionFunction): Promise<boolean>
 }
 
-export type CompletionFunction = (wanted: Completion) => Promise<{ readonly json?: unknown }>
+export type CompletionFunction = (wanted: CompletionRequest) => Promise<{ readonly json?: unknown }>
 
 const KEY = 'written-requests'
 const TOOLS_PER_QUESTION = 8

@@ -1,23 +1,23 @@
 import { PegboardError } from '../core/errors.ts'
-import type { Completion, CompletionResult } from '../core/service-types.ts'
+import type { CompletionRequest, CompletionResult } from '../core/service-types.ts'
 
 export const MAX_TOKENS = 1_024
 const JSON_ONLY = 'Answer with one JSON value and nothing else.'
 
 /** The system prompt, with a request for JSON if wanted. */
-export function systemOf({ system, json }: Completion): string | undefined {
+export function systemOf({ system, json }: CompletionRequest): string | undefined {
   if (!json) return system
   return system === undefined || system === '' ? JSON_ONLY : `${system}\n\n${JSON_ONLY}`
 }
 
 /** @throws PegboardError E_VALIDATION */
-export function checkCompletion(wanted: Completion): void {
+export function checkCompletion(wanted: CompletionRequest): void {
   if (typeof wanted?.user !== 'string' || wanted.user.trim() === '')
     throw new PegboardError('E_VALIDATION', 'llm.complete needs user, a text for the model.')
 }
 
 /** @throws PegboardError E_TOOL_FAILED if JSON was wanted and the answer has none */
-export function toCompleted(text: string, model: string, { json }: Completion): CompletionResult {
+export function toCompleted(text: string, model: string, { json }: CompletionRequest): CompletionResult {
   if (!json) return { text, model }
   const bare = text
     .trim()

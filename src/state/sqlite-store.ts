@@ -234,13 +234,6 @@ interface Row {
   readonly revision: number
 }
 
-/** Some failures have already rolled back. */
-function rollBack(database: Database): void {
-  try {
-    database.exec('ROLLBACK')
-  } catch {}
-}
-
 function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error'>): Store {
   const alive = '(expires IS NULL OR expires > ?)'
   const columns = 'id, owner, value, revision'
@@ -300,7 +293,11 @@ function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, '
         for (const { run } of all) run()
         database.exec('COMMIT')
       } catch (error) {
-        rollBack(database)
+        try {
+          database.exec('ROLLBACK')
+        } catch {
+          // Some failures have already rolled back.
+        }
         throw error
       }
     } catch (error) {

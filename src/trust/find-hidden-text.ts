@@ -28,7 +28,8 @@ export function findHidden(text: string, where: string): Finding[] {
     if (!SUSPECT.test(char)) continue
     // A text with a `block` finding is rejected already.
     if (++runs > MAX_RUNS && found.some(({ level }) => level === 'block')) break
-    const end = runEnd(letters, at)
+    let end = at + 1
+    while (end < letters.length && SUSPECT.test(letters[end] as string)) end++
     const run = letters.slice(at, end)
     const said = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
     const level = said?.note === true ? 'note' : 'block'
@@ -37,12 +38,6 @@ export function findHidden(text: string, where: string): Finding[] {
     at = end - 1
   }
   return found
-}
-
-function runEnd(letters: readonly string[], start: number): number {
-  let end = start + 1
-  while (end < letters.length && SUSPECT.test(letters[end] as string)) end++
-  return end
 }
 
 interface Fault {
