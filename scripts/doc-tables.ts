@@ -12,9 +12,19 @@ import { clientFacts } from '../src/view/client-table.ts'
 
 const PROFILE = 'profiles.<id>.'
 
-/** The table of all settings, from the JSON Schema of the configuration. */
+/** Tables of all settings, from the JSON Schema of the configuration: first of the keys without keys below, then of each section. */
 export function settingsTable(schema: Readonly<Record<string, unknown>>): string {
-  return markdown(['Key', 'Type', 'Default', 'Meaning'], joinRepeatedRows(settingRows(schema, '')))
+  const sections = new Map<string, string[][]>([['', []]])
+  for (const row of joinRepeatedRows(settingRows(schema, ''))) {
+    const name = /^`(\w+)[.[]/.exec(row[0] ?? '')?.[1] ?? ''
+    sections.set(name, [...(sections.get(name) ?? []), row])
+  }
+  return [...sections]
+    .map(([name, rows]) => {
+      const heading = name === '' ? '' : `## ${code(name)}\n\n`
+      return heading + markdown(['Key', 'Type', 'Default', 'Meaning'], rows)
+    })
+    .join('\n')
 }
 
 /** A section of a profile with the same keys as the section outside of profiles gets one row. */
