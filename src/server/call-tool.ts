@@ -95,8 +95,7 @@ async function withNotices(
 
 const createCallOptions = ({ relay, signal, onProgress }: RequestContext) => ({
   relay,
-  ...(signal ? { signal } : {}),
-  ...(onProgress ? { onProgress } : {}),
+  ...omitUndefined({ signal, onProgress }),
 })
 
 /** Clients that know the output schema reject a result without structured content, unless it is an error. */

@@ -187,7 +187,7 @@ const PLACES: Readonly<Record<string, readonly [times: number, row: Table[string
   'src/server/pass-through.ts': [1, route('resources/read')],
   'src/server/own-resources.ts': [1, route('readings')],
   'src/server/legacy-2025/session-handlers.ts': [
-    3,
+    1,
     why('log levels, and the end of what a client that left had subscribed to'),
   ],
   'src/server/modern-2026/modern-handlers.ts': [1, why('asks about tasks of the caller')],

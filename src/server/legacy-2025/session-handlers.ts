@@ -1,6 +1,8 @@
 import type { Server } from '@modelcontextprotocol/server'
+import type { Owner } from '../../catalog/owner.ts'
 import { ownerOfResource } from '../../catalog/resource-owner.ts'
-import { noRelay, relayOf } from '../../core/tool.ts'
+import type { Json } from '../../core/is-record.ts'
+import { noRelay, type Relay, relayOf } from '../../core/tool.ts'
 import { asProtocolError, type RequestReader, servePassThrough } from '../pass-through.ts'
 import type { RequestBuilder } from '../request-builder.ts'
 import type { ServerHost } from '../server-host.ts'
@@ -26,14 +28,18 @@ export function serveSession(
   changeAnswers(server, requests, missed)
   serveLegacyTasks(server, host, reader)
 
+  /** Sends a request to a server that no client waits for. */
+  const ask = (owner: Owner | undefined, method: string, params: Json, relay: Relay): void =>
+    void owner?.endpoints
+      ?.request(method, params, relay, AbortSignal.timeout(SHORT_MS))
+      .catch((error) => host.log.debug(`${method} failed`, { owner: owner.id, error }))
+
   server.setRequestHandler('logging/setLevel', ({ params: { level } }, ctx) => {
     requests.logLevel = level
     // A server sends messages at the lowest level that any client requested, and each session filters its own. A server
     // that does not answer must not delay the response.
     for (const owner of host.view(reader.caller(ctx)).owners)
-      owner.endpoints
-        ?.request('logging/setLevel', { level }, reader.relay(ctx), AbortSignal.timeout(SHORT_MS))
-        .catch((error) => host.log.debug('a server rejected the log level', { owner: owner.id, error }))
+      ask(owner, 'logging/setLevel', { level }, reader.relay(ctx))
     return {}
   })
   server.setRequestHandler('resources/subscribe', async ({ params }, ctx) => {
@@ -64,15 +70,9 @@ export function serveSession(
     // Servers count subscribers, and a client that disconnects seldom unsubscribes.
     if (requests.logLevel !== undefined)
       for (const owner of host.view(requests.callerFor()).owners)
-        owner.endpoints
-          ?.request('logging/setLevel', {}, { ...noRelay, connection }, AbortSignal.timeout(SHORT_MS))
-          .catch((error) => host.log.debug('cannot reset the log level of a server', { owner: owner.id, error }))
-    for (const [uri, caller] of subscribed) {
-      const owner = ownerOfResource(host.view(caller).owners, uri)
-      owner?.endpoints
-        ?.request('resources/unsubscribe', { uri }, relayOf(caller), AbortSignal.timeout(SHORT_MS))
-        .catch((error) => host.log.debug('unsubscribing failed', { uri, error }))
-    }
+        ask(owner, 'logging/setLevel', {}, { ...noRelay, connection })
+    for (const [uri, caller] of subscribed)
+      ask(ownerOfResource(host.view(caller).owners, uri), 'resources/unsubscribe', { uri }, relayOf(caller))
   }
 }
 
