@@ -277,11 +277,11 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
         child.stdin.end()
         if (!spoke && platform !== 'win32') {
           killTree(child, 'SIGTERM', platform)
-          await waitAtMost(exited, Math.max(graceMs, INSTALL_GRACE_MS))
-        } else if (!(await waitAtMost(exited, graceMs))) {
+          await settlesWithin(exited, Math.max(graceMs, INSTALL_GRACE_MS))
+        } else if (!(await settlesWithin(exited, graceMs))) {
           orphans = new Map([...orphans, ...below()])
           killTree(child, 'SIGTERM', platform)
-          await waitAtMost(exited, graceMs)
+          await settlesWithin(exited, graceMs)
         }
       }
       closing = true
@@ -289,10 +289,10 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       if (swept) await swept
       else orphans = new Map([...orphans, ...(await options.orphans.of(mark))])
       if (endDescendants(orphans, 'SIGTERM', platform)) {
-        await waitAtMost(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
+        await settlesWithin(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
         endDescendants(orphans, 'SIGKILL', platform)
       }
-      await waitAtMost(exited, 1_000)
+      await settlesWithin(exited, 1_000)
     },
     noise: () => noted,
     stderrTail: () => stderr,
@@ -421,7 +421,8 @@ function isMessage(value: unknown): value is Message {
   return typeof method === 'string' && (params === undefined || params === null || isRecord(params))
 }
 
-function waitAtMost(done: Promise<void>, ms: number): Promise<boolean> {
+/** Its timer keeps the process alive, so that child processes are killed before Pegboard exits. */
+function settlesWithin(done: Promise<void>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), ms)
     void done.then(() => {
