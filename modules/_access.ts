@@ -18,3 +18,6 @@ export const accessChecks = (setting: string) => ({
   reads: ({ config }: View): true | string => config.access !== 'none' || `set ${setting}.access to "read" or "write"`,
   writes: ({ config }: View): true | string => config.access === 'write' || `set ${setting}.access to "write"`,
 })
+
+/** A setting with texts; default none. */
+export const stringList = (description: string) => z.array(z.string().min(1)).default([]).describe(description)

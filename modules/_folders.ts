@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { lstat, mkdir } from 'node:fs/promises'
 import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { createPaths, type Paths, ToolError, z } from 'pegboard'
 import { checkWritable } from './_writable.ts'
@@ -14,11 +14,35 @@ export const ownFolders = {
   config_file: own('config_file'),
 }
 
+/** Settings for the folders that modules share. */
+export const cacheFolder = z.string().min(1).default('{{cache_dir}}/files')
+export const stateFolder = z.string().min(1).default('{{state_dir}}/files')
+
 /** True if a path is the folder or below it; both absolute. */
 export const isInside = (path: string, folder: string): boolean => {
   const way = relative(folder, path)
   return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
 }
+
+/** Names that paths may begin with, for folders beside the workspace. */
+export const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
+export type Alias = (typeof ALIASES)[number]
+
+/**
+ * Creates the folder of an alias, private to its owner, if it is missing.
+ * @throws ToolError E_PATH_OUTSIDE_ROOT if it is a link
+ */
+export async function makeAliasFolder(alias: Alias, folder: string, setting: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  if ((await lstat(folder)).isSymbolicLink())
+    throw new ToolError(`base dir ${alias} is a symbolic link`, {
+      code: 'E_PATH_OUTSIDE_ROOT',
+      hint: `Set ${setting}.${alias} to the folder itself.`,
+    })
+}
+
+/** A path in the cache folder, without its alias. */
+export const pathInCache = (path: string): string => path.replace(/^file_cache_dir(?:\/|$)/, '') || '.'
 
 interface OwnFiles {
   readonly state_dir: string

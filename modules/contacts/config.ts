@@ -1,4 +1,5 @@
 import { z } from 'pegboard'
+import { stateFolder } from '../_folders.ts'
 
 /** Unknown keys are rejected, so that a misspelled limit does not leave something open. */
 export const Config = z.strictObject({
@@ -20,11 +21,9 @@ export const Config = z.strictObject({
     .max(1_000)
     .default(150)
     .describe('Maximum number of contacts in ACTIVE.md; the rest go to INACTIVE.md.'),
-  file_state_dir: z
-    .string()
-    .min(1)
-    .default('{{state_dir}}/files')
-    .describe('Folder of contacts/ACTIVE.md and contacts/INACTIVE.md, as in modules.filesystem.config.'),
+  file_state_dir: stateFolder.describe(
+    'Folder of contacts/ACTIVE.md and contacts/INACTIVE.md, as in modules.filesystem.config.',
+  ),
 })
 
 /** Settings with defaults. */

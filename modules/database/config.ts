@@ -1,11 +1,10 @@
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, type ToolError, z } from 'pegboard'
+import { stringList } from '../_access.ts'
 import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
 import type { Target } from './driver.ts'
 import { PolicyInput } from './sql-policy.ts'
-
-const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 export const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
 
@@ -50,7 +49,7 @@ const Connection = z
     options: Options.default({}).describe('Driver options.'),
     policy: PolicyInput.optional().describe('Policy for statements; default default_policy.'),
     accept_role: z.boolean().default(false).describe('Accept a login that can write on a read-only connection.'),
-    allowed_functions: list(
+    allowed_functions: stringList(
       'More functions that statements can call under readonly and safe_write (PostgreSQL, MySQL).',
     ),
   })
@@ -80,9 +79,11 @@ export const Config = z.strictObject({
   connections: z.record(ID, Connection).default({}).describe('Databases by name; models use these names.'),
   saved_queries: z.record(ID, SavedQuery).default({}).describe('Queries that models run by name with saved_query.'),
   default_policy: PolicyInput.default('readonly').describe('Policy of connections without their own.'),
-  roots: list('Folders of SQLite files that a model can open with connect; default none.'),
-  denied_paths: list('Paths in them that are never opened: globs, folders or absolute paths.'),
-  allowed_hosts: list('Servers that a model can reach with connect, such as "db.example.com:5432"; default none.'),
+  roots: stringList('Folders of SQLite files that a model can open with connect; default none.'),
+  denied_paths: stringList('Paths in them that are never opened: globs, folders or absolute paths.'),
+  allowed_hosts: stringList(
+    'Servers that a model can reach with connect, such as "db.example.com:5432"; default none.',
+  ),
   timeout_seconds: z.number().min(0.1).max(600).default(30).describe('Maximum seconds for a statement.'),
   busy_seconds: z.number().min(0).max(60).default(5).describe('Seconds to wait for another writer.'),
   max_rows: z.int().min(1).max(50_000).default(50_000).describe('Maximum number of rows in a result.'),

@@ -1,8 +1,7 @@
 import { compileGlob, type Matcher, type ToolError, z } from 'pegboard'
+import { stringList } from '../_access.ts'
 import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
-
-const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 /** Unknown keys are rejected, so that a misspelled `readonly` does not leave writing enabled. */
 export const Config = z.strictObject({
@@ -12,8 +11,8 @@ export const Config = z.strictObject({
     .min(1)
     .optional()
     .describe('Several folders. Relative paths start at the first one.'),
-  allowed_paths: list('More folders or files. An exact file here is allowed even if its name is protected.'),
-  denied_paths: list('Paths that are never used or listed: globs or folders below a root, or absolute paths.'),
+  allowed_paths: stringList('More folders or files. An exact file here is allowed even if its name is protected.'),
+  denied_paths: stringList('Paths that are never used or listed: globs or folders below a root, or absolute paths.'),
   deny_names: z
     .array(z.string().min(1))
     .default(['config.yaml', 'mcp.config.json', '.env'])

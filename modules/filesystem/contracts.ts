@@ -2,8 +2,9 @@ import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
+import { ALIASES } from '../_folders.ts'
 import type { Settings } from './config.ts'
-import { ALIASES, pathsFor, placeOf } from './places.ts'
+import { pathsFor, placeOf } from './places.ts'
 
 /** Behaviour and texts of these two tools are fixed by the requirements: existing agents call them. */
 const READ_BYTES = 256 * 1024

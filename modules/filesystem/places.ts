@@ -1,13 +1,9 @@
-import { existsSync, promises as fs, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { createPaths, type FolderEntry, type OpenFolder, type Paths, ToolError, type WalkOptions } from 'pegboard'
 import { invalid, notFound } from '../_errors.ts'
-import { isInside } from '../_folders.ts'
+import { ALIASES, type Alias, isInside, makeAliasFolder } from '../_folders.ts'
 import { isReadonly, type Settings } from './config.ts'
-
-/** Folder aliases that paths may begin with. */
-export const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
-export type Alias = (typeof ALIASES)[number]
 
 const SETTING = 'modules.filesystem.config'
 
@@ -41,7 +37,7 @@ function allPaths(settings: Settings): Paths {
   const toWrite = async (path: string) => {
     const place = at(path, 'write')
     if (place.alias !== undefined && !isReadonly({ ...settings, readonly: settings.readonly ?? false }))
-      await makeBase(place.alias, settings[place.alias])
+      await makeAliasFolder(place.alias, settings[place.alias], SETTING)
     return place
   }
   const renamed = (entry: FolderEntry, named: (shown: string) => string): FolderEntry => ({
@@ -196,14 +192,4 @@ export function placeOf(
     return { alias, rest: rest === '' ? '.' : rest }
   }
   return undefined
-}
-
-/** Created on first write, private to its owner. */
-async function makeBase(alias: Alias, base: string): Promise<void> {
-  await fs.mkdir(base, { recursive: true, mode: 0o700 })
-  if ((await fs.lstat(base)).isSymbolicLink())
-    throw new ToolError(`base dir ${alias} is a symbolic link`, {
-      code: 'E_PATH_OUTSIDE_ROOT',
-      hint: `Set ${SETTING}.${alias} to the folder itself.`,
-    })
 }

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from 'node:path'
 import { type Paths, z } from 'pegboard'
-import { access, accessChecks, userAgent } from '../_access.ts'
+import { access, accessChecks, stringList, userAgent } from '../_access.ts'
 import { ownFolders, withoutOwnFiles } from '../_folders.ts'
 
 const hosts = z.array(z.string().min(1))
@@ -37,7 +37,7 @@ export const Config = z.strictObject({
     .describe('Allow private networks and this machine. Link-local addresses and cloud metadata are never allowed.'),
   allowed_hosts: hosts.optional().describe('Only these hosts are allowed: "example.com", "*.example.com".'),
   blocked_hosts: hosts.default([]).describe('Hosts that are never allowed.'),
-  allowed_headers: z.array(z.string().min(1)).default([]).describe('More headers that a model can set.'),
+  allowed_headers: stringList('More headers that a model can set.'),
   default_headers: z.record(z.string(), z.string()).default({}).describe('Headers sent with every request.'),
   credentials: z
     .record(z.string().regex(/^[A-Za-z0-9_.-]+$/), Credential)
@@ -69,10 +69,7 @@ export const Config = z.strictObject({
     .min(1)
     .optional()
     .describe('Folders for uploads and downloads; default the workspace.'),
-  denied_paths: z
-    .array(z.string().min(1))
-    .default([])
-    .describe('Paths in them that are never sent or replaced: globs, folders or absolute paths.'),
+  denied_paths: stringList('Paths in them that are never sent or replaced: globs, folders or absolute paths.'),
   ...ownFolders,
 })
 

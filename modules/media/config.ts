@@ -1,5 +1,6 @@
 import { type Paths, z } from 'pegboard'
-import { own, cachePaths as pathsOf } from '../_folders.ts'
+import { stringList } from '../_access.ts'
+import { cacheFolder, own, cachePaths as pathsOf } from '../_folders.ts'
 
 const address = z.url({ protocol: /^https?$/ })
 const secret = z.string().min(1).optional().describe('API key; use "${NAME}".')
@@ -85,8 +86,8 @@ const Speech = z.discriminatedUnion('type', [
 export const Config = z.strictObject({
   image: Image.optional().describe('Image backend.'),
   speech: Speech.optional().describe('Speech backend.'),
-  file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('Folder of the images.'),
-  denied_paths: z.array(z.string().min(1)).default([]).describe('Paths in it that are never read or written.'),
+  file_cache_dir: cacheFolder.describe('Folder of the images.'),
+  denied_paths: stringList('Paths in it that are never read or written.'),
   config_file: own('config_file'),
   state_dir: own('state_dir'),
 })

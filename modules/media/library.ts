@@ -1,4 +1,5 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
+import { pathInCache } from '../_folders.ts'
 import { cachePaths, MAX_IMAGE_BYTES, modesOf, SETTING, type Settings } from './config.ts'
 import { listImages, type Media, saveImage } from './store.ts'
 
@@ -68,7 +69,7 @@ async function fetchImage(url: string, { fetch, signal }: CallContext<Settings>)
 }
 
 const readImage = (path: string, { config }: CallContext<Settings>): Promise<Uint8Array> =>
-  cachePaths(config).readFile(path.replace(/^file_cache_dir\//, ''), ({ handle, size }) => {
+  cachePaths(config).readFile(pathInCache(path), ({ handle, size }) => {
     if (size > MAX_IMAGE_BYTES)
       throw new ToolError(`The image has ${size} bytes; the limit is ${MAX_IMAGE_BYTES}.`, { code: 'E_TOO_LARGE' })
     return handle.readFile()

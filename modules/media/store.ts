@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
 import { notFound, tooLarge, unavailable } from '../_errors.ts'
-import { prepareCache } from '../_folders.ts'
+import { pathInCache, prepareCache } from '../_folders.ts'
 import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 
@@ -135,7 +135,7 @@ export async function loadReferences(ctx: Context, given: string | undefined): P
           `Pass a smaller image for ${SETTING}.image.`,
         )
       const data = await cachePaths(ctx.config)
-        .readFile(media.path.replace(/^file_cache_dir\//, ''), async ({ handle, size }) =>
+        .readFile(pathInCache(media.path), async ({ handle, size }) =>
           size > MAX_REFERENCE_BYTES ? large(size) : await handle.readFile(),
         )
         .catch(() => {

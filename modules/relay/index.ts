@@ -8,6 +8,7 @@ import {
   type ToolView,
   z,
 } from 'pegboard'
+import { stringList } from '../_access.ts'
 import { isAdmin } from '../_admin.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
 import { nameOfCaller, sameName } from '../_names.ts'
@@ -16,7 +17,7 @@ const SETTING = 'modules.relay.config'
 
 const Config = z.strictObject({
   enabled: z.boolean().default(false).describe('Enable the tools.'),
-  users: z.array(z.string().min(1)).default([]).describe('Names that can get messages before they were seen.'),
+  users: stringList('Names that can get messages before they were seen.'),
   max_pending: z
     .int()
     .min(1)

@@ -1,13 +1,7 @@
-import { promises as fs } from 'node:fs'
 import { resolve } from 'node:path'
-import { ToolError } from 'pegboard'
 import { notFound } from '../_errors.ts'
-import { isInside } from '../_folders.ts'
+import { ALIASES, type Alias, isInside, makeAliasFolder } from '../_folders.ts'
 import type { Settings } from './config.ts'
-
-/** Folder aliases that command lines and `cwd` may begin with; the same as in filesystem. */
-const ALIASES = ['file_cache_dir', 'file_state_dir'] as const
-type Alias = (typeof ALIASES)[number]
 
 /** Matches an alias as a whole word. A workspace file of that name is `./file_cache_dir`. */
 const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
@@ -26,12 +20,7 @@ async function baseOf(settings: Settings, alias: Alias): Promise<string> {
       `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
     )
   const base = resolve(named)
-  await fs.mkdir(base, { recursive: true, mode: 0o700 })
-  if ((await fs.lstat(base)).isSymbolicLink())
-    throw new ToolError(`base dir ${alias} is a symbolic link`, {
-      code: 'E_PATH_OUTSIDE_ROOT',
-      hint: `Set modules.shell.config.${alias} to the folder itself.`,
-    })
+  await makeAliasFolder(alias, base, 'modules.shell.config')
   return base
 }
 

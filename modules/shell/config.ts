@@ -1,17 +1,16 @@
 import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
 import { createPaths, type Paths, z } from 'pegboard'
+import { stringList } from '../_access.ts'
 import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
 import { placeOf } from './aliases.ts'
-
-const list = (what: string) => z.array(z.string().min(1)).default([]).describe(what)
 
 const Allowed = z.union([
   z.string().min(1),
   z.strictObject({
     command: z.string().min(1).describe('A program, or a program with its first words: "git log".'),
-    deny_args: list('Arguments to refuse: globs such as "--output*".'),
+    deny_args: stringList('Arguments to refuse: globs such as "--output*".'),
     sandbox: z.boolean().optional().describe('false runs the program outside the sandbox, with all your rights.'),
   }),
 ])
@@ -34,7 +33,7 @@ export const Config = z.strictObject({
     .min(1)
     .optional()
     .describe('Folders to work in. The sandbox can write only these; default the workspace.'),
-  readable: list('More paths that can be read in the sandbox, such as a version manager.'),
+  readable: stringList('More paths that can be read in the sandbox, such as a version manager.'),
   file_cache_dir: z
     .string()
     .default('{{cache_dir}}/files')
@@ -43,8 +42,8 @@ export const Config = z.strictObject({
     .string()
     .default('{{state_dir}}/files')
     .describe('Folder behind file_state_dir/…; empty disables it.'),
-  denied_paths: list('Paths that are hidden in the sandbox and cannot be named in commands.'),
-  deny_tokens: list('Words that commands cannot contain. This is a hint for models, not protection.'),
+  denied_paths: stringList('Paths that are hidden in the sandbox and cannot be named in commands.'),
+  deny_tokens: stringList('Words that commands cannot contain. This is a hint for models, not protection.'),
   secrets_enabled: z
     .boolean()
     .default(false)
@@ -53,7 +52,7 @@ export const Config = z.strictObject({
     ),
   redact: z.boolean().default(true).describe('Remove keys, tokens and passwords from output.'),
   env: z.record(z.string(), z.string()).default({}).describe('Environment variables for commands.'),
-  env_passthrough: list("Names of Pegboard's variables to pass on."),
+  env_passthrough: stringList("Names of Pegboard's variables to pass on."),
   env_allowed: z
     .array(z.string().min(1))
     .default(['CI', 'COLUMNS', 'FORCE_COLOR', 'LANG', 'LC_*', 'LINES', 'NODE_ENV', 'NO_COLOR', 'TZ'])

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import { type Paths, z } from 'pegboard'
+import { stringList, userAgent } from '../_access.ts'
 import { denied, invalid } from '../_errors.ts'
-import { own, cachePaths as pathsOf } from '../_folders.ts'
+import { cacheFolder, own, cachePaths as pathsOf } from '../_folders.ts'
 
 /** Group ids are negative; `@name` is a public channel. */
 const CHAT = /^(?:-?[1-9]\d{0,18}|@[A-Za-z]\w{3,31})$/
@@ -22,18 +23,10 @@ export const Config = z.strictObject({
   allowed_chat_ids: z.array(chat).default([]).describe('Chats that the bot can use.'),
   default_chat_id: chat.optional().describe('Chat for requests that come from no chat; it is also allowed.'),
   inbound: z.boolean().default(false).describe('Receive the messages of these chats.'),
-  user_agent: z
-    .string()
-    .min(1)
-    .default('{{user_agent}}')
-    .describe('User-Agent header; default services.fetch.userAgent.'),
+  user_agent: userAgent,
   timeout: z.int().min(1).max(300).default(60).describe('Timeout of a request (seconds).'),
-  file_cache_dir: z
-    .string()
-    .min(1)
-    .default('{{cache_dir}}/files')
-    .describe('The only folder that files are sent from.'),
-  denied_paths: z.array(z.string().min(1)).default([]).describe('Paths in it that are never sent.'),
+  file_cache_dir: cacheFolder.describe('The only folder that files are sent from.'),
+  denied_paths: stringList('Paths in it that are never sent.'),
   config_file: own('config_file'),
   state_dir: own('state_dir'),
 })

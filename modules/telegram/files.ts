@@ -1,13 +1,12 @@
 import { basename } from 'node:path'
 import { isPegboardError, type OpenFile, ToolError } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
+import { pathInCache } from '../_folders.ts'
 import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
-
-const ALIAS = 'file_cache_dir'
 
 /** Reads a file of the cache folder, by an absolute path, a relative path, or its alias. */
 export async function readCached(wanted: string, settings: Settings): Promise<{ name: string; bytes: Uint8Array }> {
-  const path = wanted === ALIAS || wanted.startsWith(`${ALIAS}/`) ? wanted.slice(ALIAS.length + 1) || '.' : wanted
+  const path = pathInCache(wanted)
   const paths = cachePaths(settings)
   try {
     return await paths.readFile(path, async (file) => {

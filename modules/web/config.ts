@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { type Paths, z } from 'pegboard'
-import { access, accessChecks, userAgent } from '../_access.ts'
-import { cachePaths, ownFolders } from '../_folders.ts'
+import { access, accessChecks, stringList, userAgent } from '../_access.ts'
+import { cacheFolder, cachePaths, ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; users do not set it. */
 const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
@@ -129,8 +129,8 @@ const UrlFetch = z.strictObject({
     .min(1)
     .default(100 * MIB)
     .describe('Maximum bytes of a saved file.'),
-  file_cache_dir: z.string().min(1).default('{{cache_dir}}/files').describe('Folder for download_path.'),
-  denied_paths: z.array(z.string().min(1)).default([]).describe('Paths in it that are never written.'),
+  file_cache_dir: cacheFolder.describe('Folder for download_path.'),
+  denied_paths: stringList('Paths in it that are never written.'),
   timeout: seconds.default(30).describe('Default timeout of a request (seconds).'),
 })
 
