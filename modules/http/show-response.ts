@@ -1,4 +1,4 @@
-import { bytesOf, parseJsonText, textOf } from '../_text.ts'
+import { bytesOf, parseJsonText, partEnd, textOf } from '../_text.ts'
 import { shownHeaders } from './headers.ts'
 
 export interface ShownResponse {
@@ -30,7 +30,11 @@ export async function showResponse(answer: Response, startedAt: number, maxText:
     url: answer.url,
     content_type: type,
     headers: shownHeaders(answer.headers),
-    ...(text === undefined ? { binary: true } : json ? { json: json.value } : { body: text.slice(0, maxText) }),
+    ...(text === undefined
+      ? { binary: true }
+      : json
+        ? { json: json.value }
+        : { body: text.slice(0, partEnd(text, 0, maxText)) }),
     bytes: bytes.length,
     truncated: text === undefined ? bytes.length > 0 : text.length > maxText,
     elapsed_ms: Math.round(performance.now() - startedAt),

@@ -1,6 +1,6 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
-import { bytesOf, textOf } from '../_text.ts'
+import { bytesOf, partEnd, textOf } from '../_text.ts'
 import { reads, type Settings } from './config.ts'
 import { checkSize } from './engines/mcp_fetch.ts'
 import type { Reader } from './reader.ts'
@@ -71,6 +71,6 @@ export const createExtract = (client: ClientPool, reader: Reader, robots: Robots
     const links = page.links.filter((link) => once.get(link.url) === link)
     if (mode === 'links') return { ...about, title: page.title, links }
     const { title, text } = page
-    return { ...about, title, text: text.slice(0, MAX_TEXT), truncated: text.length > MAX_TEXT }
+    return { ...about, title, text: text.slice(0, partEnd(text, 0, MAX_TEXT)), truncated: text.length > MAX_TEXT }
   },
 })

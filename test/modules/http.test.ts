@@ -134,6 +134,7 @@ describe('requests', () => {
       else if (request.url === '/huge') answer.end('x'.repeat(5000))
       else if (request.url === '/latin')
         answer.setHeader('content-type', 'text/plain; charset=latin1').end(Buffer.from([0xe9]))
+      else if (request.url === '/cat') answer.end('123456789\u{1f408}')
       else answer.end(Buffer.from([1, 0, 2]))
     })
     expect(await call('get', { url: `${url}/long` })).toMatchObject({
@@ -142,6 +143,7 @@ describe('requests', () => {
       truncated: true,
     })
     expect(await call('get', { url: `${url}/latin` })).toMatchObject({ body: 'é' })
+    expect(await call('get', { url: `${url}/cat` })).toMatchObject({ body: '123456789', truncated: true })
     const binary = await call('get', { url: `${url}/binary` })
     expect(binary).toMatchObject({ binary: true, bytes: 3 })
     expect(binary).not.toHaveProperty('body')

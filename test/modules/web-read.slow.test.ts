@@ -493,5 +493,7 @@ describe('extract', () => {
     const { text } = (await call('extract', { url })) as { text: string }
     expect(text).toContain('All rights reserved')
     expect(text).not.toContain('alert')
+    const long = await html(`<p>${'x'.repeat(49_999)}\u{1f408}`)
+    expect(await call('extract', { url: long })).toMatchObject({ text: 'x'.repeat(49_999), truncated: true })
   })
 })
