@@ -190,7 +190,7 @@ function withLoggedErrors(driver: Driver, log: Log): Driver {
         throw error
       }
     }
-  return { ...driver, run: told(driver.run), powers: told(driver.powers) }
+  return { ...driver, run: told(driver.run), checkRole: told(driver.checkRole) }
 }
 
 function environmentOf(processes: Processes | null, name: string): string {
@@ -290,7 +290,7 @@ async function checkLogin(state: ConnectionState, driver: Driver, named: NamedCo
   let looked = state.roleChecks.get(driver)
   if (!looked) {
     // Shared by concurrent callers, and not cancelled by one of them.
-    looked = driver.powers()
+    looked = driver.checkRole()
     state.roleChecks.set(driver, looked)
     looked.then(
       (powers) =>

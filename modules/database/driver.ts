@@ -23,7 +23,7 @@ export interface Batch {
   /** All or nothing. */
   readonly atomic?: boolean
   /** Without `atomic`: continue after a failure. */
-  readonly goOn?: boolean
+  readonly continueOnError?: boolean
   /** Per statement. */
   readonly maxRows: number
   readonly maxBytes: number
@@ -52,7 +52,7 @@ export type StatementOutcome = Answer | { readonly error: ToolError }
 /** Differences between databases in the SQL written for them. */
 export interface Dialect {
   readonly name: 'sqlite' | 'postgresql' | 'mysql'
-  readonly lexis: LexicalRules
+  readonly lexicalRules: LexicalRules
   /** First words of read-only statements. */
   readonly readVerbs: ReadonlySet<string>
   /** Maximum number of values per statement. */
@@ -76,7 +76,7 @@ export interface Driver {
    */
   run(work: Batch): Promise<readonly StatementOutcome[]>
   /** The rights of the login that could undermine read-only access; undefined if there are none. */
-  powers(): Promise<RoleWarning | undefined>
+  checkRole(): Promise<RoleWarning | undefined>
   close(): Promise<void>
 }
 

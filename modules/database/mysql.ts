@@ -12,7 +12,7 @@ import { unavailable } from './unavailable.ts'
 
 export const mysqlDialect: Dialect = {
   name: 'mysql',
-  lexis: {
+  lexicalRules: {
     backslashes: true,
     mysqlComments: true,
     nestedComments: false,
@@ -176,7 +176,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       const command =
         params.length === 0
           ? connection.query(options)
-          : connection.execute({ ...options, values: params.map(bound) as never[] })
+          : connection.execute({ ...options, values: params.map(toParam) as never[] })
       const guard = rowGuard(streamOf(connection), () => {
         if (over) return
         over = true
@@ -271,17 +271,17 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     for (const [at, statement] of work.statements.entries()) {
       try {
         checkCalls(statement, allowed, reads)
-        if (given.has(connection)) throw cut()
+        if (given.has(connection)) throw sessionCut()
         over.throwIfAborted()
         outcomes.push(await ask(connection, statement, work))
       } catch (error) {
-        const failure = failed(error, work, work.atomic ? at : undefined)
+        const failure = errorOf(error, work, work.atomic ? at : undefined)
         if (work.atomic || work.statements.length === 1 || over.aborted || failure.code === 'E_TIMEOUT') {
           if (!given.has(connection)) await plain(connection, 'ROLLBACK').catch(() => sever(connection))
           throw failure
         }
         outcomes.push({ error: failure })
-        if (!work.goOn) break
+        if (!work.continueOnError) break
       }
       work.onDone?.(at + 1)
     }
@@ -300,12 +300,12 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     run: (work) =>
       session(work, (connection, over) =>
         perform(connection, work, over).catch((error: unknown) => {
-          throw failed(error, work)
+          throw errorOf(error, work)
         }),
       ),
-    powers: () =>
+    checkRole: () =>
       session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (connection) =>
-        powersOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
+        roleWarningOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
       ),
     close: () => new Promise((resolve) => pool.end(() => resolve())),
   }
@@ -330,10 +330,10 @@ function sever(connection: Mysql.Connection): void {
   streamOf(connection).destroy()
 }
 
-const cut = (): ToolError =>
+const sessionCut = (): ToolError =>
   new ToolError('The session ended because a result was too long.', { hint: 'Query less data in each statement.' })
 
-const bound = (value: unknown): unknown =>
+const toParam = (value: unknown): unknown =>
   typeof value === 'object' && value !== null
     ? JSON.stringify(value)
     : typeof value === 'boolean'
@@ -354,7 +354,7 @@ const HARMLESS = new Set(
   ),
 )
 
-function powersOf(grants: readonly string[]): RoleWarning | undefined {
+function roleWarningOf(grants: readonly string[]): RoleWarning | undefined {
   for (const line of grants) {
     const [, granted = '', on = ''] = /^GRANT (.+?) ON (\S+)/.exec(line) ?? []
     if (granted === '') return { reason: 'the login has roles, whose rights are not checked' }
@@ -381,7 +381,7 @@ const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string]
 const LATE = new Set([1317, 1969, 3024])
 const NO_LOGIN = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
 
-function failed(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
+function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
   if (isPegboardError(error)) return error as ToolError
   if (signal.aborted) return signal.reason as ToolError
   const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }

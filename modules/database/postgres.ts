@@ -13,7 +13,7 @@ import { unavailable } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
   name: 'postgresql',
-  lexis: {
+  lexicalRules: {
     backslashes: false,
     mysqlComments: false,
     nestedComments: true,
@@ -226,15 +226,15 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     for (const [at, statement] of work.statements.entries()) {
       try {
         await checkCalls(client, statement, reads)
-        if (reads && work.goOn) await client.query('SAVEPOINT one')
+        if (reads && work.continueOnError) await client.query('SAVEPOINT one')
         over.throwIfAborted()
         outcomes.push(await ask(client, statement, work))
       } catch (error) {
-        const failure = failed(error, work, work.atomic ? at : undefined)
-        const last = work.atomic || (reads && !work.goOn && work.statements.length === 1)
+        const failure = errorOf(error, work, work.atomic ? at : undefined)
+        const last = work.atomic || (reads && !work.continueOnError && work.statements.length === 1)
         if (last || over.aborted || failure.code === 'E_TIMEOUT') throw failure
         outcomes.push({ error: failure })
-        if (!work.goOn) break
+        if (!work.continueOnError) break
         if (reads) await client.query('ROLLBACK TO SAVEPOINT one')
       }
       work.onDone?.(at + 1)
@@ -253,12 +253,12 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     run: (work) =>
       session(work, (client, over) =>
         perform(client, work, over).catch((error: unknown) => {
-          throw failed(error, work)
+          throw errorOf(error, work)
         }),
       ),
-    powers: () =>
+    checkRole: () =>
       session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (client) =>
-        powersOf((await client.query(POWERS)).rows[0]),
+        roleWarningOf((await client.query(ROLE_QUERY)).rows[0]),
       ),
     close: () => pool.end(),
   }
@@ -287,7 +287,7 @@ function parserOf(pg: typeof Pg, oid: number, format: 'text'): (text: string) =>
   return pg.types.getTypeParser(oid, format)
 }
 
-const POWERS = `SELECT r.rolsuper AS super, current_user AS role,
+const ROLE_QUERY = `SELECT r.rolsuper AS super, current_user AS role,
   (SELECT rolname FROM pg_catalog.pg_roles p WHERE p.rolname IN ('pg_execute_server_program', 'pg_write_server_files', 'pg_read_server_files')
     AND pg_catalog.pg_has_role(current_user, p.oid, 'USAGE') LIMIT 1) AS power,
   (SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -295,7 +295,7 @@ const POWERS = `SELECT r.rolsuper AS super, current_user AS role,
     AND pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') ORDER BY 1 LIMIT 1) AS writes
   FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
 
-function powersOf(row: {
+function roleWarningOf(row: {
   super: boolean
   role: string
   power: string | null
@@ -321,7 +321,7 @@ interface ServerError {
   readonly position?: string
 }
 
-function failed(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
+function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
   if (isPegboardError(error)) return error as ToolError
   if (signal.aborted) return signal.reason as ToolError
   const { code = '', message = '', detail, hint, position } = error as ServerError

@@ -94,7 +94,7 @@ export function checkStatement(
   wanted: 'read' | 'write',
   setting: string,
 ): CheckedStatement {
-  const tokens = singleStatement(tokensOf(sql, dialect.lexis))
+  const tokens = singleStatement(tokensOf(sql, dialect.lexicalRules))
   const verb = verbOf(tokens)
   checkAlways(tokens, verb, dialect)
   const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))

@@ -182,7 +182,7 @@ function run({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
   }
 }
 
-function work({ statements, access, atomic, goOn, ...limits }) {
+function work({ statements, access, atomic, continueOnError, ...limits }) {
   const outcomes = []
   if (written) limitGrowth()
   if (atomic) database.exec(access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN')
@@ -193,7 +193,7 @@ function work({ statements, access, atomic, goOn, ...limits }) {
       } catch (error) {
         if (atomic) throw Object.assign(error, { at })
         outcomes.push({ error: failure(error) })
-        if (!goOn) break
+        if (!continueOnError) break
       }
       if (statements.length > 1) say({ done: at + 1 })
     }

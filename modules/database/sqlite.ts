@@ -13,7 +13,7 @@ import { onConflict, quote } from './standard-sql.ts'
 
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
-  lexis: {
+  lexicalRules: {
     backslashes: false,
     mysqlComments: false,
     nestedComments: false,
@@ -171,7 +171,7 @@ export function createSqlite(
     dialect: sqliteDialect,
     catalog: sqliteCatalog,
     run,
-    powers: async () => undefined,
+    checkRole: async () => undefined,
     async close() {
       closed = true
       clearInterval(sweep)
@@ -203,7 +203,7 @@ async function located(locate: (make: boolean) => Promise<FileToOpen>, create: b
         hint: 'Try again later.',
         cause,
       })
-    if (!create) throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
+    if (!create) throw errorOf({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
     throw new ToolError('The database file cannot be created.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
@@ -272,7 +272,7 @@ async function startChild(
     })
   } catch (cause) {
     if (isPegboardError(cause) && cause.code === 'E_OVERLOADED') throw cause
-    throw failed({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
+    throw errorOf({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
   }
   let listen: ((line: ChildMessage | undefined) => void) | undefined
   let over = false
@@ -295,7 +295,7 @@ async function startChild(
     signal: AbortSignal | undefined,
     onDone?: (count: number) => void,
   ): Promise<ChildMessage> {
-    if (over) throw new ChildExit(gone(complaint), false)
+    if (over) throw new ChildExit(childGone(complaint), false)
     let timer: NodeJS.Timeout | undefined
     let abort: (() => void) | undefined
     try {
@@ -304,7 +304,7 @@ async function startChild(
         abort = () => reject(new ChildExit(signal?.reason, true))
         signal?.addEventListener('abort', abort, { once: true })
         listen = (line) => {
-          if (!line) reject(new ChildExit(gone(complaint), true))
+          if (!line) reject(new ChildExit(childGone(complaint), true))
           else if (line.done !== undefined) onDone?.(line.done)
           else resolve(line)
         }
@@ -339,17 +339,17 @@ async function startChild(
   })
   if (opened.error) {
     await program.stop(0)
-    throw failed(opened.error)
+    throw errorOf(opened.error)
   }
   return {
     file,
     async run({ signal, onDone, timeoutMs, ...work }) {
       const line = await exchange({ work: { ...work, maxRowBytes: MAX_ROW_BYTES } }, timeoutMs, signal, onDone)
       if (line.error) {
-        const error = failed(line.error, undefined, line.at)
+        const error = errorOf(line.error, undefined, line.at)
         throw line.last ? new ChildExit(error, false) : error
       }
-      const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: failed(one.error) } : one))
+      const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: errorOf(one.error) } : one))
       if (line.last) throw new ChildExit(undefined, false, outcomes)
       return outcomes
     },
@@ -364,7 +364,7 @@ const diskFull = (cause: unknown): ToolError =>
     cause,
   })
 
-function gone(complaint: string): ToolError {
+function childGone(complaint: string): ToolError {
   const cause = new Error(complaint || 'no output')
   if (complaint.includes('out of memory')) return tooLarge(cause)
   if (complaint.includes('out of disk space')) return diskFull(cause)
@@ -388,7 +388,7 @@ const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   ],
 ]
 
-function failed(
+function errorOf(
   { code, message }: ErrorMessage,
   cause: unknown = new Error(`${code} ${message}`),
   at?: number,

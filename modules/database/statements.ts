@@ -92,7 +92,7 @@ export const explain: ToolDef<Settings, typeof Explain> = {
   async run({ sql, params, connection_id }, ctx) {
     const at = await connectionFor(ctx, connection_id)
     const { dialect } = at.link.driver
-    const verb = verbOf(singleStatement(tokensOf(sql, dialect.lexis)))
+    const verb = verbOf(singleStatement(tokensOf(sql, dialect.lexicalRules)))
     if (!EXPLAINED.has(verb))
       throw invalid(
         `${verb || 'This'} has no plan.`,
@@ -236,7 +236,7 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
     const at = await connectionFor(ctx, connection_id)
     const all = await prepareAll(at, statements)
     const outcomes = await run(at, all, {
-      goOn: !stop_on_error,
+      continueOnError: !stop_on_error,
       maxRows: 1_000,
       onDone: reportProgress(ctx, all.length),
     })

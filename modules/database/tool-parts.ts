@@ -124,7 +124,7 @@ export function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<T
   return !policy.blockedTables.includes(small) && (policy.allowedTables?.includes(small) ?? true)
 }
 
-type Limits = Partial<Pick<Batch, 'atomic' | 'goOn' | 'maxRows' | 'onDone'>>
+type Limits = Partial<Pick<Batch, 'atomic' | 'continueOnError' | 'maxRows' | 'onDone'>>
 
 /** Runs checked statements in one session. */
 export function run(

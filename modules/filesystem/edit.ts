@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
-import { invalid } from '../_errors.ts'
+import { type CallContext, type ToolDef, type ToolError, z } from 'pegboard'
+import { invalid, tooLarge } from '../_errors.ts'
 import { path, type Settings, writable } from './config.ts'
 import { countLines, diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
@@ -66,7 +66,7 @@ export function createEdits() {
     sideEffects: ['changes a file'],
     examples: [{ input: { path: 'src/index.ts', old: 'const port = 80\n', new: 'const port = 8080\n' } }],
     run: ({ path: wanted, more, replace_all, dry_run, ...first }, ctx) =>
-      change(
+      changeFile(
         historyOf(ctx.config),
         wanted,
         ctx,
@@ -78,7 +78,7 @@ export function createEdits() {
               maxBytes: ctx.config.max_file_size,
               most: MOST_REPLACED - replaced,
               shown: wanted,
-              tooLarge: (size) => tooLarge(size, ctx.config),
+              resultTooLarge: (size) => fileTooLarge(size, ctx.config),
             })
             now = done.bytes
             replaced += done.count
@@ -115,7 +115,7 @@ export function createEdits() {
     sideEffects: ['changes a file'],
     examples: [{ input: { path: 'notes.md', line: 0, content: '# Notes\n' } }],
     run: ({ path: wanted, line, content }, ctx) =>
-      change(historyOf(ctx.config), wanted, ctx, (bytes) => {
+      changeFile(historyOf(ctx.config), wanted, ctx, (bytes) => {
         const at = afterLine(bytes, line, wanted)
         const end = bytes.includes('\r\n') ? '\r\n' : '\n'
         const before = at === 0 || bytes[at - 1] === LINE_FEED ? '' : end
@@ -171,7 +171,7 @@ function afterLine(bytes: Buffer, line: number, shown: string): number {
 /** Maximum number of replacements per call; more would block other work. */
 const MOST_REPLACED = 1_000_000
 
-function change(
+function changeFile(
   history: History,
   wanted: string,
   { config, caller }: CallContext<Settings>,
@@ -181,7 +181,7 @@ function change(
   const paths = pathsFor(config)
   return history.inTurn(wanted, async () => {
     const { bytes, expect } = await paths.readFile(wanted, async ({ handle, size, mtime }) => {
-      if (size > config.max_file_size) throw tooLarge(size, config)
+      if (size > config.max_file_size) throw fileTooLarge(size, config)
       const bytes = await handle.readFile()
       if (bytes.includes(0) || !isUtf8(bytes))
         throw invalid(`'${wanted}' is not UTF-8 text.`, 'Replace the whole file.')
@@ -189,7 +189,7 @@ function change(
     })
     const made = await make(bytes)
     const size = made.bytes.length
-    if (size > config.max_file_size) throw tooLarge(size, config)
+    if (size > config.max_file_size) throw fileTooLarge(size, config)
     if (isDry) return { path: wanted, bytes: size, ...made.said, diff: diffOf(wanted, bytes, made.bytes) }
     const { path: shown } = await history.write(paths, caller, wanted, made.bytes, { expect })
     return { path: shown, bytes: size, ...made.said }
@@ -202,8 +202,8 @@ interface EditResult {
   readonly said: object
 }
 
-const tooLarge = (bytes: number, { max_file_size }: Settings): ToolError =>
-  new ToolError(`The file has ${bytes} bytes; the limit is ${max_file_size}.`, {
-    code: 'E_TOO_LARGE',
-    hint: 'See modules.filesystem.config.max_file_size.',
-  })
+const fileTooLarge = (bytes: number, { max_file_size }: Settings): ToolError =>
+  tooLarge(
+    `The file has ${bytes} bytes; the limit is ${max_file_size}.`,
+    'See modules.filesystem.config.max_file_size.',
+  )

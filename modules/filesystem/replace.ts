@@ -1,5 +1,5 @@
-import { ToolError } from 'pegboard'
-import { invalid } from '../_errors.ts'
+import type { ToolError } from 'pegboard'
+import { invalid, tooLarge } from '../_errors.ts'
 import { eachOccurrence } from '../_occurrences.ts'
 
 export interface Replacement {
@@ -17,7 +17,7 @@ export interface ReplaceOptions {
   /** Name of the file in errors. */
   readonly shown: string
   /** Creates the error for a result over `maxBytes`. */
-  tooLarge(bytes: number): ToolError
+  resultTooLarge(bytes: number): ToolError
 }
 
 export interface ReplaceResult {
@@ -31,7 +31,7 @@ export const LINE_FEED = 10
 
 /** @throws ToolError E_VALIDATION, E_TOO_LARGE */
 export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options: ReplaceOptions): ReplaceResult {
-  const { all, maxBytes, most, shown, tooLarge } = options
+  const { all, maxBytes, most, shown, resultTooLarge } = options
   let find: Buffer = Buffer.from(old)
   let by: Buffer = Buffer.from(put)
   let { count, first } = occurrences(bytes, find)
@@ -51,12 +51,12 @@ export function replaceIn(bytes: Buffer, { old, new: put }: Replacement, options
       'Include more of the surrounding lines, or set replace_all.',
     )
   if (count > most)
-    throw new ToolError(`The old text occurs ${count} times in '${shown}'; a call replaces at most ${most}.`, {
-      code: 'E_TOO_LARGE',
-      hint: 'Use a longer old text, or replace the whole file.',
-    })
+    throw tooLarge(
+      `The old text occurs ${count} times in '${shown}'; a call replaces at most ${most}.`,
+      'Use a longer old text, or replace the whole file.',
+    )
   const size = bytes.length + count * (by.length - find.length)
-  if (size > maxBytes) throw tooLarge(size)
+  if (size > maxBytes) throw resultTooLarge(size)
   const result = Buffer.allocUnsafe(size)
   let [from, to] = [0, 0]
   eachOccurrence(bytes, find, (at) => {

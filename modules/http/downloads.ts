@@ -165,14 +165,14 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         const { code, message, hint } = job.failure
         job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
-      if (!leave) await paths.remove(part).catch(unlessGone(log))
+      if (!leave) await paths.remove(part).catch(warnUnlessMissing(log))
     } finally {
       clearInterval(renewing)
       stopChecking()
       clearTimeout(late)
       job.endedAt = now()
-      if (!leave) await kept?.save(asKept(job)).catch(unlessGone(log))
-      await kept?.release(id).catch(unlessGone(log))
+      if (!leave) await kept?.save(asKept(job)).catch(warnUnlessMissing(log))
+      await kept?.release(id).catch(warnUnlessMissing(log))
     }
   }
 
@@ -202,7 +202,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         job.state = { ...job.state, ...more, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
         if (!('mark' in told)) return
         job.mark = mark
-        void kept?.save(asKept(job)).catch(unlessGone(log))
+        void kept?.save(asKept(job)).catch(warnUnlessMissing(log))
       }
       const pieces = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, tell)
       try {
@@ -238,7 +238,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   /** Ends a download that cannot be resumed, and removes its file. */
   async function drop(found: StoredDownload, { paths, log }: DownloadContext, kept: DownloadStore): Promise<void> {
     const { state, order } = found
-    await paths.remove(partOf(state, order)).catch(unlessGone(log))
+    await paths.remove(partOf(state, order)).catch(warnUnlessMissing(log))
     await kept.save({ ...found, state: { ...state, status: 'cancelled' } })
     await kept.release(state.download_id)
   }
@@ -304,7 +304,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   return downloads
 }
 
-const unlessGone =
+const warnUnlessMissing =
   (log: Log) =>
   (error: unknown): void => {
     if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND')

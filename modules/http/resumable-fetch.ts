@@ -1,4 +1,5 @@
 import { type Fetch, isPegboardError, ToolError } from 'pegboard'
+import { tooLarge } from '../_errors.ts'
 import { SETTING } from './config.ts'
 
 export interface PartialFile {
@@ -15,7 +16,7 @@ export interface DownloadProgress {
   readonly mark?: string | undefined
 }
 
-export interface DownloadFetch {
+export interface ResumableRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly timeoutMs: number
@@ -33,7 +34,7 @@ export class RestartNeeded extends Error {}
  * @throws Anew if that is not so at the start
  */
 export async function* fetchResumable(
-  { url, headers, timeoutMs, maxBytes }: DownloadFetch,
+  { url, headers, timeoutMs, maxBytes }: ResumableRequest,
   part: PartialFile,
   fetch: Fetch,
   signal: AbortSignal,
@@ -63,12 +64,12 @@ export async function* fetchResumable(
         mark = etag && !etag.startsWith('W/') ? etag : undefined
         const length = answer.headers.get('content-length')
         const total = length !== null && !answer.headers.has('content-encoding') ? Number(length) : undefined
-        if (total !== undefined && total > maxBytes) throw tooLarge(maxBytes)
+        if (total !== undefined && total > maxBytes) throw fileTooLarge(maxBytes)
         tell({ ...(total === undefined ? {} : { total }), mark })
       }
       for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
         bytes += piece.length
-        if (bytes > maxBytes) throw tooLarge(maxBytes)
+        if (bytes > maxBytes) throw fileTooLarge(maxBytes)
         yield piece
         tell({ bytes })
       }
@@ -85,8 +86,5 @@ export async function* fetchResumable(
 const continues = (answer: Response, from: number): boolean =>
   answer.status === 206 && (answer.headers.get('content-range') ?? '').startsWith(`bytes ${from}-`)
 
-const tooLarge = (most: number): ToolError =>
-  new ToolError(`The file is larger than ${most} bytes; nothing was saved.`, {
-    code: 'E_TOO_LARGE',
-    hint: `See ${SETTING}.max_download.`,
-  })
+const fileTooLarge = (most: number): ToolError =>
+  tooLarge(`The file is larger than ${most} bytes; nothing was saved.`, `See ${SETTING}.max_download.`)

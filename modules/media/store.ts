@@ -80,7 +80,9 @@ export async function saveImage(
   await prepareCache(ctx.config, SETTING, path)
   const paths = cachePaths(ctx.config)
   await paths.writeFile(path, data)
-  await sweep(paths, folder).catch((error: unknown) => ctx.log.warn('old images could not be removed', { error }))
+  await removeOldImages(paths, folder).catch((error: unknown) =>
+    ctx.log.warn('old images could not be removed', { error }),
+  )
   const media: Media = {
     media_id,
     path: `file_cache_dir/${path}`,
@@ -95,7 +97,7 @@ export async function saveImage(
 }
 
 /** Removes images that are too old to be named by anyone. */
-async function sweep(paths: Paths, folder: string): Promise<void> {
+async function removeOldImages(paths: Paths, folder: string): Promise<void> {
   const { entries } = await paths.listFolder(folder)
   for (const { path, kind } of entries) {
     if (kind !== 'file') continue

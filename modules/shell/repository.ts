@@ -68,23 +68,23 @@ export async function checkRepository(
   const seen = new Set<string>()
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { at, depth } = next
-    const where = await findRepository(git, at)
-    if (!where || seen.has(where.gitDir)) continue
-    seen.add(where.gitDir)
+    const repository = await findRepository(git, at)
+    if (!repository || seen.has(repository.gitDir)) continue
+    seen.add(repository.gitDir)
     if (seen.size > MAX_REPOSITORIES || depth > MAX_DEPTH)
       throw repositoryRefused('it has too many submodules to check')
     const isInner = depth > 0
     // A file that no tool can write belongs to the operator.
     const check = async (settingsFile: string): Promise<void> =>
-      isIn(settingsFile, roots) ? checkSettings(git, settingsFile, isInner, where, roots) : undefined
-    await Promise.all([check(join(where.commonDir, 'config')), check(join(where.gitDir, 'config.worktree'))])
-    if (isInner) await checkHooks(where.commonDir)
-    else checkPlace(where, roots)
-    for (const folder of await modulesIn(join(where.commonDir, 'modules'), MAX_DEPTH)) {
+      isInside(settingsFile, roots) ? checkSettings(git, settingsFile, isInner, repository, roots) : undefined
+    await Promise.all([check(join(repository.commonDir, 'config')), check(join(repository.gitDir, 'config.worktree'))])
+    if (isInner) await checkHooks(repository.commonDir)
+    else checkPlace(repository, roots)
+    for (const folder of await modulesIn(join(repository.commonDir, 'modules'), MAX_DEPTH)) {
       await checkSettings(git, join(folder, 'config'), true, undefined, roots)
       await checkHooks(folder)
     }
-    for (const path of await submodules(git, where)) open.push({ at: path, depth: depth + 1 })
+    for (const path of await submodules(git, repository)) open.push({ at: path, depth: depth + 1 })
   }
 }
 
@@ -119,7 +119,7 @@ async function checkSettings(
     const name = at === -1 ? entry : entry.slice(0, at)
     const value = at === -1 ? '' : entry.slice(at + 1)
     const folded = name.toLowerCase()
-    if (folded === 'core.worktree' && !isInner && !isIn(where?.top, roots))
+    if (folded === 'core.worktree' && !isInner && !isInside(where?.top, roots))
       throw repositoryRefused(`it uses files elsewhere (${shown(name)})`)
     if (namesProgram(folded, value, isInner)) throw repositoryRefused(`it names a program (${shown(name)})`)
   }
@@ -143,7 +143,7 @@ async function checkHooks(folder: string): Promise<void> {
 
 /** A `.git` file in a subfolder, which any tool may write, can point to any repository of this machine. */
 function checkPlace({ gitDir, top }: Repository, roots: readonly string[]): void {
-  if (top === undefined || isIn(gitDir, roots)) return
+  if (top === undefined || isInside(gitDir, roots)) return
   if (roots.some((root) => top.startsWith(root + sep))) throw repositoryRefused('its files are elsewhere (.git)')
 }
 
@@ -168,7 +168,7 @@ async function modulesIn(folder: string, depth: number): Promise<readonly string
   return (await Promise.all(below.map(({ name }) => modulesIn(join(folder, name), depth - 1)))).flat()
 }
 
-const isIn = (path: string | undefined, roots: readonly string[]): boolean =>
+const isInside = (path: string | undefined, roots: readonly string[]): boolean =>
   path !== undefined && roots.some((root) => path === root || path.startsWith(root + sep))
 
 /** git's output; undefined if it fails. */

@@ -30,7 +30,7 @@ export function loginFor(
     throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `See ${where}.secrets.allow_profiles.`)
   const profile = Object.hasOwn(auth_profiles, id) ? auth_profiles[id] : undefined
   if (!profile) throw notFound(`auth_profile not found: ${shown}`, `Set ${where}.auth_profiles.`)
-  checkUse(profile, shown, url, method)
+  checkLoginTarget(profile, shown, url, method)
   const names = Object.keys(given).map((name) => name.trim().toLowerCase())
   if (names.length > 0 && profile.allow_headers.length === 0)
     throw invalid(
@@ -50,7 +50,7 @@ export function loginFor(
 }
 
 /** @throws ToolError E_DENIED_BY_POLICY if the login is for other addresses or methods */
-function checkUse({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
+function checkLoginTarget({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
   const notFor = (what: string): ToolError =>
     denied(`auth_profile ${shown} is not for ${what}`, `See ${SETTING}.url_fetch.auth_profiles.`)
   if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw notFor('this address')

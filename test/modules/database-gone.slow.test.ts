@@ -25,7 +25,7 @@ describe.each(servers)('on %s', (kind) => {
   const work = (sql: readonly string[], more: Partial<Batch> = {}): Batch => ({
     statements: sql.map((one) => ({ sql: one, params: [] })),
     access: 'write',
-    goOn: true,
+    continueOnError: true,
     maxRows: 10,
     maxBytes: 10_000,
     timeoutMs: 600_000,

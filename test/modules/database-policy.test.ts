@@ -8,8 +8,8 @@ import { calledIn, singleStatement, tokensOf } from '../../modules/database/sql.
 import { checkStatement, narrowPolicy, policyOf } from '../../modules/database/sql-policy.ts'
 import { sqliteDialect } from '../../modules/database/sqlite.ts'
 
-const words = (sql: string, { lexis }: Dialect = sqliteDialect): string[] =>
-  tokensOf(sql, lexis).map(({ text }) => text)
+const words = (sql: string, { lexicalRules }: Dialect = sqliteDialect): string[] =>
+  tokensOf(sql, lexicalRules).map(({ text }) => text)
 const codeOf = (work: () => unknown): string => {
   try {
     work()
@@ -52,29 +52,29 @@ describe('a parsed statement', () => {
     expect(words('SELECT 5--1')).toEqual(['SELECT', '5'])
     expect(words("SELECT '\\' ; x", sqliteDialect)).toEqual(['SELECT', '\\', ';', 'x'])
     for (const sql of ['SELECT 1 /*!50000 + 1 */', 'SELECT 1 /*M! + 1 */'])
-      expect(codeOf(() => tokensOf(sql, mysqlDialect.lexis))).toBe('E_VALIDATION')
+      expect(codeOf(() => tokensOf(sql, mysqlDialect.lexicalRules))).toBe('E_VALIDATION')
   })
 
   it('is accepted whole or not at all', () => {
     for (const sql of ["SELECT 'a", 'SELECT "a', 'SELECT [a', 'SELECT /* a', 'SELECT 1\0; DROP TABLE t'])
       expect(
-        codeOf(() => tokensOf(sql, sqliteDialect.lexis)),
+        codeOf(() => tokensOf(sql, sqliteDialect.lexicalRules)),
         sql,
       ).toBe('E_VALIDATION')
-    expect(codeOf(() => tokensOf('SELECT $a$ x $b$', postgresDialect.lexis))).toBe('E_VALIDATION')
-    expect(codeOf(() => singleStatement(tokensOf(' -- nothing\n ;', sqliteDialect.lexis)))).toBe('E_VALIDATION')
+    expect(codeOf(() => tokensOf('SELECT $a$ x $b$', postgresDialect.lexicalRules))).toBe('E_VALIDATION')
+    expect(codeOf(() => singleStatement(tokensOf(' -- nothing\n ;', sqliteDialect.lexicalRules)))).toBe('E_VALIDATION')
   })
 
   it('takes linear time', () => {
     const long = `SELECT ${"'x', ".repeat(100_000)} 1`
-    expect(tokensOf(long, postgresDialect.lexis)).toHaveLength(200_002)
+    expect(tokensOf(long, postgresDialect.lexicalRules)).toHaveLength(200_002)
     const open = '/*'.repeat(200_000)
     for (const sql of [open, `${open}*/`, "E'".repeat(99_999), '$a$'.repeat(99_999)])
-      expect(codeOf(() => tokensOf(sql, postgresDialect.lexis))).toBe('E_VALIDATION')
+      expect(codeOf(() => tokensOf(sql, postgresDialect.lexicalRules))).toBe('E_VALIDATION')
   })
 
   it('counts as several only if it is several, whatever its semicolons', () => {
-    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => singleStatement(tokensOf(sql, dialect.lexis)))
+    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => singleStatement(tokensOf(sql, dialect.lexicalRules)))
     expect(one('SELECT 1;')).toBe('none')
     expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
     expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; SELECT CASE WHEN 1 THEN 2 END; END;')).toBe(
@@ -88,13 +88,13 @@ describe('a parsed statement', () => {
 
   it('includes every function it calls, wherever and however written', () => {
     const sql = 'SELECT a.b(1), "C" /* x */ (2) FROM d(3) WHERE e IN (4) ORDER BY pg_catalog . f ( 5 )'
-    expect(calledIn(tokensOf(sql, postgresDialect.lexis))).toEqual(['b', 'c', 'd', 'in', 'f'])
+    expect(calledIn(tokensOf(sql, postgresDialect.lexicalRules))).toEqual(['b', 'c', 'd', 'in', 'f'])
   })
 })
 
 describe('values replace placeholders', () => {
   const bound = (sql: string, params: Parameters<typeof bind>[2], dialect: Dialect = postgresDialect) =>
-    bind(sql, tokensOf(sql, dialect.lexis), params, dialect.placeholder)
+    bind(sql, tokensOf(sql, dialect.lexicalRules), params, dialect.placeholder)
   it('and nothing in strings, casts, slices or operators', () => {
     expect(bound("SELECT ':a', x::text, y[1:2], :a, :a FROM t -- :a", { a: 1 })).toEqual({
       sql: "SELECT ':a', x::text, y[1:2], $1, $2 FROM t -- :a",

@@ -56,7 +56,7 @@ const MAX_SNIPPET = 1_000
 const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
 /** Text of others on one line, without markup, shortened. */
-export const plain = (text: unknown, most = MAX_SNIPPET): string => {
+export const toPlainText = (text: unknown, most = MAX_SNIPPET): string => {
   const line = oneLine(
     stringOf(text)
       .slice(0, 8 * most)
@@ -76,12 +76,12 @@ export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonl
   if (url === undefined) return []
   const [image_url, thumbnail_url] = [addressOf(found.image_url), addressOf(found.thumbnail_url)]
   const texts = (['snippet', 'published', 'source', 'duration'] as const).flatMap((key) => {
-    const text = plain(found[key], key === 'snippet' ? MAX_SNIPPET : 100)
+    const text = toPlainText(found[key], key === 'snippet' ? MAX_SNIPPET : 100)
     return text === '' ? [] : [[key, text] as const]
   })
   return [
     {
-      title: plain(found.title, MAX_TITLE) || url,
+      title: toPlainText(found.title, MAX_TITLE) || url,
       url,
       ...Object.fromEntries(texts),
       ...(image_url === undefined ? {} : { image_url }),
