@@ -74,7 +74,8 @@ describe('a parsed statement', () => {
   })
 
   it('counts as several only if it is several, whatever its semicolons', () => {
-    const one = (sql: string, dialect = sqliteDialect) => codeOf(() => singleStatement(tokensOf(sql, dialect.lexicalRules)))
+    const one = (sql: string, dialect = sqliteDialect) =>
+      codeOf(() => singleStatement(tokensOf(sql, dialect.lexicalRules)))
     expect(one('SELECT 1;')).toBe('none')
     expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
     expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; SELECT CASE WHEN 1 THEN 2 END; END;')).toBe(
