@@ -39,7 +39,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const existing = serversIn({ file, text })
     const choices = await choose({ args, io, found, projects, named, existing, questions, stored })
     const plan = planInit(found, choices, { file, text }, startOf(io, file), stored)
-    io.know?.(plan.hidden)
+    io.onSecrets?.(plan.hidden)
     if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
     const write = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
     const undo = write ? await apply(plan, store, io) : undefined

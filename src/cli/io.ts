@@ -8,9 +8,9 @@ export interface Io {
   stdout(text: string): void
   stderr(text: string): void
   /** Adds secrets, which are removed from everything written to stderr. */
-  know?(secrets: readonly string[]): void
+  onSecrets?(secrets: readonly string[]): void
   /** Number of lines that were dropped because stderr was not read. */
-  readonly unwritten?: () => number
+  readonly droppedLogLines?: () => number
   /** Called before drop-in modules are imported. */
   readonly beforeDropIns?: () => void
   /** Input of the MCP connection on stdio. */

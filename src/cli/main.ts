@@ -123,8 +123,8 @@ function claimOutput(): LineOutput {
 const io: Io = {
   stdout: (text) => void writeOut(text),
   stderr: writeLine,
-  know: addSecrets,
-  unwritten: () => dropped,
+  onSecrets: addSecrets,
+  droppedLogLines: () => dropped,
   beforeDropIns: keepChildrenOffStdio,
   terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   env: process.env,

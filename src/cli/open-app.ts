@@ -59,7 +59,7 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
     io.stderr(
       `pegboard: ${ignored} is ignored. To use it, run pegboard in a terminal here and confirm it, or pass --config ${ignored}\n`,
     )
-  io.know?.(config.secrets)
+  io.onSecrets?.(config.secrets)
   for (const warning of warnings) writeWarning(io, warning)
   return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
 }
@@ -154,8 +154,8 @@ export function sentenceOf(line: string): string {
 /** Creates an app without starting it. */
 export async function openApp(config: Config, log: Log, io: Io, options: AppOptions = {}): Promise<App> {
   const { createApp } = await import('../app/app.ts')
-  const { env, unwritten, know, beforeDropIns } = io
-  return createApp(config, { log, env, ...omitUndefined({ unwritten, know, beforeDropIns }), ...options })
+  const { env, droppedLogLines, onSecrets, beforeDropIns } = io
+  return createApp(config, { log, env, ...omitUndefined({ droppedLogLines, onSecrets, beforeDropIns }), ...options })
 }
 
 /** Timers allow no more, about 25 days. */

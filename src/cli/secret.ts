@@ -27,7 +27,7 @@ async function set(args: Args, io: Io, store: SecretStore, name: string): Promis
   if (secret === '') throw new UsageError(`no value was given for ${name}`)
   if (secret.length > MAX_CHARS || secret.includes('\0'))
     throw new UsageError(`the value must be text of at most ${MAX_CHARS / 1024} KiB`)
-  io.know?.([secret])
+  io.onSecrets?.([secret])
   const place = await store.set(name, secret)
   const text = `${name} is stored in ${describePlace(place)}. Use it as \${keyring:${name}}.\n`
   writeAnswer(args, io, { name, place }, text)

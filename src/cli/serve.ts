@@ -69,7 +69,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     const machine = machineFor(args, io)
     const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
     const onConfig = async (after: Config): Promise<void> => {
-      io.know?.(after.secrets)
+      io.onSecrets?.(after.secrets)
       await app.reload(after)
     }
     const { secretsFile } = await import('../state/secret-store.ts')
@@ -250,7 +250,7 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
 
 async function serveHttp({ app, config, args, io, follow, caller, started }: ServeContext): Promise<void> {
   const token = await tokenFor(config)
-  if (token !== undefined) io.know?.([token])
+  if (token !== undefined) io.onSecrets?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
   const { createServedPage } = await import('./served-page.ts')
   const page = await createServedPage(app, config, systemClock)
