@@ -83,7 +83,10 @@ function slicesOf(body: Readable, maxBytes: number): ReadableStream<Uint8Array> 
           if (done) return controller.close()
           rest = value as Buffer
           total += rest.length
-          if (total > maxBytes) throw new Error(`the response is longer than ${maxBytes} bytes`)
+          if (total > maxBytes) {
+            body.destroy()
+            throw new Error(`the response is longer than ${maxBytes} bytes`)
+          }
         }
         controller.enqueue(rest.subarray(0, SLICE))
         rest = rest.subarray(SLICE)

@@ -391,6 +391,31 @@ describe('an event stream of a server', () => {
   )
 })
 
+it('an event of more than 16 MiB fails its call, and no other', () => {
+  const { answer } = sessionful()
+  let long = true
+  return listening(
+    async (request, response) => {
+      if (request.method !== 'POST') return answer(request, response)
+      const body = await readText(request)
+      if (!long || JSON.parse(body).method !== 'tools/call')
+        return answer(
+          Object.assign(Readable.from([body]), { method: 'POST', headers: request.headers }) as never,
+          response,
+        )
+      long = false
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const result = { content: [{ type: 'text', text: 'x'.repeat(17 * 2 ** 20) }] }
+      response.end(`data: ${JSON.stringify({ jsonrpc: '2.0', id: JSON.parse(body).id, result })}\n\n`)
+    },
+    (origin) =>
+      withServers({ web: { url: origin, allowPrivate: true, start: 'background' } }, async ({ call, text }) => {
+        await expect(call('mcp_web.count')).rejects.toMatchObject({ code: 'E_TOO_LARGE' })
+        expect(await text('mcp_web.count')).toBe('1')
+      }),
+  )
+})
+
 describe('an integer that readers would round', () => {
   const result = (n: string): string =>
     `{"content":[{"type":"text","text":"said 1234567890123456789"}],"structuredContent":{"n":${n},"small":7}}`

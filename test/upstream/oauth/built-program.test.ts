@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { cli, place, run } from '../../process.ts'
 import { listening, saidOfItself } from './rig.ts'
 
@@ -9,9 +9,9 @@ it('the built program says what to do when a server wants more rights', async ()
     if (request.headers.authorization === undefined) return void response.writeHead(401).end()
     response.writeHead(403, { 'www-authenticate': 'Bearer error="insufficient_scope"' }).end()
   })
+  onTestFinished(close)
   const auth = { type: 'client-credentials', clientId: 'robot', clientSecret: 'a-secret-of-a-robot' }
   const { config, env } = place({ mcpServers: { web: { url: `${origin}/mcp`, auth } } })
   const { stdout } = await run(process.execPath, [cli, 'list', 'servers', '--config', config], { env })
   expect(stdout).toMatch(/it requires more rights: run `.* auth web`/)
-  close()
 })

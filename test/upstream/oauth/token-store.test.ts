@@ -28,7 +28,7 @@ const filesIn = (dir: string): string =>
     .map((name) => readFileSync(join(dir, name), 'utf8'))
     .join()
 
-describe('the grant store', () => {
+describe('the token store', () => {
   it('returns what it was given, by server, address and principal', () =>
     withFolder(async (folder) => {
       const store = createTokenStore(join(folder, 'auth'), undefined)
