@@ -31,7 +31,7 @@ export class RestartNeeded extends Error {}
 /**
  * The bytes of a file, or its missing part. After an interruption the rest is requested, if the server confirms that
  * the file is the same.
- * @throws Anew if that is not so at the start
+ * @throws RestartNeeded if that is not so at the start
  */
 export async function* fetchResumable(
   { url, headers, timeoutMs, maxBytes }: ResumableRequest,

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Kv, ToolError } from 'pegboard'
+import type { Kv } from 'pegboard'
 import { overloaded } from '../_errors.ts'
 import { sameName } from '../_names.ts'
 
@@ -28,8 +28,6 @@ const isFor = (nick: string) => {
   return ({ to }: QueuedMessage): boolean => sameName(to) === wanted
 }
 
-const queueFull = (message: string, hint: string): ToolError => overloaded(message, hint)
-
 /** Adds a message. @returns the number of messages waiting for the recipient @throws ToolError if a queue is full */
 export async function enqueue(
   kv: Kv,
@@ -43,14 +41,14 @@ export async function enqueue(
     const all = unexpired(value, now)
     const before = all.filter(isFor(to)).length
     if (before >= most)
-      throw queueFull(
+      throw overloaded(
         `${to} has ${before} messages waiting already, which is the most.`,
         'Try again after they were read.',
       )
     const sent = all.filter((one) => sameName(one.from) === ours).length
     if (sent >= most)
-      throw queueFull(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
-    if (all.length >= MAX_ALL) throw queueFull('Too many messages are waiting here.', 'Try again later.')
+      throw overloaded(`${from} has ${sent} messages waiting already, which is the most.`, 'Wait until one was read.')
+    if (all.length >= MAX_ALL) throw overloaded('Too many messages are waiting here.', 'Try again later.')
     const added: QueuedMessage = { ...message, id: randomBytes(6).toString('hex'), at: now }
     return { value: [...all, added], result: before + 1 }
   })

@@ -6,7 +6,7 @@ import { rootsOf, type Settings } from './config.ts'
 import { checkGitPaths, checkReads } from './file-arguments.ts'
 import { findProgram } from './find-program.ts'
 import { checkRepository, gitOutside } from './repository.ts'
-import { createdSince, inside, noSandbox, type Sandbox, sandboxPaths, trySandbox } from './sandbox.ts'
+import { createdSince, noSandbox, type Sandbox, sandboxPaths, trySandbox, wrapCommand } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
 /** Why Pegboard ended a command. */
@@ -120,7 +120,9 @@ export function createStarter(processes: Processes, log: Log): Starter {
           : { command: '/bin/sh', args: ['-c', limitScript(settings, sandboxed), 'sh', bare.command, ...bare.args] }
       const walls = sandbox && (await sandboxPaths(settings, wanted.given))
       const placed =
-        sandbox && walls ? inside(sandbox, walls, cwd, held.command, held.args, wanted.network) : { ...held, env: {} }
+        sandbox && walls
+          ? wrapCommand(sandbox, walls, cwd, held.command, held.args, wanted.network)
+          : { ...held, env: {} }
       const tasks = sandboxed ? createTaskLimit(settings.max_processes + AROUND, processes.platform) : undefined
       const counted = tasks
         ? { command: '/bin/sh', args: ['-c', JOIN, 'sh', tasks.join, placed.command, ...placed.args] }

@@ -56,7 +56,7 @@ const FIXED = [
 /** @param given additional writable folders */
 export async function sandboxPaths(settings: Settings, given: readonly string[] = []): Promise<SandboxPaths> {
   const writable = await realPaths(rootsOf(settings))
-  const wrapCommand = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
+  const isInside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
   const theirs = await realPaths(given)
   const tops = [...new Set([...writable, ...theirs.filter(isFolder)])].flatMap((root) =>
     readdirSync(root, { withFileTypes: true })
@@ -68,9 +68,7 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
     isAbsolute(path) ? [path] : [resolve(base, path), ...writable.map((root) => resolve(root, path))],
   )
   const own = await ownFilesBelow(writable)
-  const named = (await realPaths([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(
-    wrapCommand,
-  )
+  const named = (await realPaths([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(isInside)
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
   const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
   const fixed = await realPaths([settings.modules_dir, ...wanted, ...own.fixed])
@@ -80,7 +78,7 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
     readable: await realPaths(settings.readable),
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
-    fixed: fixed.filter((path) => wrapCommand(path) || own.fixed.includes(path)),
+    fixed: fixed.filter((path) => isInside(path) || own.fixed.includes(path)),
     ...(absent.length > 0 ? { absent } : {}),
     ...(own.closed.length > 0 ? { closed: own.closed } : {}),
     ...(given.length > 0 ? { given: theirs } : {}),
@@ -211,7 +209,7 @@ export interface WrappedCommand {
 }
 
 /** The command line of a program inside the sandbox. */
-export function inside(
+export function wrapCommand(
   { kind, file, boundsTmp }: Sandbox,
   walls: SandboxPaths,
   cwd: string,
@@ -255,7 +253,7 @@ export async function trySandbox(
   let detail = ''
   for (const boundsTmp of linux ? [true, false] : [false]) {
     const sandbox: Sandbox = { kind, file, boundsTmp }
-    detail = await sandboxError(processes, inside(sandbox, walls, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
+    detail = await sandboxError(processes, wrapCommand(sandbox, walls, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
     if (detail === '') return sandbox
   }
   return { why: `${kind} does not work on this machine`, detail }

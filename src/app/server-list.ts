@@ -104,12 +104,9 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     const all = list()
     const found = all.find((server) => server.id === id) ?? all.find(({ category }) => category === id)
     if (found) return found
-    const requireKnownServer = all.map((server) => server.id)
+    const configured = all.map((server) => server.id)
     throw new PegboardError('E_NOT_FOUND', `There is no server "${id.slice(0, 80)}".`, {
-      hint:
-        requireKnownServer.length > 0
-          ? `Configured are: ${requireKnownServer.slice(0, 50).join(', ')}.`
-          : 'None is configured.',
+      hint: configured.length > 0 ? `Configured are: ${configured.slice(0, 50).join(', ')}.` : 'None is configured.',
     })
   }
 

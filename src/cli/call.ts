@@ -6,6 +6,7 @@ import { toPrintableJson } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
 import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
 import { isNamed } from '../upstream/upstreams.ts'
 import type { Args } from './args.ts'
@@ -31,7 +32,14 @@ export async function run(args: Args, io: Io): Promise<number> {
         const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
         const relay = promptOnTerminal(io)
         const asked = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
-        const request = { name, input, caller: asked, signal: io.stop, waited: true, ...(relay && { relay }) }
+        const request: CallRequest = {
+          name,
+          input,
+          caller: asked,
+          signal: io.stop,
+          waited: true,
+          ...(relay && { relay }),
+        }
         result = toMcpResult(await app.surface.call(request), files, caller)
       } catch (error) {
         if (!isPegboardError(error)) throw error

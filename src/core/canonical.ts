@@ -1,14 +1,15 @@
 import { hash } from 'node:crypto'
 import type { Json } from './is-record.ts'
 
-/** JSON with sorted keys, so that equal values give equal texts whatever the order of keys. */
+/** JSON as of `JSON.stringify`, with sorted keys: equal values give equal texts whatever the order of keys. */
 export function toCanonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
-  let text = ''
-  for (const key of Object.keys(value).sort())
-    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${toCanonicalJson((value as Json)[key])}`
-  return `{${text}}`
+  // Of a date or URL: the parsed text has no functions.
+  if (typeof (value as Json)['toJSON'] === 'function') return toCanonicalJson(JSON.parse(JSON.stringify(value)))
+  const members = Object.entries(value).filter(([, member]) => member !== undefined)
+  members.sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${toCanonicalJson(member)}`).join(',')}}`
 }
 
 /** SHA-256 in hex; equal for equal values, whatever the order of keys. */

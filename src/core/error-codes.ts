@@ -10,7 +10,7 @@ export function listErrorCodes(error: unknown): readonly CodeOfError[] {
   try {
     for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
       const { code, syscall } = at as NodeJS.ErrnoException
-      if (typeof code === 'string') found.push({ code, syscall })
+      if (typeof code === 'string') found.push({ code, syscall: typeof syscall === 'string' ? syscall : undefined })
     }
   } catch {
     // A module may throw an object whose properties throw.

@@ -19,7 +19,7 @@ const ABOUT = new Set(
 )
 /** The same for names without separators. */
 const JOINED =
-  /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?)$/
+  /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?|pass(?:word|wd|phrase)s?)$/
 
 const known = new Map<string, boolean>()
 const MAX_KNOWN = 4_096

@@ -44,7 +44,7 @@ export interface TaskRuns {
   /** Adds a task of this process. `revision` is the stored one, 0 if it is not stored yet. */
   add(owner: string, task: StoredTask, how: Partial<Pick<TaskRun, 'abort' | 'awaited' | 'revision'>>): TaskRun
   drop(id: string): void
-  /** Runs the task to its end; `over` resolves then. Returns the error it failed with. */
+  /** Runs the task to its end; `ended` resolves then. Returns the error it failed with. */
   run(one: TaskRun, request: CallRequest): { failure?: unknown }
   /** As `run`, for a call that runs already. */
   follow(one: TaskRun, work: Promise<ToolResult>): { failure?: unknown }

@@ -84,6 +84,8 @@ export interface CallRequest {
   readonly readOnly?: boolean
   /** `setup`: the operator's configuration, which skips policy and availability. `module`: may call internal tools. */
   readonly origin?: 'client' | 'module' | 'setup'
+  /** The caller has waited for servers already, so none is started for an unknown name. */
+  readonly waited?: boolean
   /** Tools that "not found" errors suggest. Empty if no meta-tool is listed. */
   readonly finders?: readonly string[]
   /** The shared question of calls that run together. */
@@ -332,7 +334,8 @@ export function createCalls(options: CallsOptions): Calls {
     try {
       return resolveCall(request)
     } catch (error) {
-      const mayAppear = isPegboardError(error) && MISSING_CODES.has(error.code) && request.origin !== 'setup'
+      const mayAppear =
+        isPegboardError(error) && MISSING_CODES.has(error.code) && request.origin !== 'setup' && !request.waited
       if (!mayAppear) throw error
       return options.awaitTool(request.name, request).then((again) => {
         if (!again) throw error

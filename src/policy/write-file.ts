@@ -148,18 +148,21 @@ async function replace(
   const temporary = join(anchor, name)
   const removeRecord = recordUnfinishedWrite(join(folder, name))
   try {
+    // If this fails, the file there is not ours to remove.
     const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
     try {
-      await writeData(handle, data, anchor)
-      if (mode !== undefined) await handle.chmod(mode & 0o7777)
-      await handle.sync()
-    } finally {
-      await handle.close()
+      try {
+        await writeData(handle, data, anchor)
+        if (mode !== undefined) await handle.chmod(mode & 0o7777)
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await fs.rename(temporary, target)
+    } catch (error) {
+      await fs.rm(temporary, { force: true }).catch(() => undefined)
+      throw error
     }
-    await fs.rename(temporary, target)
-  } catch (error) {
-    await fs.rm(temporary, { force: true }).catch(() => undefined)
-    throw error
   } finally {
     removeRecord()
   }

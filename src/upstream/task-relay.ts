@@ -1,6 +1,7 @@
 import { raceAbort } from '../core/abort.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
+import { createDeferred } from '../core/deferred.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
@@ -259,8 +260,11 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     }
   }
 
-  const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-    raceAbort(new Promise((resolve) => clock.after(Math.min(Math.max(ms, POLL.least), POLL.most), resolve)), signal)
+  async function pause(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = createDeferred<void>()
+    const cancel = clock.after(Math.min(Math.max(ms, POLL.least), POLL.most), resolve)
+    await raceAbort(promise, signal).finally(cancel)
+  }
 
   return { 'tasks/get': get, 'tasks/update': update, 'tasks/cancel': cancel, 'tasks/result': result }
 }

@@ -32,6 +32,7 @@ function callsOf(
   const decide: Policy['decide'] = (tool) =>
     deniedLater.has(tool.id) ? { allow: false, kind: 'denied', reason: 'reloaded' } : rules.decide(tool)
   const views = createViews({ catalog, rulesOf: sameRules({ ...rules, decide }), log: silentLog })
+  const awaited: string[] = []
   const calls = createCalls({
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
@@ -44,7 +45,10 @@ function callsOf(
     fetch: () => Promise.reject(new Error('no network')),
     onInjected: () => [],
     shared: () => ({}),
-    awaitTool: async () => false,
+    awaitTool: async (name) => {
+      awaited.push(name)
+      return false
+    },
     secrets: () => undefined,
     roots: () => [],
     dropIns: () => [],
@@ -59,7 +63,7 @@ function callsOf(
     }
     throw new Error(`${name} was not refused`)
   }
-  return { calls, catalog, run, refused }
+  return { calls, catalog, run, refused, awaited }
 }
 
 const pathSchema = {
@@ -70,6 +74,13 @@ const pathSchema = {
 }
 
 describe('a call', () => {
+  it('of an unknown name waits for the servers that may have it, unless the caller has waited', async () => {
+    const { refused, awaited } = callsOf([])
+    expect((await refused('box__late')).code).toBe('E_NOT_FOUND')
+    expect((await refused('box__gone', {}, { waited: true })).code).toBe('E_NOT_FOUND')
+    expect(awaited).toEqual(['box__late'])
+  })
+
   it('runs the tool and records the success', async () => {
     const { calls, run } = callsOf([makeTool('m.a', { run: async () => valueResult({ ok: 1 }) })])
     expect(await run('m__a')).toEqual({ kind: 'value', value: { ok: 1 }, files: [], warnings: [] })
