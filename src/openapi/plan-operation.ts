@@ -191,7 +191,7 @@ export const MULTIPART = 'multipart/form-data'
 
 /** Media types in the order of preference: first those that Pegboard writes best. */
 const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
-  (type) => /^application\/json\b/i.test(type),
+  (type) => isJson(type) && /^application\/json\b/i.test(type),
   isJson,
   (type) => type.startsWith(FORM),
   (type) => type.startsWith(MULTIPART),

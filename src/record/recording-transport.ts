@@ -25,6 +25,8 @@ interface Open {
 
 /** Limit for the events of one call, because a server may send notifications without end. */
 const MAX_EVENTS = 1_000
+/** List changes have room after other events: a replay needs them. */
+const MAX_WITH_CHANGES = 2 * MAX_EVENTS
 /** Answered by Pegboard itself, or about the connection. */
 const NOT_RECORDED = new Set(['ping', 'subscriptions/listen'])
 
@@ -74,7 +76,7 @@ export function createRecordingTransport(
     const call = callFor(on)
     if (!call && lastCall) lastCall.after ??= []
     const events = call?.before ?? lastCall?.after
-    if (!events || events.length >= MAX_EVENTS) return
+    if (!events || events.length >= MAX_WITH_CHANGES) return
     events.push({ notification: { method } })
     if (!call) tape().changed()
     versions.set(list, (versions.get(list) ?? 0) + 1)

@@ -126,8 +126,8 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
     waiting.set(requestId, { context, keepAlive, resolve, reject })
     const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
     const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
-    send({ requestId, kind: 'ask', what, of, relay })
     try {
+      send({ requestId, kind: 'ask', what, of, relay })
       return await promise
     } finally {
       cancel()

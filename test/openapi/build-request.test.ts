@@ -87,6 +87,17 @@ const DOCUMENT = {
       },
     },
     '/raw': {
+      patch: {
+        operationId: 'prefer',
+        requestBody: {
+          required: true,
+          content: {
+            'application/json-seq': { schema: { type: 'string' } },
+            'application/json': { schema: { type: 'object', required: ['a'], properties: { a: { type: 'string' } } } },
+          },
+        },
+        responses: {},
+      },
       put: { operationId: 'raw', requestBody: { content: { 'application/octet-stream': {} } }, responses: {} },
       post: {
         operationId: 'list',
@@ -178,6 +189,9 @@ describe('a request', () => {
       expect(last().headers['content-type']).toMatch(/^multipart\/form-data; boundary=/)
       expect(last().body.includes(Buffer.from([0, 255, 10]))).toBe(true)
 
+      await call('api_things.prefer', { a: 'x' })
+      expect(last().headers['content-type']).toBe('application/json')
+      expect(last().body.toString()).toBe('{"a":"x"}')
       await call('api_things.raw', { body: 'AP8K' })
       expect(last().body).toEqual(Buffer.from([0, 255, 10]))
       await expect(call('api_things.raw', { body: 'not base64!' })).rejects.toThrow('body is not base64')

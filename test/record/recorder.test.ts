@@ -46,8 +46,8 @@ it('a server that reports changed lists endlessly fills neither the recording no
   say({ id: 2, result: { tools: [] } })
   await recorder.close()
   const { calls, lists } = JSON.parse(readFileSync(join(dir, 's.json'), 'utf8')) as Cassette
-  expect(calls[0]?.answers[0]?.before).toHaveLength(1_000)
-  expect(calls[0]?.answers[0]?.after).toHaveLength(1_000)
+  expect(calls[0]?.answers[0]?.before).toHaveLength(2_000)
+  expect(calls[0]?.answers[0]?.after).toHaveLength(2_000)
   // One answer before the changes, and one after each recorded change.
-  expect(lists[0]?.answers).toHaveLength(2_001)
+  expect(lists[0]?.answers).toHaveLength(4_001)
 })
