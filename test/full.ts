@@ -3,6 +3,14 @@ import { closeSync, openSync, readdirSync } from 'node:fs'
 
 export const canLimit = process.platform === 'linux' && spawnSync('prlimit', ['--version']).status === 0
 
+/** With this as its limit, a process can open nothing: it may have inherited descriptors with higher numbers. */
+export function lowestFreeDescriptor(pid: number | string): number {
+  const used = new Set(readdirSync(`/proc/${pid}/fd`))
+  let lowest = 0
+  while (used.has(String(lowest))) lowest++
+  return lowest
+}
+
 /** From now on this process cannot open files, until the returned function is called. */
 export function useUpDescriptors(): () => void {
   const pid = String(process.pid)

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect, it, onTestFinished } from 'vitest'
-import { canLimit } from '../full.ts'
+import { canLimit, lowestFreeDescriptor } from '../full.ts'
 import { cli, place } from '../process.ts'
 import { scripted } from '../upstream/host.ts'
 
@@ -27,7 +27,7 @@ async function served(config: string, env: NodeJS.ProcessEnv) {
   return {
     client,
     limit: (most: number): unknown => execFileSync('prlimit', ['--pid', pid, `--nofile=${most}:`]),
-    open: () => readdirSync(`/proc/${pid}/fd`).length,
+    lowestFree: () => lowestFreeDescriptor(pid),
     said: () => stderr,
   }
 }
@@ -42,8 +42,8 @@ it.runIf(canLimit)(
   async () => {
     const settings = { exposure: { mode: 'direct' } }
     const { config, env } = place(settings)
-    const { client, limit, open, said } = await served(config, env)
-    limit(open())
+    const { client, limit, lowestFree, said } = await served(config, env)
+    limit(lowestFree())
     await client.listTools()
     await expect.poll(said, { timeout: 20_000 }).toMatch(/cannot watch (a file|files) for now/)
     limit(1_024)
@@ -71,7 +71,7 @@ it.runIf(canLimit)(
       { 'first.mjs': moduleThatSays('one').replace("'word'", "'first'") },
     )
     writeFileSync(join(dir, 'a.txt'), 'a word\n')
-    const { client, limit, open: count, said } = await served(config, env)
+    const { client, limit, lowestFree, said } = await served(config, env)
     const call = async (name: string, input: Record<string, unknown> = {}): Promise<string> => {
       const answer = await client.callTool({ name, arguments: input }, { timeout: 60_000 })
       const text = (answer.content as { text?: string }[])[0]?.text ?? ''
@@ -85,12 +85,12 @@ it.runIf(canLimit)(
       await call('schedule_list'),
       await call('mcp__reconnect', { server_id: 'old' }),
     ]
-    const open = count()
-    limit(open)
+    const lowest = lowestFree()
+    limit(lowest)
     writeFileSync(join(dir, 'modules/word.mjs'), moduleThatSays('two'))
     const CODES = ['done', 'E_OVERLOADED', 'E_STATE_UNAVAILABLE', 'E_UPSTREAM_UNAVAILABLE', 'E_DB_UNAVAILABLE']
     for (let spare = 0; spare <= 24; spare++) {
-      limit(open + spare)
+      limit(lowest + spare)
       const told = await all()
       const failures = said()
         .split('\n')
@@ -111,13 +111,13 @@ it.runIf(canLimit)(
   'a module that needs more descriptors than available starts when there are enough',
   async () => {
     const { config, env, dir } = place({ exposure: { mode: 'direct' } })
-    const { client, limit, open, said } = await served(config, env)
+    const { client, limit, lowestFree, said } = await served(config, env)
     await client.listTools()
     const start = `start() { const opened = []
       try { while (opened.length < 60) opened.push(openSync(${JSON.stringify(config)}, 'r')) }
       finally { for (const one of opened) closeSync(one) } }`
     const wide = moduleThatSays('wide').replace("'word'", "'wide'").replace('tools:', `${start}, tools:`)
-    limit(open() + 30)
+    limit(lowestFree() + 30)
     writeFileSync(join(dir, 'modules/wide.mjs'), `import { closeSync, openSync } from 'node:fs'\n${wide}`)
     await expect.poll(said, { timeout: 30_000 }).toMatch(/wide did not start: EMFILE/)
     limit(1_024)

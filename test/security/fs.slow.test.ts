@@ -9,6 +9,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
+import { lowestFreeDescriptor } from '../full.ts'
 import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place } from '../process.ts'
@@ -372,12 +373,11 @@ test.runIf(canMount())(
       if (fault === 'EACCES') await chmod(folder, 0o555)
       onTestFinished(() => chmod(folder, 0o700))
       const server = await serverIn(folder, [...begin, folder])
-      const descriptors = (): number => readdirSync(`/proc/${server.pid}/fd`).length
       if (fault === 'EMFILE') {
         // Code that loads on demand needs descriptors, too.
         for (const path of ['filesystem__read', 'filesystem__write'])
           await server.client.callTool({ name: path, arguments: { path: 'a.txt', content: 'old' } })
-        execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${descriptors()}:`])
+        execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${lowestFreeDescriptor(Number(server.pid))}:`])
       }
       told[fault] = [await server.told('a.txt'), await server.told('a.txt', true), await server.told('new.txt')]
       const seen = join(`/proc/${server.pid}/root`, folder)
