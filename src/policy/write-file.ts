@@ -151,13 +151,7 @@ async function replace(
     // If this fails, the file there is not ours to remove.
     const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
     try {
-      try {
-        await writeData(handle, data, anchor)
-        if (mode !== undefined) await handle.chmod(mode & 0o7777)
-        await handle.sync()
-      } finally {
-        await handle.close()
-      }
+      await writeAndClose(handle, data, anchor, mode)
       await fs.rename(temporary, target)
     } catch (error) {
       await fs.rm(temporary, { force: true }).catch(() => undefined)
@@ -165,6 +159,21 @@ async function replace(
     }
   } finally {
     removeRecord()
+  }
+}
+
+async function writeAndClose(
+  handle: fs.FileHandle,
+  data: FileData,
+  folder: string,
+  mode: number | undefined,
+): Promise<void> {
+  try {
+    await writeData(handle, data, folder)
+    if (mode !== undefined) await handle.chmod(mode & 0o7777)
+    await handle.sync()
+  } finally {
+    await handle.close()
   }
 }
 

@@ -68,6 +68,10 @@ function sessionful() {
   }
 }
 
+/** A request whose body was read already, to be answered by another handler. */
+const withBody = ({ method, headers }: IncomingMessage, body: string): IncomingMessage =>
+  Object.assign(Readable.from([body]), { method, headers }) as never
+
 describe('a server over HTTP', () => {
   it('that lost the session is connected again, and the rejected call is repeated once', () => {
     const server = sessionful()
@@ -398,11 +402,7 @@ it('an event of more than 16 MiB fails its call, and no other', () => {
     async (request, response) => {
       if (request.method !== 'POST') return answer(request, response)
       const body = await readText(request)
-      if (!long || JSON.parse(body).method !== 'tools/call')
-        return answer(
-          Object.assign(Readable.from([body]), { method: 'POST', headers: request.headers }) as never,
-          response,
-        )
+      if (!long || JSON.parse(body).method !== 'tools/call') return answer(withBody(request, body), response)
       long = false
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       const result = { content: [{ type: 'text', text: 'x'.repeat(17 * 2 ** 20) }] }
@@ -426,11 +426,7 @@ describe('an integer that readers would round', () => {
         if (request.method !== 'POST') return answer(request, response)
         const body = await readText(request)
         const { id, method } = JSON.parse(body)
-        if (method !== 'tools/call')
-          return answer(
-            Object.assign(Readable.from([body]), { method: 'POST', headers: request.headers }) as never,
-            response,
-          )
+        if (method !== 'tools/call') return answer(withBody(request, body), response)
         const json = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result('-9007199254740993')}}`
         response.writeHead(200, { 'content-type': type })
         if (type === 'application/json') return response.end(json)
