@@ -1,4 +1,5 @@
 import type { Caller, Turn } from '../core/caller.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 
 /** The turn context that sessions set with `set_turn`, for clients that do not send it with each request. */
 export interface SessionTurns {
@@ -24,7 +25,7 @@ export function createSessionTurns(): SessionTurns {
       const key = keyOf(caller)
       if (Object.keys(turn).length === 0) kept.delete(key)
       else kept.set(key, turn)
-      if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value as string)
+      dropOldest(kept, MAX_KEPT)
     },
     forget: (session) => kept.delete(session),
   }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, systemClock } from '../core/clock.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { isPegboardError, joinSentences, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
@@ -310,7 +311,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     const vector = unitVector(vectors[0]!)
     if (model === embedder) {
       queries.set(query, vector)
-      if (queries.size > QUERIES_KEPT) queries.delete(queries.keys().next().value!)
+      dropOldest(queries, QUERIES_KEPT)
     }
     return vector
   }

@@ -1,4 +1,5 @@
 import type { Endpoints } from '../catalog/owner.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
@@ -167,7 +168,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     const since = firstSeenAt(uri) ?? host.timestamps.next()
     returned.delete(uri)
     returned.set(uri, since)
-    if (returned.size > MAX_RETURNED) returned.delete(returned.keys().next().value as string)
+    dropOldest(returned, MAX_RETURNED)
   }
   const remember = (result: Json): void => {
     if (!mayLink(result)) return
