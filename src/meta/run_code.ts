@@ -42,7 +42,7 @@ export const runCode = (
   title: 'Run code',
   step: 'execute',
   description: () =>
-    'Run JavaScript or TypeScript that calls tools: `const file = await tools.filesystem.read({path: "a.txt"}); return file.length`. Find tools first, or inside with `await search("words")`. Only what you return or console.log comes back. No files, network, timers or imports.',
+    'Run JavaScript or TypeScript that calls tools: `const file = await tools.filesystem.read({path: "a.txt"}); return file.content.length`. Find tools first, or inside with `await search("words")`. Only what you return or console.log comes back. No files, network, timers or imports.',
   inputSchema: inputSchema(
     {
       code: { type: 'string', description: 'Body of an async function.' },

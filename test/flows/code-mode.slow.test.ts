@@ -87,6 +87,15 @@ describe('code mode', () => {
     expect(answer).toEqual({ result: { total: 7 }, printed: 'tea costs 3' })
   })
 
+  it('runs the example in the description of run_code', async () => {
+    const dir = temporaryFolder()
+    writeFileSync(join(dir, 'a.txt'), 'tea')
+    const { client, run } = await coder({ modules: { filesystem: { config: { roots: [dir] } } } })
+    const { description = '' } = (await client.listTools()).tools.find(({ name }) => name === 'run_code') ?? {}
+    const example = /`(const file .*?)`/.exec(description)?.[1]
+    expect(await run(String(example))).toEqual({ result: 3 })
+  })
+
   it('declares the tools that it finds in TypeScript', async () => {
     const { client } = await coder()
     const find = async (more: object) =>
