@@ -21,7 +21,7 @@ export const commonOptions: Readonly<Record<string, Option>> = {
     short: 'c',
     value: 'FILE',
     about:
-      'Configuration file (default: PEGBOARD_CONFIG, then the nearest mcp.config.json that you confirmed, then the one in ~/.config/pegboard).',
+      'Configuration file (default: PEGBOARD_CONFIG, then the nearest mcp.config.json that you confirmed, then the one that pegboard init creates).',
   },
   'insecure-permissions': {
     about: 'Accept configuration, module and secret files that other users of this machine can write.',
