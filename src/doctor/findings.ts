@@ -22,7 +22,7 @@ export const findingCatalogue = {
   'config-syntax': {
     exit: 12,
     title: 'The configuration file is not valid JSON',
-    why: 'A comma, quote or bracket is missing or too many. The message has line and column.',
+    why: 'There is a missing or an extra comma, quote or bracket. The message has the line and column.',
     fix: 'Correct that line. Comments and trailing commas are allowed.',
   },
   'config-invalid': {
@@ -35,18 +35,18 @@ export const findingCatalogue = {
     exit: 12,
     title: 'Another user can change what Pegboard runs',
     why: 'The configuration, the lock file, the modules folder or the state folder can be written by other users of this machine.',
-    fix: 'Take away the permission as the message says, or move the file to a folder of your own.',
+    fix: 'Remove the permission that the message names, or move the file to a folder that only you can write.',
   },
   'config-warning': {
     exit: 0,
-    title: 'A setting has no effect, or probably not the one you meant',
-    why: 'Pegboard ignores what it does not understand in server entries, because people paste them from other clients.',
+    title: 'A setting has no effect, or probably another effect than you intended',
+    why: 'Pegboard ignores unknown keys in server entries, because people paste these entries from other clients.',
     fix: 'Correct or remove the named setting.',
   },
   'variable-missing': {
     exit: 12,
     title: 'A variable or a secret is not set',
-    why: 'The configuration, or a server, needs a variable or secret that Pegboard does not have. Graphical clients start Pegboard with few variables.',
+    why: 'The configuration, or a server, needs a variable or secret that Pegboard does not have. Desktop applications start Pegboard with few variables.',
     fix: 'Set the variable where Pegboard starts, or write it into "env" of the server.',
   },
   'server-entry-invalid': {
@@ -58,8 +58,8 @@ export const findingCatalogue = {
   'node-too-old': {
     exit: 12,
     title: 'Node.js is too old',
-    why: 'Pegboard needs functions of newer releases.',
-    fix: 'Install Node.js 20.19 or newer, and check which one your client starts.',
+    why: 'Pegboard uses functions that only newer versions of Node.js have.',
+    fix: 'Install Node.js 20.19 or later, and check which version your client starts.',
   },
   'state-unwritable': {
     exit: 12,
@@ -70,25 +70,25 @@ export const findingCatalogue = {
   'state-unreachable': {
     exit: 10,
     title: 'The shared state cannot be reached',
-    why: 'The Redis in state.url does not answer, or the state is in use.',
-    fix: 'Start the Redis, or correct state.url. Then try again.',
+    why: 'Redis does not answer at state.url, or another process uses the state with state.exclusive.',
+    fix: 'Start Redis, correct state.url, or stop the other process. Then try again.',
   },
   'disk-full': {
     exit: 11,
     title: 'The disk of the state folder is nearly full',
-    why: 'Pegboard keeps some space free, and stops storing results and tools.',
+    why: 'To keep some space free, Pegboard does not store results and tools any more.',
     fix: 'Delete files that you do not need, or set dirs.state to another disk.',
   },
   'lock-damaged': {
     exit: 12,
     title: 'The lock file is damaged',
-    why: 'pegboard.lock.json is no valid lock file, often after a merge. Pegboard approves nothing new until it is repaired.',
-    fix: 'Take the file from version control, or repair it. Deleting it means approving everything again.',
+    why: 'pegboard.lock.json is not a valid lock file. This often happens after a merge. Pegboard approves nothing new until it is repaired.',
+    fix: 'Restore the file from version control, or repair it. If you delete it, you must approve all tools again.',
   },
   'port-in-use': {
     exit: 12,
     title: 'Another program uses the port',
-    why: 'pegboard serve --http cannot listen on server.http.port, because another program does.',
+    why: 'pegboard serve --http cannot listen on server.http.port, because another program uses this port.',
     fix: 'Set server.http.port to another port, or stop that program.',
   },
   'default-port-in-use': {
@@ -105,14 +105,14 @@ export const findingCatalogue = {
   },
   'certificate-file': {
     exit: 12,
-    title: 'A file with certificates cannot be used',
+    title: 'A certificate file cannot be used',
     why: 'NODE_EXTRA_CA_CERTS or SSL_CERT_FILE names a file that does not exist or has no certificates, so connections fail.',
     fix: 'Correct the variable, or ask your company for the file.',
   },
   'proxy-invalid': {
     exit: 12,
     title: 'A proxy variable is not an address',
-    why: 'HTTP_PROXY, HTTPS_PROXY or ALL_PROXY is passed to npx, uvx and docker, which cannot use it.',
+    why: 'Pegboard passes HTTP_PROXY, HTTPS_PROXY and ALL_PROXY to npx, uvx and docker. They cannot use this value.',
     fix: 'Write it as http://host:port, or unset it.',
   },
   'proxy-unreachable': {
@@ -124,19 +124,19 @@ export const findingCatalogue = {
   'proxy-ignored': {
     exit: 0,
     title: 'Remote servers are not reached through the proxy',
-    why: 'Pegboard connects to remote servers directly, because it checks every address, which it could not do behind a proxy. Only package runners use the proxy.',
+    why: 'Pegboard checks the IP address of every remote server. It cannot do that through a proxy, so it connects directly. Only npx, uvx and docker use the proxy.',
     fix: 'Allow direct connections to the hosts of remote servers.',
   },
   'module-failed': {
     exit: 12,
     title: 'A module could not be loaded',
-    why: 'A drop-in has an error. The message has file and line. Other modules work.',
+    why: 'A file in the modules folder has an error. The message has the file and line. Other modules work.',
     fix: 'Correct the file. pegboard check shows the same error.',
   },
   'server-command-missing': {
     exit: 12,
     title: 'The program of a server was not found',
-    why: 'The command is not on the PATH that Pegboard has. Graphical clients start Pegboard with a short PATH.',
+    why: "The command is not in Pegboard's PATH. Desktop applications start Pegboard with a short PATH.",
     fix: 'Install the program, or write its full path as "command".',
   },
   'server-path-missing': {
@@ -148,8 +148,8 @@ export const findingCatalogue = {
   'server-not-executable': {
     exit: 12,
     title: 'The program of a server cannot be executed',
-    why: 'The file is not executable, or is no program for this machine.',
-    fix: 'Make it executable with chmod +x, or write its interpreter as "command", such as "node", and the file into "args".',
+    why: 'The file has no execute permission, or was built for another platform.',
+    fix: 'Run chmod +x on the file. For a script, you can also set "command" to its interpreter, such as "node", and put the file into "args".',
   },
   'server-node-too-old': {
     exit: 12,
@@ -161,7 +161,7 @@ export const findingCatalogue = {
     exit: 12,
     title: 'Another user can change the program of a server',
     why: 'Pegboard does not run a program that other users of this machine can write.',
-    fix: 'Take away the permission as the message says.',
+    fix: 'Remove the permission that the message names.',
   },
   'server-package-missing': {
     exit: 12,
@@ -173,19 +173,19 @@ export const findingCatalogue = {
     exit: 12,
     title: 'A server exits when it starts',
     why: 'The message has the last error that the server printed. Often an argument is missing.',
-    fix: 'Run the command by hand in a terminal, and correct the entry.',
+    fix: 'Run the command in a terminal, and correct the entry.',
   },
   'server-not-mcp': {
     exit: 12,
     title: 'The program does not speak MCP',
-    why: 'It prints something else to stdout. It is no MCP server, needs an argument such as "stdio", or logs to stdout.',
+    why: 'It prints other text to stdout. It is not an MCP server, needs an argument such as "stdio", or writes its log to stdout.',
     fix: 'Read the documentation of the server, and correct "command" and "args".',
   },
   'server-silent': {
     exit: 10,
     title: 'A server does not answer in time',
     why: 'It may still be downloading, or it waits for input.',
-    fix: 'Try again. If it always happens, run the command by hand, or raise connectTimeoutMs.',
+    fix: 'Try again. If it fails every time, run the command in a terminal, or raise connectTimeoutMs.',
   },
   'server-refused': {
     exit: 10,
@@ -208,14 +208,14 @@ export const findingCatalogue = {
   'server-certificate': {
     exit: 12,
     title: 'The certificate of a server is not accepted',
-    why: 'It has expired, is for another name, or Node.js does not trust its authority. Many companies have an authority of their own.',
+    why: 'It has expired, is for another host name, or Node.js does not trust its certificate authority. Many companies use their own authority.',
     fix: 'Start Pegboard with NODE_EXTRA_CA_CERTS=/path/to/authority.pem, or renew the certificate.',
   },
   'server-no-tls': {
     exit: 12,
     title: 'A server does not use TLS',
     why: '"url" begins with https://, and the server speaks plain http.',
-    fix: 'Write http:// if the server is on your machine or network.',
+    fix: 'Use http:// in "url" if the server is on your machine or network.',
   },
   'server-wrong-path': {
     exit: 12,
@@ -227,7 +227,7 @@ export const findingCatalogue = {
     exit: 12,
     title: 'A server rejects the credentials',
     why: 'The token in "headers" is wrong, has expired, or has too few rights.',
-    fix: 'Put a valid token into the variable or header.',
+    fix: 'Set a valid token in the header, or in the variable that the header uses.',
   },
   'server-rejects': {
     exit: 12,
@@ -244,19 +244,19 @@ export const findingCatalogue = {
   'server-sandbox': {
     exit: 12,
     title: 'The sandbox of a server cannot be used',
-    why: 'bubblewrap or the container engine is missing, or a folder of the sandbox does not exist. The server is not started without it.',
-    fix: 'Install bubblewrap (apt-get install bubblewrap) or the engine, correct "sandbox" of the entry, or set it to "none".',
+    why: 'bubblewrap or the container engine is missing, or a folder of the sandbox does not exist. Pegboard does not start the server without its sandbox.',
+    fix: 'Install bubblewrap (apt-get install bubblewrap) or the engine, correct "sandbox" in the entry, or set it to "none".',
   },
   'server-needs-browser': {
     exit: 11,
     title: 'A server needs a browser',
-    why: 'It drives a browser, and none was found.',
+    why: 'It controls a browser, and did not find one.',
     fix: 'Install one, for example with npx playwright install chromium.',
   },
   'server-needs-cluster': {
     exit: 11,
     title: 'A server needs a cluster',
-    why: 'It manages Kubernetes, and has no configuration of a cluster, or cannot reach it.',
+    why: 'It manages Kubernetes. It found no cluster configuration, or cannot reach the cluster.',
     fix: 'Create or choose one with kubectl config use-context, or set KUBECONFIG in "env".',
   },
   'server-needs-engine': {
@@ -267,33 +267,33 @@ export const findingCatalogue = {
   },
   'server-busy': {
     exit: 10,
-    title: 'A server is overloaded or out of order',
+    title: 'A server is overloaded or temporarily unavailable',
     why: 'It answered with HTTP 429 or 5xx.',
     fix: 'Try again later.',
   },
   'server-loop': {
     exit: 12,
-    title: 'A server leads back to this Pegboard',
-    why: 'Calls would go round in a circle.',
+    title: 'A server calls this Pegboard again',
+    why: 'The entry points to this Pegboard, directly or through another server. Calls would never end.',
     fix: 'Remove the entry.',
   },
   'server-failed': {
     exit: 10,
     title: 'A server does not work',
-    why: 'It failed for another reason, which the message has.',
-    fix: 'Try again. If it always happens, read the log with --verbose.',
+    why: 'The message has the reason.',
+    fix: 'Try again. If it fails every time, read the log with --verbose.',
   },
   'server-lists-nothing': {
     exit: 0,
     title: 'A server has no tools',
-    why: 'It answers, but lists no tools, or allow and deny leave all of them out.',
-    fix: 'Check allow and deny, and what the server needs to offer tools.',
+    why: 'It answers, but lists no tools, or "allow" and "deny" exclude all of them.',
+    fix: 'Check "allow" and "deny" in the entry, and the settings that the server needs.',
   },
   'server-unpinned': {
     exit: 0,
     title: 'A server runs the newest version of a package',
-    why: 'Its code changes without your knowledge whenever a version is published.',
-    fix: 'Write the version, such as name@1.2.3.',
+    why: "The server's code can change whenever its author publishes a version.",
+    fix: 'Add the version to the package name, such as name@1.2.3.',
   },
   'tools-waiting': {
     exit: 11,
@@ -316,8 +316,8 @@ export const findingCatalogue = {
   'model-failed': {
     exit: 10,
     title: 'The search model does not answer',
-    why: 'Until it does, search uses keywords and the included model.',
-    fix: 'Start the service of the model, or remove search.embedder.',
+    why: 'Until it answers, search uses keywords and the included model.',
+    fix: 'Start the server of the model, or remove search.embedder.',
   },
   'model-damaged': {
     exit: 12,
@@ -340,8 +340,8 @@ export const findingCatalogue = {
   'client-limits': {
     exit: 0,
     title: 'A client shows less than Pegboard lists',
-    why: 'Clients limit the number of tools and the length of names and descriptions.',
-    fix: 'See pegboard check --client NAME, and pin the tools that you need with exposure.pinned.',
+    why: 'The client limits the number of tools, or the length of names and descriptions.',
+    fix: 'Run pegboard check --client NAME to see what the client gets. Add the tools that you need to exposure.pinned.',
   },
 } as const satisfies Readonly<Record<string, FindingKind>>
 
