@@ -164,17 +164,17 @@ export function clientsTable(): string {
   ])
   const head = [
     'Client',
-    'Calls itself',
-    'Most tools',
-    'Longest name',
+    '`clientInfo.name`',
+    'Maximum tools',
+    'Maximum name length',
     'Schemas',
-    'Result',
+    'Maximum result',
     'Reads',
     'Applies changed lists',
   ]
   const notes = all.map(([, { title, note = '', sources }]) => [title, note, sources])
   return [
-    markdown([...head, 'Key against deferral', 'Longest description', 'Questions'], limits),
+    markdown([...head, 'Key to prevent deferral', 'Maximum description', 'Elicitation'], limits),
     markdown(['Client', 'Notes', 'Sources'], notes),
   ].join('\n')
 }

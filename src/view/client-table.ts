@@ -58,7 +58,7 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     listChanged: true,
     deferral: ['anthropic/alwaysLoad'],
     maxText: 2_048,
-    note: 'Puts tools behind a search of its own. Applies a changed list from the next turn on (2.1.0; some versions did not). Writes results above 25,000 tokens or 50,000 characters to a file. Of an error, its model reads the text.',
+    note: 'Hides tools behind its own search. Applies a changed list from the next turn on (2.1.0; some versions did not). Writes results above 25,000 tokens or 50,000 characters to a file. Of an error, its model reads only the text.',
     sources:
       'code.claude.com/docs/en/mcp, anthropics/claude-code#45106 (2026-04), #77314 (2026-07), #79944 and #86032 (2026-09), screenpipe/screenpipe#5796 (2026-08)',
   },
@@ -72,7 +72,7 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     reads: 'structured',
     listChanged: true,
     elicitation: 'form',
-    note: 'The cap was 40 tools, then 80 (2025-09); newer versions may have none. Pegboard uses the lowest: set `maxTools` if you know the limit of your version.',
+    note: 'The limit was 40 tools, then 80 (2025-09). Newer versions may have none. Pegboard uses the lowest limit. Set `maxTools` if you know the limit of your version.',
     sources: `ComposioHQ/composio#2788 (2026-02), Snowflake-Labs/mcp#77 (2025-09), code-yeongyu/senpi#952 (2026-08), modelcontextprotocol/modelcontextprotocol#1411 (2025-09), ${REGISTRY}`,
   },
   vscode: {
