@@ -2,7 +2,7 @@ import { createCorrector } from './corrector.ts'
 import { createDictionary, DICTIONARY_SECTIONS } from './dictionary.ts'
 import { createNameTable, NAME_SECTIONS } from './name-table.ts'
 import { int32Of, packSections, uint32Of, unpackSections, withRoom } from './packed-sections.ts'
-import { COUNT_MASK, invert, NO_POSTINGS, type Postings, removeEntry, SLOT_SHIFT } from './postings.ts'
+import { COUNT_MASK, invert, type Postings, SLOT_SHIFT } from './postings.ts'
 import type { SearchDocument } from './search-document.ts'
 import { synonymGroups } from './synonyms.ts'
 import {
@@ -23,8 +23,6 @@ export interface LexicalHit {
   readonly slot: number
   /** 0 to 1: share of the best possible score for the query; 1 only for an exact name. */
   readonly score: number
-  /** Share of the tool's own name that the query covers, weighted by rarity, 0 to 1. */
-  readonly coverage: number
   readonly exactName: boolean
 }
 
@@ -33,8 +31,6 @@ export interface LexicalMatches {
   readonly hits: readonly LexicalHit[]
   /** Score of any slot, accepted or not; 0 for no match. Valid until the next search. */
   scoreOf(slot: number): number
-  /** Name coverage of any slot. Valid until the next search. */
-  coverageOf(slot: number): number
   /**
    * The query words that the slot's document contains in some form, lower case without accents. Valid until the next
    * search.
@@ -42,13 +38,8 @@ export interface LexicalMatches {
   termsOf(slot: number): readonly string[]
   /** Unknown query words, with the known word that was probably meant. */
   readonly corrections: ReadonlyMap<string, string>
-  readonly queryWords: number
   /** Query words that no document contains in any form. */
   readonly unknownWords: readonly string[]
-  /**
-   * Share of the query's words that some document contains, weighted by rarity, 0 to 1; 0 for a query without words.
-   */
-  readonly known: number
 }
 
 export interface LexicalOptions {
@@ -115,8 +106,8 @@ const MAGIC = 0x58454c50
 /** Scores have 32-bit precision. */
 const ROUNDING = 1e-6
 /** Increased when the layout changes, or the words that a text yields. */
-const VERSION = 1
-const OWN_SECTIONS = 8
+const VERSION = 2
+const OWN_SECTIONS = 5
 const SLOTS_CAP = 1 << 24
 const WORDS_CAP = 1 << 23
 const ROW_CAP = 4096
@@ -124,33 +115,9 @@ const ROW_CAP = 4096
 const COUNT_SCALE = 10
 /** With fewer words, removing unused ones is not worth the work. */
 const FEW_WORDS = 4096
-/** Maximum number of changed slots kept apart before the whole index is rebuilt. */
-const RECENT_CAP = 2048
-/** Minimum number of obsolete row entries before the rows are packed. */
-const WASTE_CAP = 1 << 16
-
 /** Row entry: word << 9 | of the name << 8 | count. Words of the name come first. */
 const NAME_BIT = 1 << 8
 const WORD_SHIFT = 9
-
-/** Fields of a word record. */
-const WORD = {
-  /** Number of its stem plus 1; 0 for an entry that is only a stem. */
-  stem: 0,
-  /** Next word of the same stem plus 1. */
-  next: 1,
-  documents: 2,
-  /** For a stem: its first word plus 1. */
-  first: 3,
-  /** For a stem: number of documents with any of its words. */
-  stemDocuments: 4,
-  width: 5,
-} as const
-
-/** State of a slot: empty, postings among the recent ones, or postings among the settled ones. */
-const EMPTY = 0
-const RECENT = 1
-const SETTLED = 2
 
 /** A unit of lookup: one word, all words of a stem, or all words of a synonym group. */
 interface Term {
@@ -171,7 +138,6 @@ interface Plan {
   readonly terms: readonly Term[]
   readonly stems: readonly number[]
   readonly unknown: readonly string[]
-  readonly known: number
   /** Unknown words that were replaced. */
   readonly corrections: Map<string, string>
   /** Score of a hypothetical document that contains every term infinitely often. */
@@ -191,37 +157,45 @@ export function loadLexicalIndex(bytes: Uint8Array): LexicalIndex {
 function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let dictionary = createDictionary(saved?.slice(OWN_SECTIONS))
   const names = createNameTable(saved?.slice(OWN_SECTIONS + DICTIONARY_SECTIONS))
-  let words = int32Of(saved?.[0] ?? new Uint8Array())
-  // Per slot: state, start and length of its row, and length of its document.
-  let states = saved?.[1] ?? new Uint8Array()
-  let rowStarts = uint32Of(saved?.[2] ?? new Uint8Array())
-  let rowLengths = uint32Of(saved?.[3] ?? new Uint8Array())
-  let lengths = uint32Of(saved?.[4] ?? new Uint8Array())
-  let rows = uint32Of(saved?.[5] ?? new Uint8Array())
-  let settled: Postings = saved ? { starts: uint32Of(saved[6]), entries: uint32Of(saved[7]) } : NO_POSTINGS
-  let recent = NO_POSTINGS
-  const recentSlots = new Set<number>()
+  /** Per word: number of its stem plus 1; 0 for an entry that is only a stem. */
+  let stems = int32Of(saved?.[0] ?? new Uint8Array())
+  /** Per slot: number of words plus 1; 0 for an empty slot. */
+  let rowLengths = uint32Of(saved?.[1] ?? new Uint8Array())
+  let rowStarts = new Uint32Array(rowLengths.length)
+  let rows = uint32Of(saved?.[2] ?? new Uint8Array())
+  let postings: Postings = {
+    starts: uint32Of(saved?.[3] ?? new Uint8Array(4)),
+    entries: uint32Of(saved?.[4] ?? new Uint8Array()),
+  }
+  /** False if `postings` is older than the rows. */
+  let isInverted = true
+  /** True if anything that `refresh` computes is out of date. */
   let stale = true
   let refreshed = 0
   let generation = 0
-  let rowsUsed = rows.length
-  let rowsWasted = 0
+  let rowsUsed = 0
   let size = 0
-  let totalLength = 0
   /** Highest slot ever used plus one. */
-  let slots = states.length
-  for (let slot = 0; slot < slots; slot++) {
-    if (states[slot] === EMPTY) continue
+  let slots = rowLengths.length
+  for (const [slot, length] of rowLengths.entries()) {
+    if (length === 0) continue
     size++
-    totalLength += lengths[slot] as number
+    rowStarts[slot] = rowsUsed
+    rowsUsed += length - 1
   }
   if (
-    [rowStarts, rowLengths, lengths].some(({ length }) => length !== slots) ||
-    words.length !== dictionary.size * WORD.width ||
-    (settled.starts[settled.starts.length - 1] as number) !== settled.entries.length
+    rowsUsed !== rows.length ||
+    stems.length !== dictionary.size ||
+    postings.starts.length !== dictionary.size + 1 ||
+    postings.starts[dictionary.size] !== postings.entries.length
   )
     throw new Error('the index is damaged')
 
+  // Computed from the rows by `refresh`. Per stem: its first word plus 1, and in how many documents its words are. Per word: the
+  // next word of the same stem plus 1.
+  let firstWords = new Int32Array()
+  let nextWords = new Int32Array()
+  let stemDocuments = new Uint32Array()
   // Reused between queries to avoid allocations.
   let norms = new Float32Array()
   let scores = new Float32Array()
@@ -230,12 +204,9 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let gatheredCount = 0
   /** Numbers of words, cached while many documents are added. */
   const numbers = new Map<string, number>()
-  /** Per stem: the last row it was counted for. */
-  let stamps = new Uint32Array()
-  let stamp = 0
   /** Per stem: 1 if the query contains it. */
   let asked = new Uint8Array()
-  let plan: Plan = { terms: [], stems: [], unknown: [], known: 0, corrections: new Map(), ideal: 1 }
+  let plan: Plan = { terms: [], stems: [], unknown: [], corrections: new Map(), ideal: 1 }
   const groups = new Map<number, Group>()
 
   const corrector = createCorrector({
@@ -245,17 +216,8 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     },
   })
 
-  function field(word: number, of: number): number {
-    return words[word * WORD.width + of] as number
-  }
-
-  function addTo(word: number, of: number, amount: number): void {
-    const at = word * WORD.width + of
-    words[at] = (words[at] as number) + amount
-  }
-
   function documentsOf(word: number): number {
-    return word < 0 ? 0 : field(word, WORD.documents)
+    return word < 0 ? 0 : (postings.starts[word + 1] as number) - (postings.starts[word] as number)
   }
 
   function rarity(documents: number): number {
@@ -268,46 +230,28 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     if (known !== undefined) return known
     const word = dictionary.add(text)
     numbers.set(text, word)
-    words = withRoom(words, dictionary.size * WORD.width)
-    if (field(word, WORD.stem) > 0) return word
+    stems = withRoom(stems, dictionary.size)
+    if (stems[word] !== 0) return word
     const stem = dictionary.add(stemOf(text))
-    words = withRoom(words, dictionary.size * WORD.width)
-    words[word * WORD.width + WORD.stem] = stem + 1
-    words[word * WORD.width + WORD.next] = field(stem, WORD.first)
-    words[stem * WORD.width + WORD.first] = word + 1
+    stems = withRoom(stems, dictionary.size)
+    stems[word] = stem + 1
     return word
-  }
-
-  /** Adds (1) or removes (-1) a row in the document counts. */
-  function countRow(slot: number, by: 1 | -1): void {
-    stamps = withRoom(stamps, dictionary.size)
-    stamp++
-    const start = rowStarts[slot] as number
-    const end = start + (rowLengths[slot] as number)
-    for (let at = start; at < end; at++) {
-      const word = (rows[at] as number) >>> WORD_SHIFT
-      const stem = field(word, WORD.stem) - 1
-      addTo(word, WORD.documents, by)
-      if (stamps[stem] === stamp) continue
-      stamps[stem] = stamp
-      addTo(stem, WORD.stemDocuments, by)
-    }
   }
 
   function set(slot: number, document: SearchDocument): void {
     if (!Number.isInteger(slot) || slot < 0 || slot >= SLOTS_CAP) throw new RangeError(`no slot ${slot}`)
     clear(slot)
-    growTo(slot + 1)
+    rowStarts = withRoom(rowStarts, slot + 1)
+    rowLengths = withRoom(rowLengths, slot + 1)
+    slots = Math.max(slots, slot + 1)
     const row: number[] = []
     const others: number[] = []
     const nameStems: number[] = []
-    let length = 0
     for (const [text, { weight, ofName }] of documentWords(document)) {
       if (row.length + others.length >= ROW_CAP || dictionary.size >= WORDS_CAP - 2) break
       const count = Math.min(COUNT_MASK, Math.max(1, Math.round(weight * COUNT_SCALE)))
-      length += count
       const word = numberOf(text)
-      const stem = field(word, WORD.stem)
+      const stem = stems[word] as number
       // Of several forms of one word in a name, only the first counts as part of the name.
       if (ofName && !nameStems.includes(stem)) {
         nameStems.push(stem)
@@ -318,45 +262,29 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     rows = withRoom(rows, rowsUsed + row.length)
     rows.set(row, rowsUsed)
     rowStarts[slot] = rowsUsed
-    rowLengths[slot] = row.length
+    rowLengths[slot] = row.length + 1
     rowsUsed += row.length
-    lengths[slot] = length
-    states[slot] = RECENT
     size++
-    totalLength += length
-    countRow(slot, 1)
     names.add(slot, document)
-    recentSlots.add(slot)
-    stale = true
-    if (rowsWasted > WASTE_CAP && rowsWasted * 2 > rowsUsed) settle()
+    setStale()
   }
 
   function clear(slot: number): void {
-    const state = states[slot] ?? EMPTY
-    if (state === EMPTY) return
-    countRow(slot, -1)
-    if (state === SETTLED) visitRow(slot, (word) => removeEntry(settled, word, slot))
+    if (!rowLengths[slot]) return
     names.remove(slot)
-    recentSlots.delete(slot)
-    states[slot] = EMPTY
-    size--
-    totalLength -= lengths[slot] as number
-    rowsWasted += rowLengths[slot] as number
     rowLengths[slot] = 0
-    stale = true
+    size--
+    setStale()
   }
 
-  function growTo(count: number): void {
-    states = withRoom(states, count)
-    rowStarts = withRoom(rowStarts, count)
-    rowLengths = withRoom(rowLengths, count)
-    lengths = withRoom(lengths, count)
-    slots = Math.max(slots, count)
+  function setStale(): void {
+    isInverted = false
+    stale = true
   }
 
   function visitRow(slot: number, see: (word: number, count: number) => void): void {
     const start = rowStarts[slot] as number
-    const end = start + (rowLengths[slot] as number)
+    const end = start + (rowLengths[slot] as number) - 1
     for (let at = start; at < end; at++) see((rows[at] as number) >>> WORD_SHIFT, (rows[at] as number) & COUNT_MASK)
   }
 
@@ -367,84 +295,106 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     refreshed++
     groups.clear()
     numbers.clear()
-    if (recentSlots.size > RECENT_CAP) settle()
-    else if (recentSlots.size === 0) recent = NO_POSTINGS
-    else
-      recent = invert(
-        dictionary.size,
-        [...recentSlots].sort((a, b) => a - b),
-        visitRow,
-      )
+    const live: number[] = []
+    for (let slot = 0; slot < slots; slot++) if (rowLengths[slot] !== 0) live.push(slot)
+    if (!isInverted) {
+      packRows(live)
+      postings = invert(dictionary.size, live, visitRow)
+    }
+    linkStems(live)
+    if (dictionary.size > FEW_WORDS && countUsedWords() * 2 < dictionary.size) {
+      renumberWords()
+      postings = invert(dictionary.size, live, visitRow)
+      linkStems(live)
+    }
+    isInverted = true
     if (scores.length < slots) {
-      const room = states.length
+      const room = rowLengths.length
       scores = new Float32Array(room)
       counts = new Uint16Array(room)
       gathered = new Uint32Array(room)
       norms = new Float32Array(room)
     }
-    const average = totalLength / Math.max(1, size)
-    const { saturation, lengthNorm } = RANKING
-    for (let slot = 0; slot < slots; slot++) {
-      const length = (lengths[slot] as number) / average
-      norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + lengthNorm * length)
-    }
-  }
-
-  /** Rebuilds the postings of all rows, without cleared ones. */
-  function settle(): void {
-    const live: number[] = []
-    for (let slot = 0; slot < slots; slot++) if (states[slot] !== EMPTY) live.push(slot)
-    if (rowsWasted > 0 || rows.length - rowsUsed > rowsUsed / 8) packRows(live)
-    let wordsInUse = 0
-    for (let word = 0; word < dictionary.size; word++)
-      if (field(word, WORD.stemDocuments) + documentsOf(word) > 0) wordsInUse++
-    if (dictionary.size > FEW_WORDS && wordsInUse * 2 < dictionary.size) renumberWords(live)
-    settled = invert(dictionary.size, live, visitRow)
-    recent = NO_POSTINGS
-    recentSlots.clear()
-    for (const slot of live) states[slot] = SETTLED
+    computeNorms(live)
   }
 
   function packRows(live: readonly number[]): void {
-    const packed = new Uint32Array(rowsUsed - rowsWasted)
     let used = 0
+    for (const slot of live) used += (rowLengths[slot] as number) - 1
+    const packed = new Uint32Array(used)
+    used = 0
     for (const slot of live) {
       const start = rowStarts[slot] as number
-      const length = rowLengths[slot] as number
+      const length = (rowLengths[slot] as number) - 1
       packed.set(rows.subarray(start, start + length), used)
       rowStarts[slot] = used
       used += length
     }
     rows = packed
     rowsUsed = used
-    rowsWasted = 0
+  }
+
+  function countUsedWords(): number {
+    let used = 0
+    for (let word = 0; word < dictionary.size; word++) if (documentsOf(word) > 0 || firstWords[word] !== 0) used++
+    return used
   }
 
   /** Removes words that no document contains any more. */
-  function renumberWords(live: readonly number[]): void {
+  function renumberWords(): void {
     generation++
     const before = dictionary
     const renumbered = new Int32Array(before.size)
-    numbers.clear()
     dictionary = createDictionary()
-    words = new Int32Array()
-    for (const slot of live) {
-      const start = rowStarts[slot] as number
-      const end = start + (rowLengths[slot] as number)
-      for (let at = start; at < end; at++) {
-        const entry = rows[at] as number
-        const old = entry >>> WORD_SHIFT
-        if (renumbered[old] === 0) renumbered[old] = numberOf(before.wordOf(old)) + 1
-        rows[at] = ((((renumbered[old] as number) - 1) << WORD_SHIFT) | (entry & (NAME_BIT | COUNT_MASK))) >>> 0
-      }
-      countRow(slot, 1)
+    stems = new Int32Array()
+    for (const [at, entry] of rows.entries()) {
+      const old = entry >>> WORD_SHIFT
+      if (renumbered[old] === 0) renumbered[old] = numberOf(before.wordOf(old)) + 1
+      rows[at] = ((((renumbered[old] as number) - 1) << WORD_SHIFT) | (entry & (NAME_BIT | COUNT_MASK))) >>> 0
     }
+    numbers.clear()
+  }
+
+  function linkStems(live: readonly number[]): void {
+    firstWords = new Int32Array(dictionary.size)
+    nextWords = new Int32Array(dictionary.size)
+    stemDocuments = new Uint32Array(dictionary.size)
+    for (let word = 0; word < dictionary.size; word++) {
+      if (documentsOf(word) === 0) continue
+      const stem = (stems[word] as number) - 1
+      nextWords[word] = firstWords[stem] as number
+      firstWords[stem] = word + 1
+    }
+    /** Per stem: the last slot it was counted for, plus 1. */
+    const counted = new Uint32Array(dictionary.size)
+    for (const slot of live)
+      visitRow(slot, (word) => {
+        const stem = (stems[word] as number) - 1
+        if (counted[stem] === slot + 1) return
+        counted[stem] = slot + 1
+        stemDocuments[stem] = (stemDocuments[stem] as number) + 1
+      })
+  }
+
+  function computeNorms(live: readonly number[]): void {
+    let total = 0
+    for (const slot of live) {
+      let length = 0
+      visitRow(slot, (_word, count) => {
+        length += count
+      })
+      norms[slot] = length
+      total += length
+    }
+    const average = total / Math.max(1, size)
+    const { saturation, lengthNorm } = RANKING
+    for (const slot of live)
+      norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + (lengthNorm * (norms[slot] as number)) / average)
   }
 
   function wordsOfStem(stem: number): number[] {
     const found: number[] = []
-    for (let word = field(stem, WORD.first); word > 0; word = field(word - 1, WORD.next))
-      if (documentsOf(word - 1) > 0) found.push(word - 1)
+    for (let word = firstWords[stem] as number; word > 0; word = nextWords[word - 1] as number) found.push(word - 1)
     return found
   }
 
@@ -469,25 +419,20 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
    * unknown.
    */
   function isSeen(wanted: readonly number[], accept: (slot: number) => boolean): boolean {
-    for (const word of wanted)
-      for (const { starts, entries } of [settled, recent]) {
-        const end = starts[word + 1] ?? 0
-        for (let at = starts[word] ?? 0; at < end; at++) {
-          const entry = entries[at] as number
-          if ((entry & COUNT_MASK) !== 0 && accept(entry >>> SLOT_SHIFT)) return true
-        }
-      }
+    const { starts, entries } = postings
+    for (const word of wanted) {
+      const end = starts[word + 1] ?? 0
+      for (let at = starts[word] ?? 0; at < end; at++) if (accept((entries[at] as number) >>> SLOT_SHIFT)) return true
+    }
     return false
   }
 
   function planFor(queryWords: readonly QueryWord[], accept: (slot: number) => boolean): Plan {
     const terms = new Map<string, Term>()
-    const stems: number[] = []
+    const asked: number[] = []
     const unknown: string[] = []
     const corrections = new Map<string, string>()
     let ideal = 0
-    let knownRarity = 0
-    let allRarity = 0
     const faint = (RANKING.faint * RANKING.faintDocuments + size) / (RANKING.faintDocuments + size)
     for (const word of queryWords) {
       let known = false
@@ -502,7 +447,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
         const literal = dictionary.find(form.word)
         want(`w${literal}`, [literal], TERM_WEIGHTS.word * factor, documentsOf(literal))
         const stem = dictionary.find(form.stem)
-        if (stem >= 0) want(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, field(stem, WORD.stemDocuments))
+        if (stem >= 0) want(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, stemDocuments[stem] as number)
         if (form.group === undefined) return
         const group = groupOf(form.group)
         want(`g${form.group}`, group.words, TERM_WEIGHTS.synonym * factor, group.documents)
@@ -521,24 +466,20 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
         if (pieces) corrections.set(word.word, pieces.join(' '))
       }
       if (!known) unknown.push(word.word)
-      for (const { stem } of word.parts) stems.push(dictionary.find(stem))
+      for (const { stem } of word.parts) asked.push(dictionary.find(stem))
       const stem = dictionary.find(word.stem)
-      stems.push(stem)
-      const stemDocuments = stem < 0 || !isSeen(wordsOfStem(stem), accept) ? 0 : field(stem, WORD.stemDocuments)
-      const documents =
-        stemDocuments === 0 && known && word.group !== undefined ? groupOf(word.group).documents : stemDocuments
+      asked.push(stem)
+      const literal = stem < 0 || !isSeen(wordsOfStem(stem), accept) ? 0 : (stemDocuments[stem] as number)
+      const documents = literal === 0 && known && word.group !== undefined ? groupOf(word.group).documents : literal
       // A synonym alone, or no match, is not a full match, because the word could have occurred literally.
-      if (stemDocuments === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
-      allRarity += weight * rarity(documents)
-      if (known) knownRarity += weight * rarity(documents)
+      if (literal === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
     }
     const kept = [...terms.values()].sort((a, b) => b.worth - a.worth).slice(0, RANKING.maxTerms)
     for (const { worth } of kept) ideal += worth
     return {
       terms: kept,
-      stems: stems.filter((stem) => stem >= 0),
+      stems: asked.filter((stem) => stem >= 0),
       unknown,
-      known: allRarity > 0 ? knownRarity / allRarity : 0,
       corrections,
       ideal,
     }
@@ -548,8 +489,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   function score({ words: wanted, worth }: Term, ideal: number): void {
     const weight = worth / ideal
     if (wanted.length === 1) {
-      scoreWord(settled, wanted[0] as number, weight)
-      scoreWord(recent, wanted[0] as number, weight)
+      scoreWord(wanted[0] as number, weight)
       return
     }
     gather(wanted)
@@ -565,7 +505,8 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     }
   }
 
-  function scoreWord({ starts, entries }: Postings, word: number, weight: number): void {
+  function scoreWord(word: number, weight: number): void {
+    const { starts, entries } = postings
     // Local copies, because reading closure variables in this loop is slower.
     const into = scores
     const lengths = norms
@@ -573,7 +514,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     for (let at = starts[word] ?? 0; at < end; at++) {
       const entry = entries[at] as number
       const count = entry & COUNT_MASK
-      if (count === 0) continue
       const slot = entry >>> SLOT_SHIFT
       into[slot] = (into[slot] as number) + (weight * count) / (count + (lengths[slot] as number))
     }
@@ -581,57 +521,47 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   /** Sums the counts of several words into `counts` and collects their slots in `gathered`. */
   function gather(wanted: readonly number[]): void {
-    gatheredCount = 0
-    for (const word of wanted) {
-      gatherWord(settled, word)
-      gatherWord(recent, word)
-    }
-  }
-
-  function gatherWord({ starts, entries }: Postings, word: number): void {
-    const end = starts[word + 1] ?? 0
+    const { starts, entries } = postings
     const sums = counts
     const into = gathered
-    let found = gatheredCount
-    for (let at = starts[word] ?? 0; at < end; at++) {
-      const entry = entries[at] as number
-      const count = entry & COUNT_MASK
-      if (count === 0) continue
-      const slot = entry >>> SLOT_SHIFT
-      const before = sums[slot] as number
-      if (before === 0) into[found++] = slot
-      sums[slot] = before + count
+    let found = 0
+    for (const word of wanted) {
+      const end = starts[word + 1] ?? 0
+      for (let at = starts[word] ?? 0; at < end; at++) {
+        const entry = entries[at] as number
+        const slot = entry >>> SLOT_SHIFT
+        const before = sums[slot] as number
+        if (before === 0) into[found++] = slot
+        sums[slot] = before + (entry & COUNT_MASK)
+      }
     }
     gatheredCount = found
   }
 
+  /** Share of the tool's own name that the query covers, weighted by rarity, 0 to 1. */
   function coverageOf(slot: number): number {
     const entries = rows
-    const table = words
+    const table = stems
     const flags = asked
     const start = rowStarts[slot] ?? 0
-    const end = start + (rowLengths[slot] ?? 0)
+    const end = start + (rowLengths[slot] ?? 1) - 1
     let any = 0
     let ofName = start
     for (; ofName < end; ofName++) {
       const entry = entries[ofName] as number
       if ((entry & NAME_BIT) === 0) break
-      any |= flags[(table[(entry >>> WORD_SHIFT) * WORD.width + WORD.stem] as number) - 1] as number
+      any |= flags[(table[entry >>> WORD_SHIFT] as number) - 1] as number
     }
     if (any === 0) return 0
     let covered = 0
     let all = 0
     for (let at = start; at < ofName; at++) {
-      const stem = stemAt(at)
-      const worth = rarity(field(stem, WORD.stemDocuments))
+      const stem = (table[(entries[at] as number) >>> WORD_SHIFT] as number) - 1
+      const worth = rarity(stemDocuments[stem] as number)
       all += worth
       if (flags[stem] === 1) covered += worth
     }
     return covered / all
-  }
-
-  function stemAt(at: number): number {
-    return field((rows[at] as number) >>> WORD_SHIFT, WORD.stem) - 1
   }
 
   function boosted(slot: number): number {
@@ -652,7 +582,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       best.add(slot, reached)
       least = leastFor(best)
     }
-    return best.list().map((hit) => ({ ...hit, coverage: coverageOf(hit.slot), exactName: false }))
+    return best.list().map((hit) => ({ ...hit, exactName: false }))
   }
 
   function leastFor(best: TopK): number {
@@ -695,22 +625,19 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       looked = [...looked, ...guessed]
     }
     if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.floor) hits = []
-    const exact = named.map((slot): LexicalHit => ({ slot, score: 1, coverage: coverageOf(slot), exactName: true }))
+    const exact = named.map((slot): LexicalHit => ({ slot, score: 1, exactName: true }))
     return {
       hits: [...exact, ...hits.filter(({ slot }) => !named.includes(slot))].slice(0, Math.max(most, exact.length)),
-      scoreOf: (slot) => (named.includes(slot) ? 1 : states[slot] ? boosted(slot) : 0),
-      coverageOf,
+      scoreOf: (slot) => (named.includes(slot) ? 1 : rowLengths[slot] ? boosted(slot) : 0),
       termsOf: (slot) => matchedWords(slot, queryWords, looked),
       corrections: plan.corrections,
-      queryWords: queryWords.length,
       unknownWords: plan.unknown,
-      known: plan.known,
     }
   }
 
   function matchedWords(slot: number, queryWords: readonly QueryWord[], looked: readonly Term[]): string[] {
     const has = new Set<number>()
-    if (states[slot]) visitRow(slot, (word) => has.add(word))
+    if (rowLengths[slot]) visitRow(slot, (word) => has.add(word))
     const found = new Set<string>()
     for (const { words: wanted, source } of looked) if (wanted.some((word) => has.has(word))) found.add(source)
     const inOrder = queryWords.map(({ word }) => word).filter((word) => found.has(word))
@@ -718,16 +645,13 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   function save(): Uint8Array {
-    if (recentSlots.size > 0 || rowsWasted > 0) settle()
+    refresh()
     return packSections(MAGIC, VERSION, [
-      words.subarray(0, dictionary.size * WORD.width),
-      states.subarray(0, slots),
-      rowStarts.subarray(0, slots),
+      stems.subarray(0, dictionary.size),
       rowLengths.subarray(0, slots),
-      lengths.subarray(0, slots),
-      rows.subarray(0, rowsUsed),
-      settled.starts,
-      settled.entries,
+      rows,
+      postings.starts,
+      postings.entries,
       ...dictionary.sections(),
       ...names.sections(),
     ])
@@ -743,21 +667,22 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     save,
     copyStems(slot, into, at, most) {
       const entries = rows
-      const table = words
+      const table = stems
       const start = rowStarts[slot] ?? 0
-      const count = Math.min(most, rowLengths[slot] ?? 0)
+      const count = Math.min(most, Math.max(1, rowLengths[slot] ?? 1) - 1)
       for (let index = 0; index < count; index++) {
         const entry = entries[start + index] as number
-        const stem = (table[(entry >>> WORD_SHIFT) * WORD.width + WORD.stem] as number) - 1
+        const stem = (table[entry >>> WORD_SHIFT] as number) - 1
         into[at + index] = (stem << 1) | ((entry & NAME_BIT) === 0 ? 0 : 1)
       }
       return count
     },
     stemText: (stem) => dictionary.wordOf(stem),
     rarityOf(given, accept) {
+      refresh()
       const stem = typeof given === 'number' ? given : dictionary.find(given)
       const isThere = stem >= 0 && (accept === undefined || isSeen(wordsOfStem(stem), accept))
-      return rarity(isThere ? field(stem, WORD.stemDocuments) : 0)
+      return rarity(isThere ? (stemDocuments[stem] as number) : 0)
     },
     get generation() {
       return generation

@@ -1,15 +1,13 @@
 /** Postings by word: those of word w are at `starts[w]` to `starts[w + 1]`, ordered by slot. */
 export interface Postings {
   readonly starts: Uint32Array
-  /** slot << 8 | count; a count of 0 marks a removed entry. */
+  /** slot << 8 | count */
   readonly entries: Uint32Array
 }
 
 /** Bits of an entry: the slot is shifted by this much, the rest is the count. */
 export const SLOT_SHIFT = 8
 export const COUNT_MASK = 0xff
-
-export const NO_POSTINGS: Postings = { starts: new Uint32Array(1), entries: new Uint32Array(0) }
 
 /**
  * Converts rows (the words of each slot) into postings (the slots of each word) by counting sort.
@@ -39,20 +37,4 @@ export function invert(
     })
   }
   return { starts, entries }
-}
-
-/** Removes a slot from a word's postings, in place. */
-export function removeEntry({ starts, entries }: Postings, word: number, slot: number): void {
-  let low = starts[word] ?? 0
-  let high = starts[word + 1] ?? 0
-  while (low < high) {
-    const middle = (low + high) >> 1
-    const found = (entries[middle] as number) >>> SLOT_SHIFT
-    if (found === slot) {
-      entries[middle] = (slot << SLOT_SHIFT) >>> 0
-      return
-    }
-    if (found < slot) low = middle + 1
-    else high = middle
-  }
 }
