@@ -1,8 +1,6 @@
-import { int32Of, type NumberArray, uint32Of, withRoom } from './packed-sections.ts'
+import type { NumberArray } from './packed-sections.ts'
 
-/**
- * Assigns numbers to words, from 0 in order of arrival. Stored as bytes and a hash table, so loading parses nothing.
- */
+/** Assigns numbers to words, from 0 in order of arrival. */
 export interface Dictionary {
   readonly size: number
   /** The number of a word, or -1 if it was never added. */
@@ -16,125 +14,34 @@ export interface Dictionary {
 }
 
 /** Number of arrays that `sections()` returns. */
-export const DICTIONARY_SECTIONS = 3
+export const DICTIONARY_SECTIONS = 1
 /** Longer words are cut; real texts do not contain any. */
-const LONGEST_BYTES = 1024
+const LONGEST = 1024
 
-/** @param saved result of `sections()`; used directly, not copied */
-export function createDictionary(saved?: readonly Uint8Array[]): Dictionary {
-  const encoder = new TextEncoder()
-  const decoder = new TextDecoder()
-  const scratch = new Uint8Array(LONGEST_BYTES)
-  let bytes = saved?.[0] ?? new Uint8Array(1024)
-  /** Byte offset of the end of each word. */
-  let ends = saved ? uint32Of(saved[1]) : new Uint32Array(64)
-  /** Open addressing, linear probing; number + 1, 0 for free. */
-  let table = saved ? int32Of(saved[2]) : new Int32Array(256)
-  let size = saved ? ends.length : 0
-  let used = size > 0 ? (ends[size - 1] as number) : 0
-  if (used > bytes.length || table.length <= size || (table.length & (table.length - 1)) !== 0)
-    throw new Error('the index is damaged')
-
-  function encode(word: string): number {
-    const length = word.length
-    if (length <= LONGEST_BYTES) {
-      let at = 0
-      for (; at < length; at++) {
-        const code = word.charCodeAt(at)
-        if (code > 127) break
-        scratch[at] = code
-      }
-      if (at === length) return length
-    }
-    return encoder.encodeInto(word, scratch).written
-  }
-
-  function startOf(id: number): number {
-    return id === 0 ? 0 : (ends[id - 1] as number)
-  }
-
-  /** The table position of the word in `scratch`, or the free position where it belongs. */
-  function placeOf(length: number): number {
-    const mask = table.length - 1
-    let place = hashOf(scratch, 0, length) & mask
-    for (;;) {
-      const id = (table[place] as number) - 1
-      if (id < 0) return place
-      const start = startOf(id)
-      if ((ends[id] as number) - start === length) {
-        let at = 0
-        while (at < length && bytes[start + at] === scratch[at]) at++
-        if (at === length) return place
-      }
-      place = (place + 1) & mask
-    }
-  }
-
-  function enlarge(): void {
-    table = new Int32Array(table.length * 2)
-    const mask = table.length - 1
-    for (let id = 0; id < size; id++) {
-      let place = hashOf(bytes, startOf(id), ends[id] as number) & mask
-      while (table[place] !== 0) place = (place + 1) & mask
-      table[place] = id + 1
-    }
-  }
-
-  function wordOf(id: number): string {
-    const end = ends[id] as number
-    let word = ''
-    for (let at = startOf(id); at < end; at++) {
-      const code = bytes[at] as number
-      // TextDecoder costs microseconds per call, and most words are ASCII.
-      if (code > 127) return decoder.decode(bytes.subarray(startOf(id), end))
-      word += String.fromCharCode(code)
-    }
-    return word
-  }
-
+/** @param saved result of `sections()` */
+export function createDictionary(saved: readonly Uint8Array[] = []): Dictionary {
+  const [json = new Uint8Array()] = saved
+  const words: string[] = json.length > 0 ? JSON.parse(new TextDecoder().decode(json)) : []
+  const numbers = new Map(words.map((word, id) => [word, id]))
   return {
     get size() {
-      return size
+      return words.length
     },
-    find(word) {
-      return (table[placeOf(encode(word))] as number) - 1
-    },
+    find: (word) => numbers.get(word.slice(0, LONGEST)) ?? -1,
     add(word) {
-      const length = encode(word)
-      const place = placeOf(length)
-      const known = (table[place] as number) - 1
-      if (known >= 0) return known
-      bytes = withRoom(bytes, used + length)
-      bytes.set(scratch.subarray(0, length), used)
-      used += length
-      ends = withRoom(ends, size + 1)
-      ends[size] = used
-      size++
-      table[place] = size
-      if (size * 2 > table.length) enlarge()
-      return size - 1
+      const text = word.slice(0, LONGEST)
+      const known = numbers.get(text)
+      if (known !== undefined) return known
+      // A copy, because a part of a string keeps the whole string in memory.
+      const copy = Buffer.from(text, 'utf16le').toString('utf16le')
+      numbers.set(copy, words.length)
+      return words.push(copy) - 1
     },
-    wordOf,
+    wordOf: (id) => words[id] as string,
     *withInitialOf(word) {
       const [initial = ''] = word
-      const length = encode(initial)
-      const wanted = scratch.slice(0, length)
-      for (let id = 0; id < size; id++) {
-        const start = startOf(id)
-        let at = 0
-        while (at < length && bytes[start + at] === wanted[at]) at++
-        if (at === length && (ends[id] as number) - start >= length) yield [wordOf(id), id]
-      }
+      for (const [id, text] of words.entries()) if (text.startsWith(initial)) yield [text, id]
     },
-    sections() {
-      return [bytes.subarray(0, used), ends.subarray(0, size), table]
-    },
+    sections: () => [Buffer.from(JSON.stringify(words))],
   }
-}
-
-/** FNV-1a with the high bits folded into the low ones, because the low ones address the table. */
-function hashOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = 0x811c9dc5
-  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193)
-  return hash ^ (hash >>> 15)
 }

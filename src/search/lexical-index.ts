@@ -202,8 +202,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let counts = new Uint16Array()
   let gathered = new Uint32Array()
   let gatheredCount = 0
-  /** Numbers of words, cached while many documents are added. */
-  const numbers = new Map<string, number>()
   /** Per stem: 1 if the query contains it. */
   let asked = new Uint8Array()
   let plan: Plan = { terms: [], stems: [], unknown: [], corrections: new Map(), ideal: 1 }
@@ -226,10 +224,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   /** The number of a document's word. Its stem gets a number too. */
   function numberOf(text: string): number {
-    const known = numbers.get(text)
-    if (known !== undefined) return known
     const word = dictionary.add(text)
-    numbers.set(text, word)
     stems = withRoom(stems, dictionary.size)
     if (stems[word] !== 0) return word
     const stem = dictionary.add(stemOf(text))
@@ -294,7 +289,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     stale = false
     refreshed++
     groups.clear()
-    numbers.clear()
     const live: number[] = []
     for (let slot = 0; slot < slots; slot++) if (rowLengths[slot] !== 0) live.push(slot)
     if (!isInverted) {
@@ -352,7 +346,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       if (renumbered[old] === 0) renumbered[old] = numberOf(before.wordOf(old)) + 1
       rows[at] = ((((renumbered[old] as number) - 1) << WORD_SHIFT) | (entry & (NAME_BIT | COUNT_MASK))) >>> 0
     }
-    numbers.clear()
   }
 
   function linkStems(live: readonly number[]): void {
