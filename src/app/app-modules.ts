@@ -17,7 +17,7 @@ export interface AppModules {
   readonly isLoaded: boolean
   /** Resolves when modules are loaded, after five seconds at the latest; undefined while nothing is being loaded. */
   whileLoading(): Promise<void> | undefined
-  /** Resolves when all modules have started or failed. @param known resolves when other sources are in the catalogue */
+  /** Resolves when all modules have started or failed. @param known resolves when other sources are in the catalog */
   load(known: Promise<unknown>): Promise<void>
 }
 

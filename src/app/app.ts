@@ -123,7 +123,7 @@ export interface App extends MetaHost {
   /** Connects to the shared state, if the configuration names one. @throws PegboardError E_STATE */
   open(): Promise<void>
   /**
-   * Opens, and loads modules. Tools of known servers are in the catalogue when it resolves; connections follow.
+   * Opens, and loads modules. Tools of known servers are in the catalog when it resolves; connections follow.
    * @throws PegboardError E_STATE
    */
   start(): Promise<void>

@@ -24,7 +24,7 @@ import { createIndexing } from './search-indexing.ts'
 /** Relevance from which the best tool is likely enough to name tools that are used with it. */
 const MIN_CONFIDENT_SCORE = 0.5
 
-/** Search over the catalogue. Each caller finds only what it sees. */
+/** Search over the catalog. Each caller finds only what it sees. */
 export interface CatalogSearch {
   readonly find: MetaHost['search']
   /** See `MetaHost.writeSearchText`; only with `search.expand`. */

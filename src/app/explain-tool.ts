@@ -183,7 +183,7 @@ function serverOf({ app }: Session, module: string): Partial<Verdict> {
   return { server: { id: module, state, ...(reason === undefined ? {} : { reason }) } }
 }
 
-/** Why a tool is not in the catalogue: a setting, its server or module, or an unknown name. */
+/** Why a tool is not in the catalog: a setting, its server or module, or an unknown name. */
 function explainMissing(session: Session, name: string): Verdict {
   const { app, caller, config } = session
   const out = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({

@@ -27,7 +27,7 @@ export interface ServersOptions {
 export interface ServerListOptions {
   statuses(): readonly UpstreamStatus[]
   view(caller: Caller): View
-  /** Version of the catalogue. The list of a caller stays the same with it. */
+  /** Version of the catalog. The list of a caller stays the same with it. */
   version(): number
   owners(): ReadonlyMap<string, Owner>
   readonly clock: Clock

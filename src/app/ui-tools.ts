@@ -44,7 +44,7 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
   return rows
 }
 
-/** By catalogue id, with tools that wait for a review. */
+/** By catalog id, with tools that wait for a review. */
 function knownTools({ app }: UiContext): ReadonlyMap<string, Tool> {
   const { byId, owners } = app.catalog.snapshot()
   const all = new Map(byId)

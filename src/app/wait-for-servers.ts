@@ -12,7 +12,7 @@ interface CatalogChanges {
   readonly clock: Clock
 }
 
-/** Waits until `isDone`, which is evaluated after each change of the catalogue. @returns false after `timeoutMs` */
+/** Waits until `isDone`, which is evaluated after each change of the catalog. @returns false after `timeoutMs` */
 function waitUntil(isDone: () => boolean, timeoutMs: number, { catalog, clock }: CatalogChanges): Promise<boolean> {
   return new Promise((resolve) => {
     const end = (inTime: boolean): void => {

@@ -16,7 +16,7 @@ import { type OwnerNames, otherOwnerIn, ownerNames } from './owner-names.ts'
 import { promptNames } from './prompt-names.ts'
 import { indexTools, type ToolIndex } from './tool-index.ts'
 
-/** Everything in the catalogue at one moment. Immutable; a change creates a new one with a higher version. */
+/** Everything in the catalog at one moment. Immutable; a change creates a new one with a higher version. */
 export interface Snapshot {
   readonly version: number
   /** By id, in the order in which they first appeared. */

@@ -6,7 +6,7 @@ import type { NameOf, Relay, Tool } from '../core/tool.ts'
 /** `configured`: Pegboard has never connected to it. `known`: its tools come from disk, and it is not running. */
 export type OwnerState = 'ready' | 'configured' | 'known' | 'connecting' | 'failing' | 'stopped' | 'degraded'
 
-/** What the catalogue knows about a module, an upstream server or an API, besides what it publishes. */
+/** What the catalog knows about a module, an upstream server or an API, besides what it publishes. */
 export interface OwnerInfo {
   /** Id of the module, `mcp_<server>` or `api_<api>`. Also the category of its tools. */
   readonly id: string
@@ -126,7 +126,7 @@ export interface OwnerContents {
   readonly endpoints?: Endpoints
 }
 
-/** An owner in the catalogue. */
+/** An owner in the catalog. */
 export interface Owner extends OwnerInfo, Required<Omit<OwnerContents, 'tools' | 'endpoints'>> {
   /** Reading this creates tools that were published as `LazyTools`. */
   readonly tools: readonly Tool[]

@@ -4,7 +4,7 @@ import type { Catalog } from './catalog.ts'
 export interface WarnWhenQuietOptions {
   readonly catalog: Catalog
   readonly clock: Clock
-  /** Time without a change of the catalogue before `find` is called. */
+  /** Time without a change of the catalog before `find` is called. */
   readonly quietMs: number
   /** Calls `find` even if nothing changes; default false. */
   readonly startNow?: boolean

@@ -55,7 +55,7 @@ export interface ToolIdentity {
   readonly id: string
   /** `weather__forecast`: the wire name, for clients. */
   readonly name: string
-  /** `weather`: the category, and the id of its owner in the catalogue. */
+  /** `weather`: the category, and the id of its owner in the catalog. */
   readonly module: string
   readonly origin: 'module' | 'upstream'
   /** Other names, for calls and for search. */

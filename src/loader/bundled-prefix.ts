@@ -8,7 +8,7 @@ export const OWN_PREFIX = 'pegboard_'
 
 type CatalogEntry = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
 
-/** Renames a module for the catalogue: `pegboard_filesystem.read` instead of `filesystem.read`. */
+/** Renames a module for the catalog: `pegboard_filesystem.read` instead of `filesystem.read`. */
 export function renameModule({ id, info, tools }: ModuleInstance, shown: string): CatalogEntry {
   if (id === shown) return { ...info, tools }
   const idOf = (tool: string): string => `${shown}${tool.slice(id.length)}`

@@ -20,7 +20,7 @@ import { withTimeout } from './with-timeout.ts'
 /** A started owner, whose tools are bound to its configuration. */
 export interface ModuleInstance {
   readonly id: string
-  /** Its record for the catalogue. */
+  /** Its record for the catalog. */
   readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'readings' | 'promptSection' | 'notices'>
   /** Its completed set-up steps. Grows. */
   readonly setup: SetupStep[]

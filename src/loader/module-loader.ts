@@ -22,7 +22,7 @@ interface RunningModule {
   readonly instance: ModuleInstance
   readonly owner: ModuleOwner
   readonly made: readonly unknown[]
-  /** Its id in the catalogue. */
+  /** Its id in the catalog. */
   readonly shown: string
   degraded?: string
 }
@@ -37,7 +37,7 @@ interface FailedModule {
 const DRAIN_MS = 5_000
 const INDEX = /[\\/]index\.[cm]?[jt]s$/
 
-/** Loads files as owners of the catalogue and keeps them current. A broken file does not affect the others. */
+/** Loads files as owners of the catalog and keeps them current. A broken file does not affect the others. */
 export function createLoader(options: LoaderOptions): Loader {
   const { catalog, log, clock = systemClock, autoload } = options
   // Node reports imported files by their real path, so paths are compared in that form.

@@ -8,7 +8,7 @@ export interface ToolEntry {
   readonly aliases: readonly string[]
 }
 
-/** A future owner of the catalogue, and its files. */
+/** A future owner of the catalog, and its files. */
 export interface ModuleOwner {
   readonly id: string
   readonly records: readonly FileRecord[]

@@ -12,7 +12,7 @@ import { CLIENT_CAPABILITIES, CLIENT_INFO, type ClientRequest, type RequestBuild
 import type { SdkInstance } from './server-factory.ts'
 import type { ServerHost } from './server-host.ts'
 
-/** One MCP server of the SDK over the shared catalogue: one for a connection (2025), or for a request (2026). */
+/** One MCP server of the SDK over the shared catalog: one for a connection (2025), or for a request (2026). */
 export interface McpInstance extends SdkInstance {
   readonly server: Instance
   /** Keeps the first result of a call that the fast path made, so that the SDK does not make the call again. */

@@ -59,7 +59,7 @@ export interface PromptHost extends Pick<BaseHost, 'surface' | 'view' | 'exposur
 export interface InspectHost {
   /**
    * Removes credentials from an answer of a server, as the policy of the caller demands.
-   * @param owner catalogue id of the server; empty if unknown
+   * @param owner catalog id of the server; empty if unknown
    * @throws PegboardError E_SECRET_BLOCKED
    */
   inspect<T extends object>(caller: Caller, owner: string, answer: T): T
@@ -106,7 +106,7 @@ export interface StatusHost extends BaseHost {
 export interface NotificationHost extends BaseHost {
   readonly lists: ListCache
   readonly clients: ClientRegistry
-  /** Calls the listener when lists may have changed without a change of the catalogue. Returns how to stop. */
+  /** Calls the listener when lists may have changed without a change of the catalog. Returns how to stop. */
   onListChange(listener: () => void): () => void
   /** Listens to messages of servers that belong to no request. Returns how to stop. */
   onUpstream(listener: UpstreamListener): () => void

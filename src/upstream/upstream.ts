@@ -54,7 +54,7 @@ export interface UpstreamStatus
   readonly instance: InstanceKind
 }
 
-/** One MCP server as an owner in the catalogue. It retries connections without end. */
+/** One MCP server as an owner in the catalog. It retries connections without end. */
 export interface Upstream {
   /** Restores the state of an earlier run, before any server starts. */
   restore(): void

@@ -30,9 +30,9 @@ export interface ViewTool {
   readonly schema?: SchemaStyle
 }
 
-/** The catalogue as one caller may see it now. A tool is visible exactly if the caller can call it. */
+/** The catalog as one caller may see it now. A tool is visible exactly if the caller can call it. */
 export interface View {
-  /** Version of the catalogue. */
+  /** Version of the catalog. */
   readonly version: number
   /** The caller without its client, because the name of the client must not decide what a caller sees. */
   readonly caller: Caller
@@ -42,13 +42,13 @@ export interface View {
   readonly policy: Policy
   /** Sorted by module id, then in the module's own order, so that prompt caches stay valid. */
   readonly tools: readonly ViewTool[]
-  /** By catalogue id, also if the caller knows the tool only by an alias. */
+  /** By catalog id, also if the caller knows the tool only by an alias. */
   readonly byId: ReadonlyMap<string, ViewTool>
   /** Owners with a visible tool, resource or prompt, and servers that are not ready. */
   readonly owners: readonly Owner[]
   /** Owners with `notices` of whose tools the caller sees at least one. */
   readonly noticing: readonly Owner[]
-  /** Why each other tool is hidden, by catalogue id. */
+  /** Why each other tool is hidden, by catalog id. */
   readonly hidden: ReadonlyMap<string, HiddenReason>
   /** Accepts ids, wire names, other separators, aliases and similar spellings. See `createResolver`. */
   resolve(name: string): Resolution
