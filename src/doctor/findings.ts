@@ -353,7 +353,7 @@ export interface Finding {
   readonly about: string
   /** What is wrong, with names and values. */
   readonly message: string
-  /** What to do here, if it is more exact than `next` of the finding. */
+  /** What to do here, if it is more exact than the `fix` of the code. */
   readonly fix?: string
 }
 
