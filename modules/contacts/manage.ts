@@ -99,7 +99,7 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   ...common,
   title: 'Add or change a contact',
   description:
-    'Add a contact, or change the given fields of one; an empty value removes a field. When the list is full, the contact without contact for longest becomes inactive.',
+    'Add a contact, or change the given fields of one; an empty value removes a field. When the list is full, the least recently contacted one becomes inactive.',
   aliases: ['add contact', 'update contact', 'ajouter un contact', 'añadir contacto'],
   input: Upsert,
   effect: 'write',

@@ -192,7 +192,7 @@ const Delete = z.object({
 const conversation_delete: ToolDef<Settings, typeof Delete> = {
   title: 'Delete from a conversation',
   description:
-    'Remove an entry from a conversation, for example after its author deleted it, or with all every entry. Deletes nothing on the platform.',
+    'Remove an entry from a conversation, for example after its author deleted it; with all, every entry. Deletes nothing on the platform.',
   aliases: ['clear history', 'delete message', 'effacer l’historique', 'borrar historial'],
   tags,
   input: Delete,

@@ -22,7 +22,7 @@ const ReadFile = z.object({
 export const read_file: ToolDef<Settings, typeof ReadFile> = {
   title: 'Text as agents expect it',
   description:
-    'Read a file like read, for agents that know this name: returns text up to 256 KiB and marks a cut. Prefer read, which supports lines, ends and images.',
+    'Read a file like read, for agents that know this name: up to 256 KiB of text, with a note if cut. Prefer read, which supports lines, ends and images.',
   aliases: ['morph reader'],
   tags: ['contract'],
   input: ReadFile,

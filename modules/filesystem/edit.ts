@@ -131,7 +131,7 @@ export function createEdits() {
   const undo: ToolDef<Settings, typeof Undo> = {
     title: 'Undo an edit',
     description:
-      'Undo the last write, edit or insert, of one file if its path is given; a new file is removed. Only for files under 1 MiB, only since the server started, and if the file is the same since.',
+      'Undo the last write, edit or insert; with path, the last of that file. A new file is removed. Only for changes since the server started, to files under 1 MiB that are the same since.',
     aliases: [
       'take back',
       'rückgängig',

@@ -36,7 +36,7 @@ const LOOKED_TOGETHER = 64
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
   description:
-    'List what is in a folder: names and kinds (file, dir, link), with details sizes and times. Use find to look for files by name, grep to look for text in them.',
+    'List what is in a folder: names and kinds (file, dir, link); details adds sizes and times. Use find to look for files by name, grep to look for text in them.',
   aliases: ['list files', 'list directory', 'dir', 'lister', 'lister fichiers', 'contenu du dossier'],
   tags: ['files', 'folders'],
   input: List,

@@ -12,7 +12,7 @@ const Rm = z.object({
 export const rm: ToolDef<Settings, typeof Rm> = {
   title: 'Remove a file or folder',
   description:
-    'Remove (delete) a file, a link or an empty folder permanently; with recursive a folder with all in it. A folder that holds something protected is not removed.',
+    'Remove (delete) a file, a link or an empty folder permanently; recursive removes full folders, too. A folder that holds something protected is not removed.',
   aliases: [
     'get rid of',
     'delete folder for good',

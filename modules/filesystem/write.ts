@@ -15,7 +15,7 @@ const Write = z.object({
 export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Settings, typeof Write> => ({
   title: 'Write a file',
   description:
-    'Write a text file: create it or replace it whole, all or nothing; with append add at the end. The old content is lost: read it first. Not for folders (mkdir).',
+    'Write a text file: create it or replace it whole, all or nothing; append adds at the end. The old content is lost: read it first. Not for folders (mkdir).',
   aliases: ['write file', 'create file', 'save file', 'écrire', 'écrire fichier', 'enregistrer', 'créer un fichier'],
   tags: ['files', 'text'],
   input: Write,

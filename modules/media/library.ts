@@ -38,7 +38,10 @@ export const list_media: ToolDef<Settings, typeof ListMedia> = {
 const AddMedia = z.object({
   path: z.string().min(1).max(4096).optional().describe('Image file in file_cache_dir.'),
   url: z.string().max(4096).optional().describe('Or the address of an image.'),
-  kind: z.enum(['message', 'avatar']).default('message').describe('Who sent it, or whose appearance it shows.'),
+  kind: z
+    .enum(['message', 'avatar'])
+    .default('message')
+    .describe('message: from a chat; avatar: the look of a person.'),
 })
 export const add_media: ToolDef<Settings, typeof AddMedia> = {
   title: 'Add an image',

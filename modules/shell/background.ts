@@ -125,7 +125,7 @@ const Tail = z.object({
 export const task_output: ToolDef<Settings, typeof Tail> = {
   title: 'Output of a background command',
   description:
-    'Read the last lines of output of a background command, or with since only new ones; can wait for output. Works until an hour after its end.',
+    'Read the last lines of output of a background command, or only new ones (since); can wait for output. Works until an hour after its end.',
   aliases: ['process output', 'tail output', 'show logs', 'sortie du processus', 'Prozessausgabe'],
   tags: ['shell', 'background', 'logs'],
   input: Tail,

@@ -73,9 +73,9 @@ const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
 
 const SendVoice = z.object({
   chat_id,
-  path: z.string().max(4096).optional().describe('Ogg/Opus file in file_cache_dir; without it the text is spoken.'),
+  path: z.string().max(4096).optional().describe('Ogg/Opus file in file_cache_dir; without it, text is spoken.'),
   text: z.string().max(8192).optional().describe('Text to speak, up to 1,200 characters; default the caption.'),
-  lang: z.string().max(35).optional().describe('Language of the text, such as "de"; default by its script.'),
+  lang: z.string().max(35).optional().describe('Language of the text, such as "de"; guessed by default.'),
   filename,
   caption,
 })

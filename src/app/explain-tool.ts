@@ -231,7 +231,7 @@ function explainMissing(session: Session, name: string): Verdict {
     dotted,
     app.catalog.snapshot().tools.map(({ id }) => id),
   )
-  return out('unknown', 'no tool is called that', { nearest: near })
+  return out('unknown', 'there is no tool with this name; pegboard list --hidden shows all tools', { nearest: near })
 }
 
 /** Tools that a server offers or offered last, by their names here. Empty for a server that was never read. */

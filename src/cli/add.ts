@@ -46,7 +46,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   const dry = args.values['dry-run'] === true
   const json = args.values['json'] === true
   if (!yes && !dry && !canAsk(io))
-    throw new UsageError('add asks before it runs anything, and nobody can answer here; add --yes or --dry-run')
+    throw new UsageError(
+      'add asks for confirmation, but there is no terminal; pass --yes to add the server without asking, or --dry-run to only show the change',
+    )
   const { config } = await openConfig(args, io)
   const file = config.file ?? userConfigFile(machineOf(io))
   const { server, plan } = await findPlan(args, io, yes)

@@ -95,7 +95,7 @@ function readOperands(operands: readonly string[], pairs: readonly string[]): In
     try {
       return JSON.parse(first) as Input
     } catch (error) {
-      throw new UsageError(`the arguments are not JSON: ${messageOf(error)}`)
+      throw new UsageError(`the arguments are not JSON: ${messageOf(error)}; write '{"key": "value"}' or key=value`)
     }
   }
   const split = [...pairs, ...operands].map((pair) => {

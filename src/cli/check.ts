@@ -257,6 +257,6 @@ function reportText(report: Report): string {
     rows.length > 0 ? `\nCategories\n${formatTable(rows)}` : '',
     section('Warnings', report.warnings),
     section('Errors', report.errors),
-    report.ok ? (report.warnings.length > 0 ? '\nIt works, with warnings.\n' : '\nAll is well.\n') : '',
+    report.ok ? (report.warnings.length > 0 ? '\nIt works, with warnings.\n' : '\nNo problems found.\n') : '',
   ].join('')
 }

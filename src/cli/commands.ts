@@ -62,10 +62,10 @@ export const commands: readonly Command[] = [
       },
       only: { multiple: true, value: 'NAME', about: 'Import only this server. Repeat for more.' },
       project: {
-        about: 'Import servers of the files of this project too: .mcp.json, .cursor/mcp.json and .vscode/mcp.json.',
+        about: 'Also import servers from the files of this project: .mcp.json, .cursor/mcp.json and .vscode/mcp.json.',
       },
       folder: { value: 'DIR', about: 'Folder that the file tools may read and write.' },
-      keep: { about: 'Leave imported servers in the clients too, which then have their tools twice.' },
+      keep: { about: 'Also leave imported servers in the clients. These clients then have the tools twice.' },
       'plain-secrets': { about: 'Leave secrets in the configuration instead of storing them.' },
       yes: { short: 'y', about: 'Ask nothing. Without a terminal and --yes, init only shows the changes.' },
     },
@@ -88,7 +88,7 @@ export const commands: readonly Command[] = [
     name: 'ui',
     summary: 'Open the page of the running server in the browser.',
     options: {
-      print: { about: 'Print the address and open no browser. It works once, for two minutes.' },
+      print: { about: 'Print the link instead of opening a browser. The link works once, within two minutes.' },
     },
   },
   {
@@ -105,7 +105,7 @@ export const commands: readonly Command[] = [
       hidden: { about: 'Include tools that clients cannot see, with the reason.' },
       format: {
         value: 'NAME',
-        about: 'Print the tool definitions that clients see as JSON for openai, anthropic, gemini or ollama.',
+        about: 'Print the visible tool definitions as JSON for openai, anthropic, gemini or ollama.',
       },
       profile,
       replay,
@@ -123,7 +123,7 @@ export const commands: readonly Command[] = [
       explain: { about: 'Show how each result was scored: by keywords, by embedding and by past use.' },
       profile,
       replay,
-      wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
+      wait: { ...wait, about: 'Seconds to wait for servers whose tools Pegboard has not read yet (default 3).' },
     },
   },
   {
@@ -153,7 +153,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'record',
-    summary: 'Serve all tools, or run one, and write what the servers answer to a folder for --replay.',
+    summary: "Serve all tools, or run one tool. Record the servers' answers in a folder for --replay.",
     operands: "<folder> [tool ['{json}' | key=value …]]",
     maxOperands: 65,
     options: {
@@ -170,7 +170,10 @@ export const commands: readonly Command[] = [
     name: 'check',
     summary: 'Check the configuration and modules. Show the exposure mode and its token cost.',
     options: {
-      client: { value: 'NAME', about: 'Show what this client sees, such as "cursor", and what is changed for it.' },
+      client: {
+        value: 'NAME',
+        about: 'Show what this client (such as "cursor") sees, and what Pegboard changes for it.',
+      },
       profile,
       replay,
       wait,
@@ -210,7 +213,7 @@ export const commands: readonly Command[] = [
   {
     name: 'add',
     summary:
-      'Add a server to the configuration: from the registry, by URL, from npm, or a command. Shows what will run, and asks.',
+      'Add a server to the configuration: from the registry, by URL, from npm, or a command. Show what will run, and ask first.',
     operands: '<name | URL | npm:package | command …>',
     maxOperands: 200,
     options: {
@@ -219,7 +222,7 @@ export const commands: readonly Command[] = [
         multiple: true,
         value: 'NAME=VALUE',
         about:
-          'Set a variable, argument or header that the server wants. NAME alone passes the variable of that name. Repeat for more.',
+          "Set a variable, argument or header that the server requires. NAME alone passes Pegboard's variable of that name. Repeat for more.",
       },
       sandbox: {
         value: 'KIND',
@@ -245,7 +248,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'remove',
-    summary: 'Remove servers or APIs from the configuration. A removed tool no longer exists for any client.',
+    summary: 'Remove servers or APIs from the configuration, or deny single tools to all clients.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
   },
@@ -262,7 +265,7 @@ export const commands: readonly Command[] = [
     operands: '[user prompt]',
     maxOperands: 500,
     options: {
-      mode: { value: 'NAME', about: 'native for models with tool calling, text for models without it.' },
+      mode: { value: 'NAME', about: 'Write the prompt for models with tool calling (native) or without it (text).' },
       provider: {
         value: 'NAME',
         about: 'Choose the mode by model provider instead of --mode (default: the provider of the profile).',
@@ -308,12 +311,12 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'suggest',
-    summary: 'Propose aliases for tools that search found badly, measured on the recorded queries.',
+    summary: 'Propose aliases for tools that search ranked too low, from the recorded queries.',
     options: {
       apply: { about: 'Write the aliases to the configuration file. A backup is kept.' },
       clear: { about: 'Delete the recorded queries instead.' },
       profile,
-      wait: { ...wait, about: 'Seconds to wait for servers that were never read (default 3).' },
+      wait: { ...wait, about: 'Seconds to wait for servers whose tools Pegboard has not read yet (default 3).' },
     },
   },
   {
@@ -358,12 +361,12 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'undo',
-    summary: 'Take back the last change of configuration files.',
+    summary: 'Undo the last change to configuration files.',
     operands: '[id]',
     maxOperands: 1,
     options: {
       list: { about: 'List the changes that can be undone, the newest first.' },
-      force: { about: 'Undo even if a file changed since. Those later changes are lost.' },
+      force: { about: 'Undo even if a file changed since then. The later changes are lost.' },
     },
   },
   {
@@ -389,9 +392,9 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'usage',
-    summary: 'Show what tools cost models in tokens, and what they would have cost without Pegboard.',
+    summary: 'Show how many tokens your tools cost models, and how many they would have cost without Pegboard.',
     options: {
-      by: { value: 'NAME', about: 'Row: day, tool, client or principal (default day).' },
+      by: { value: 'NAME', about: 'Group the rows by day, tool, client or principal (default day).' },
       days: { value: 'N', about: 'Number of days to show, today included (1–90, default 30).' },
       principal: { value: 'NAME', about: 'Count only this principal (default: all).' },
     },

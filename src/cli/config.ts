@@ -27,7 +27,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   else if (file !== undefined) {
     io.stdout(`${resolve(io.cwd, file)}\n`)
     if (from !== undefined) io.stderr(`pegboard: ${REASONS[from]}\n`)
-  } else io.stderr(`pegboard: no configuration is used here; pegboard init creates ${own}\n`)
+  } else io.stderr(`pegboard: no configuration file is used here; to create ${own}, run pegboard init\n`)
   if (ignored !== undefined && args.values['json'] !== true)
     io.stderr(`pegboard: ${ignored} is ignored, because you have not confirmed it\n`)
   return file === undefined ? 1 : 0

@@ -27,7 +27,10 @@ export async function run(args: Args, io: Io, command: string): Promise<number> 
   const names = args.positionals
   if (names.length === 0) throw new UsageError(`${verb} takes the name of a server, or of a tool as server.tool`)
   const { config, text } = await openConfig(args, io)
-  if (config.file === undefined) throw new UsageError(`${verb} needs a configuration: --config FILE`)
+  if (config.file === undefined)
+    throw new UsageError(
+      `${verb} needs a configuration file; name one with --config FILE, or create one with pegboard init`,
+    )
   const modules = moduleNames(config)
   const entries = names.map((name) => entryNamed(rootOf(text ?? ''), modules, name))
   const tools = await toolsNamed(entries, config, io)

@@ -155,7 +155,7 @@ const failing = ({ app }: Session): readonly string[] =>
 function withNext(reason: string, nextAttemptAt: number | undefined, now: number): string {
   // The time of a running attempt has passed.
   const inMs = nextAttemptAt === undefined ? 0 : nextAttemptAt - now
-  return inMs > 0 ? `${reason} (again in ${Math.ceil(inMs / 1_000)} s)` : reason
+  return inMs > 0 ? `${reason} (retry in ${Math.ceil(inMs / 1_000)} s)` : reason
 }
 
 /** What a local server may touch. */

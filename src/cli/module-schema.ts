@@ -38,7 +38,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 function unknownModule(wanted: string, known: readonly string[]): PegboardError {
   const [near] = findNearest(wanted, known)
-  return new PegboardError('E_NOT_FOUND', `There is no module "${wanted}". There is: ${known.join(', ')}.`, {
+  return new PegboardError('E_NOT_FOUND', `There is no module "${wanted}". Modules: ${known.join(', ')}.`, {
     hint: near ? `Did you mean "${near}"?` : 'Use one of these.',
   })
 }

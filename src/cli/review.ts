@@ -29,7 +29,10 @@ export async function run(args: Args, io: Io): Promise<number> {
   if (reject === true && names.length === 0) throw new UsageError('--reject needs a server and the tools to reject')
   const { config } = await openConfig(args, io)
   const file = lockFile(config.file)
-  if (file === undefined) throw new UsageError('review needs a configuration: --config FILE')
+  if (file === undefined)
+    throw new UsageError(
+      'review needs a configuration file; name one with --config FILE, or create one with pegboard init',
+    )
   const desk = openReviewDesk(config, file, openLog(args, io, 'warn'))
   if (desk.lock.broken !== undefined)
     throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {

@@ -28,4 +28,4 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 const verdictText = (verdict: Verdict): string =>
-  `${verdict.tool} is ${verdict.visible ? 'visible' : verdict.stage === 'unknown' ? 'not known' : 'hidden'}.\n${formatTable(verdictRows(verdict))}`
+  `${verdict.tool} is ${verdict.visible ? 'visible' : verdict.stage === 'unknown' ? 'unknown' : 'hidden'}.\n${formatTable(verdictRows(verdict))}`

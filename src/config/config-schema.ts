@@ -35,7 +35,7 @@ export const moduleOptions = z.lazy(() =>
     tripwire: tripwireOptions
       .optional()
       .describe(
-        'What to do with result fields that look like credentials (default redact; throw for drop-in files that export single tools, and for read-only tools).',
+        'What to do with result fields that look like credentials (default redact; throw for files that export single tools, and for read-only tools).',
       ),
     setup: z
       .array(setupStep)
@@ -91,7 +91,7 @@ const serversBlock = z.record(z.string(), z.unknown())
 const sections = {
   $schema: z.string().optional().describe('For editors.'),
   server: serverOptions.prefault({}).describe('How Pegboard presents itself and listens.'),
-  modulesDir: z.string().min(1).default('modules').describe('Folder of drop-in modules, relative to this file.'),
+  modulesDir: z.string().min(1).default('modules').describe('Folder of your own modules, relative to this file.'),
   autoload: z
     .boolean()
     .default(true)

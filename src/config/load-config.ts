@@ -174,7 +174,10 @@ export function readConfig(
 function parse(text: string, shown: string): { value: Record<string, unknown>; lines: ReadonlyMap<string, number> } {
   try {
     const { value, lines } = parseJsonc(text)
-    if (!isRecord(value)) throw new JsoncError('the configuration must be an object: { … }', 1, 1)
+    if (!isRecord(value))
+      throw new PegboardError('E_CONFIG_SYNTAX', `${shown} is not a JSON object.`, {
+        hint: 'Write an object, such as { "mcpServers": {} }.',
+      })
     return { value, lines }
   } catch (error) {
     if (!(error instanceof JsoncError)) throw error

@@ -51,7 +51,7 @@ export const profileOptions = z.lazy(() =>
       .array(z.string().min(1))
       .default([])
       .describe(
-        'Folders such as "~/projects/*". A client that starts Pegboard over stdio in one of them or below it, or has its root there, gets this profile, unless --profile names another.',
+        'Folders such as "~/projects/*". A client over stdio gets this profile if it starts Pegboard in such a folder or below it, or has its root there. --profile takes precedence.',
       ),
     modules: z.record(z.string(), profileModule).default({}).describe('Settings by module or server name.'),
     mcpServers: z

@@ -31,7 +31,9 @@ export const executionOptions = z.strictObject({
     .int()
     .min(0)
     .default(0)
-    .describe('Number of identical calls in a session from which on results get a warning (0: never).'),
+    .describe(
+      'Warn in the result when a session makes the same call this many times or more within ten minutes (0: never).',
+    ),
   outputChannels: z
     .array(z.string().min(1))
     .default([])

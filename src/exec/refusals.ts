@@ -98,7 +98,7 @@ export function createNotFoundError(
     return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`, {
       hint: 'The operator of Pegboard decides what this client can use.',
     })
-  return new PegboardError('E_NOT_FOUND', `${message} There is: ${all.slice(0, 15).join(', ')}.`, {
+  return new PegboardError('E_NOT_FOUND', `${message} Tools: ${all.slice(0, 15).join(', ')}.`, {
     hint: 'Use one of these names.',
   })
 }

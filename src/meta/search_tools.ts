@@ -42,7 +42,7 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
   title: 'Search tools',
   step: 'discover',
   description: (view) =>
-    `Find tools by what they do, in any words; several needs one a line. ${describeCategories(view)} Then execute_tool.`,
+    `Find tools by what they do, in any words; one need per line. ${describeCategories(view)} Then execute_tool.`,
   inputSchema: inputSchema(
     { query: TEXT, max_results: { type: 'integer', default: 5, maximum: 20 }, detail: { enum: ['full'] } },
     'query',

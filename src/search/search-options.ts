@@ -73,7 +73,7 @@ export const searchOptions = z.strictObject({
     .or(z.literal(false))
     .default(false)
     .describe(
-      'Model that writes typical requests of people for tools of unknown servers, so that search finds these tools: "llm" (services.llm, in the background), "client" (the model of the client by sampling, if a search finds nothing close) or false (none). The model gets the definitions of these tools.',
+      'Model that writes typical user requests for tools of unknown servers, so that search finds these tools. "llm": the model of services.llm, in the background. "client": the model of the client, by sampling, if a search finds no good match. false: none. The model gets the definitions of these tools.',
     ),
   expandPerDay: z
     .int()

@@ -165,9 +165,7 @@ const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: str
     cause?.message ?? reasonOf(error, key),
     {
       cause: error,
-      ...(closed && key !== undefined
-        ? { hint: 'Tell the person who runs Pegboard; only they can correct that key.' }
-        : {}),
+      ...(closed && key !== undefined ? { hint: 'The operator must correct this key.' } : {}),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     },
   )

@@ -221,7 +221,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     if (listed === undefined || listed === record.text) return
     host.changed()
     throw new PegboardError('E_TOOL_CHANGED', `${id} changed the definition of ${record.name} after it was approved.`, {
-      hint: 'Tell the person who runs Pegboard: `pegboard review` shows what changed.',
+      hint: 'The operator reviews the change with pegboard review.',
     })
   }
 

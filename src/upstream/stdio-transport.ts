@@ -304,7 +304,7 @@ const WRONG_ENTRY: ReadonlySet<string> = new Set(['ENOENT', 'EACCES', 'EPERM', '
 
 const createEntryError = (reason: string, cause?: unknown): PegboardError =>
   new PegboardError('E_UPSTREAM_UNAVAILABLE', reason, {
-    hint: 'Tell the person who runs Pegboard; only they can correct its entry in the configuration.',
+    hint: 'The operator must correct the entry of the server in the configuration.',
     class: 'server_setup',
     cause,
   })

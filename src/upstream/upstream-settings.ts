@@ -444,7 +444,7 @@ function describeMissing(entry: Entry): string {
     key in serverSchema.shape ? [] : findNearest(key, ['command', 'url'], 2, 1).map((known) => [key, known] as const),
   )
   const [key, known] = meant[0] ?? []
-  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" may be meant to be "${known}"`}`
+  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" is probably a misspelling of "${known}"`}`
 }
 
 function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {

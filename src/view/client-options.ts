@@ -31,7 +31,7 @@ export const clientOptions = z.lazy(() =>
       .boolean()
       .optional()
       .describe(
-        'Whether the client gets resources whole, because an application reads them, not a model (default false: Pegboard keeps a resource above the limit, and the client gets a part).',
+        'Send resources whole, for a client that is an application and not a model (default false: of a resource above the limit, the client gets a part and a handle).',
       ),
     reads: z
       .enum(['content', 'structured', 'both'])
@@ -49,7 +49,7 @@ export const clientOptions = z.lazy(() =>
       .boolean()
       .optional()
       .describe(
-        'Whether the client applies changed lists. With false, Pegboard sends it no list changes, and lists the meta-tools until it has read the tools of all servers.',
+        'Whether the client reads its tool list again after a change. With false, Pegboard sends no list changes, and lists the meta-tools until the tools of all servers are known.',
       ),
     deferralKeys: z
       .array(z.string().min(1))

@@ -63,18 +63,18 @@ export function createHiddenError({
   })
 }
 
-const CORRECT = 'Tell the person who runs Pegboard; only they can correct'
+const CORRECT = 'The operator must correct'
 /** States of a server that only a person can change, with the error codes that its calls have, too. */
 const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hint?: string]> = [
   [/^it requires (?:a login|authorization|a token)/, 'E_AUTH_REQUIRED'],
-  [/^it rejects the value of/, 'E_AUTH_REQUIRED', `${CORRECT} that key.`],
-  [/^it redirects to another address/, 'E_REDIRECT_BLOCKED', `${CORRECT} its address.`],
-  [/^The address is refused/, 'E_SSRF_BLOCKED', `${CORRECT} its address.`],
+  [/^it rejects the value of/, 'E_AUTH_REQUIRED', `${CORRECT} this key.`],
+  [/^it redirects to another address/, 'E_REDIRECT_BLOCKED', `${CORRECT} the address of the server.`],
+  [/^The address is refused/, 'E_SSRF_BLOCKED', `${CORRECT} the address of the server.`],
   [/^there is no recording of it/, 'E_NOT_RECORDED', 'To record the call, run pegboard record FOLDER TOOL key=value.'],
   [
     /^command not found|^command ".*" is relative|cannot start \(E(?:ACCES|PERM|NOTDIR|NOEXEC|LOOP)\)|^its (?:cwd|envFile) | is not safe to run: /,
     'E_UPSTREAM_UNAVAILABLE',
-    `${CORRECT} its entry in the configuration.`,
+    `${CORRECT} the entry of the server in the configuration.`,
   ],
 ]
 

@@ -133,7 +133,7 @@ describe('pegboard auth', () => {
         expect(code).toBe(1)
         expect(err).toBe(
           'pegboard: E_AUTH_REQUIRED: mcp_web: it rejects the value of mcpServers.web.headers (HTTP 401). ' +
-            'Tell the person who runs Pegboard; only they can correct that key.\n',
+            'The operator must correct this key.\n',
         )
       },
     ))

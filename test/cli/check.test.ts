@@ -190,6 +190,6 @@ describe('check', () => {
     expect(out).toMatch(/^Configuration +.*good\.json$/m)
     expect(out).toMatch(/^Mode +direct: /m)
     expect(out).toMatch(/^ {2}notes +2 tools +\d+ tokens$/m)
-    expect(out).toMatch(/All is well\.\n$/)
+    expect(out).toMatch(/No problems found\.\n$/)
   })
 })

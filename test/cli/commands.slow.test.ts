@@ -113,12 +113,12 @@ describe('list', () => {
     ])
     const { out } = await run('list', 'servers', '--config', 'servers.json')
     expect(out).toMatch(/^mcp_fine +known +\d+ +stdio +legacy$/m)
-    expect(out).toMatch(/^mcp_broken +failing +0 +stdio +it exited with code 2: Error: no key( \(again in \d+ s\))?$/m)
+    expect(out).toMatch(/^mcp_broken +failing +0 +stdio +it exited with code 2: Error: no key( \(retry in \d+ s\))?$/m)
     expect(out).toMatch(/^mcp_off +disabled +0 +stdio$/m)
     const tools = await run('list', '--config', 'servers.json')
     expect(tools.out).toMatch(/^mcp_fine\.echo /m)
     expect(tools.err).toMatch(
-      /^pegboard: warning: mcp_broken: it exited with code 2: Error: no key( \(again in \d+ s\))?\n$/,
+      /^pegboard: warning: mcp_broken: it exited with code 2: Error: no key( \(retry in \d+ s\))?\n$/,
     )
     const found = await run('search', 'echo', '--limit', '1', '--config', 'servers.json', '--json')
     expect(JSON.parse(found.out)).toEqual([
@@ -335,7 +335,7 @@ describe('schema', () => {
   it('lists the known modules for an unknown name', async () => {
     const { code, err } = await run('schema', 'note', '-c', 'mcp.config.json')
     expect(code).toBe(1)
-    expect(err).toMatch(/^pegboard: E_NOT_FOUND: There is no module "note"\. There is: .*notes.*Did you mean "notes"\?/)
+    expect(err).toMatch(/^pegboard: E_NOT_FOUND: There is no module "note"\. Modules: .*notes.*Did you mean "notes"\?/)
   })
 
   it('lists modules without a name', async () => {

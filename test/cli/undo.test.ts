@@ -36,7 +36,7 @@ describe.runIf(process.platform === 'linux')('pegboard config path', () => {
     expect(await pegboard(dir, 'config', 'path')).toEqual({
       code: 1,
       out: '',
-      err: `pegboard: no configuration is used here; pegboard init creates ${own}\n`,
+      err: `pegboard: no configuration file is used here; to create ${own}, run pegboard init\n`,
     })
     mkdirSync(join(dir, '.config/pegboard'), { recursive: true })
     writeFileSync(own, '{}')

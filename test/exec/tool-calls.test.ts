@@ -108,7 +108,7 @@ describe('a call', () => {
       "Tool 'm.alhpa' not found. Did you mean 'm.alpha'?",
       "Call 'm.alpha' only if it does what you need.",
     ])
-    expect((await refused('nothing_like_it')).message).toBe("Tool 'nothing_like_it' not found. There is: m.alpha.")
+    expect((await refused('nothing_like_it')).message).toBe("Tool 'nothing_like_it' not found. Tools: m.alpha.")
     expect((await refused('nothing_like_it', {}, { finders: ['search_tools'] })).hint).toBe(
       'Find the right name with search_tools.',
     )

@@ -106,7 +106,7 @@ describe('a server that was never connected', () => {
       const answer = (await client.callTool({ name, arguments: { name: 'dead.anything' } })) as Answer
       expect(answer.structuredContent.error.code).toBe('E_UPSTREAM_UNAVAILABLE')
       expect(answer.structuredContent.error.message).toContain('command not found')
-      expect(answer.structuredContent.error.hint).toMatch(/^Tell the person who runs Pegboard/)
+      expect(answer.structuredContent.error.hint).toMatch(/^The operator must correct the entry/)
       expect(answer.structuredContent.error.retryable).toBe(false)
       await client.close()
     },

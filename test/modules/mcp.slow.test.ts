@@ -136,7 +136,7 @@ describe('connections of servers', () => {
     expect(await fails('connect', { server_id: 'dead' })).toMatchObject({
       code: 'E_UPSTREAM_UNAVAILABLE',
       message: expect.stringContaining('command not found: no-such-program-anywhere'),
-      hint: expect.stringMatching(/^Tell the person who runs Pegboard/),
+      hint: expect.stringMatching(/^The operator must correct the entry/),
       retryable: false,
     })
     expect(await call('health')).toMatchObject({ healthy: false, servers: [{ id: 'dead', healthy: false }] })

@@ -169,7 +169,7 @@ describe('an entry of mcpServers', () => {
     [{}, 'mcpServers.srv names neither a command nor a url.'],
     [
       { comand: 'node', args: ['server.js'] },
-      'mcpServers.srv names neither a command nor a url; "comand" may be meant to be "command".',
+      'mcpServers.srv names neither a command nor a url; "comand" is probably a misspelling of "command".',
     ],
     [{ type: 'stdio', url: 'https://h/' }, 'mcpServers.srv is of type "stdio" and names no command.'],
     [{ url: 'file:///etc/passwd' }, 'mcpServers.srv.url is not an http or https address.'],
