@@ -15,7 +15,8 @@ export function createHealth(changed: () => void, now: () => number = () => perf
   function failed(address: string, ms: number): void {
     if (ms <= 0) return
     const wasUp = isUp(address)
-    down.set(address, now() + ms)
+    // An engine may have asked for a longer pause before.
+    down.set(address, Math.max(now() + ms, down.get(address) ?? 0))
     if (wasUp) changed()
     setTimeout(() => {
       if (down.has(address) && isUp(address) && down.delete(address)) changed()

@@ -5,6 +5,7 @@ import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Fetch, FetchInit } from '../core/fetch-types.ts'
 import type { NetRules } from './network-rules.ts'
 import { describeTlsError } from './tls-errors.ts'
+import { isBodyless, toResponse } from './to-response.ts'
 
 export interface FetchOptions {
   /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
@@ -41,7 +42,6 @@ export interface GuardedFetch extends Fetch {
 
 const MIB = 1024 * 1024
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
-const NO_BODY = new Set([101, 204, 205, 304])
 /** Headers that are sent to another origin after a redirect: none that can contain a secret. */
 const CROSS_ORIGIN_HEADERS =
   /^(?:accept(?:-language|-encoding)?|user-agent|range|if-(?:range|none-match|modified-since))$/
@@ -120,7 +120,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
             maxBytes: init.maxBytes ?? options.maxBytes ?? 20 * MIB,
             setting: options.sizeSetting ?? options.setting,
           }
-          const empty = NO_BODY.has(answer.statusCode) || request.method === 'HEAD'
+          const empty = isBodyless(answer.statusCode) || request.method === 'HEAD'
           answer.body.once('close', limit.free)
           if (empty) await answer.body.dump()
           const body = empty ? null : decompress(answer.body, text(answer.headers['content-encoding']), caps)
@@ -222,11 +222,8 @@ function throwRedirectError(error: unknown): never {
 }
 
 function response(answer: Dispatcher.ResponseData, url: URL, moved: boolean, body: AsyncIterable<Uint8Array> | null) {
-  const headers = new Headers()
-  for (const [name, value] of Object.entries(answer.headers))
-    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
   const stream = body && (Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>)
-  const made = new Response(stream, { status: answer.statusCode, headers })
+  const made = toResponse(answer, stream)
   // The global fetch sets these properties, but the constructor cannot.
   return Object.defineProperties(made, { url: { value: withoutFragment(url) }, redirected: { value: moved } })
 }

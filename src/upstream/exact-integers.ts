@@ -32,7 +32,7 @@ export const withExactIntegers = (text: string): string =>
 export async function withExactBody(answer: Response, long?: LongEvents): Promise<Response> {
   const { body, status, headers, ok } = answer
   if (body === null) return answer
-  const type = mediaTypeOf(headers)
+  const type = mediaTypeOf(headers.get('content-type'))
   if (ok && type === 'text/event-stream')
     return new Response(body.pipeThrough(rewriteEvents(messagesIn, long)), { status, headers })
   if (ok && type !== 'application/json') return answer

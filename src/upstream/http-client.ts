@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { PegboardError } from '../core/errors.ts'
 import { readAll } from '../core/read-all.ts'
 import { assertReachable, createGuardedAgent, type NetRules } from '../policy/network-rules.ts'
+import { isBodyless, toResponse } from '../policy/to-response.ts'
 import { mediaTypeOf } from './media-type.ts'
 
 export interface HttpClient {
@@ -10,7 +11,6 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-const NO_BODY = new Set([101, 204, 205, 304])
 const REDIRECTS = new Set([300, 301, 302, 303, 307, 308])
 
 /**
@@ -51,12 +51,9 @@ export async function createHttpClient(rules: NetRules, maxBytes: number, maxStr
           `it redirects to another address (HTTP ${answer.statusCode}), which is not followed`,
         )
       }
-      const headers = new Headers()
-      for (const [name, value] of Object.entries(answer.headers))
-        for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one)
-      const stream = mediaTypeOf(headers) === 'text/event-stream' && answer.statusCode < 300
+      const stream = mediaTypeOf(answer.headers['content-type']) === 'text/event-stream' && answer.statusCode < 300
       const body = stream ? slicesOf(answer.body, maxStreamBytes) : await readAll(answer.body, maxBytes)
-      return new Response(NO_BODY.has(answer.statusCode) ? null : body, { status: answer.statusCode, headers })
+      return toResponse(answer, isBodyless(answer.statusCode) ? null : body)
     },
     close: () => agent.destroy(),
   }

@@ -59,7 +59,12 @@ export async function createHttpTransport(
     })
     retryAfterMs = BUSY.has(answer.status) ? parseRetryAfter(answer.headers.get('retry-after'), Date.now()) : undefined
     // The SDK would parse any response as events.
-    if (kind === 'http' && init?.method === 'GET' && answer.ok && mediaTypeOf(answer.headers) !== 'text/event-stream')
+    if (
+      kind === 'http' &&
+      init?.method === 'GET' &&
+      answer.ok &&
+      mediaTypeOf(answer.headers.get('content-type')) !== 'text/event-stream'
+    )
       return new Response(null, { status: 405 })
     return await withExactBody(answer, long)
   }

@@ -1,3 +1,6 @@
-/** The media type of a response, in lower case and without parameters. */
-export const mediaTypeOf = (headers: Headers): string =>
-  (headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+/** The media type in a Content-Type header, in lower case and without parameters; empty if there is none. */
+export const mediaTypeOf = (contentType: string | readonly string[] | null | undefined): string =>
+  String(contentType ?? '')
+    .split(';', 1)[0]
+    ?.trim()
+    .toLowerCase() ?? ''

@@ -262,4 +262,12 @@ describe('a guarded fetch', () => {
     const plain = await serve((_, answer) => answer.end('direct'))
     expect(await (await made()(plain)).text()).toBe('direct')
   })
+
+  it('names a status code above 599', async () => {
+    const address = await serve((_, answer) => answer.writeHead(999).end('not for programs'))
+    await expect(made()(address)).rejects.toMatchObject({
+      code: 'E_HTTP_PROTOCOL',
+      message: 'The address answered with HTTP 999, which is no valid status.',
+    })
+  })
 })
