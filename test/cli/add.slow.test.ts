@@ -115,7 +115,7 @@ it('runs and writes nothing if the person does not agree, with --dry-run, or whe
   expect(JSON.parse(dry.out)).toMatchObject({ id: 'weather', added: false, entry: { command: 'npx' } })
   expect(await run(['add', NAME, '--registry', url])).toMatchObject({
     code: 2,
-    err: expect.stringContaining('add --yes or --dry-run'),
+    err: expect.stringContaining('pass --yes to add the server without asking, or --dry-run'),
   })
   expect([hasConfig(), ran()]).toEqual([false, []])
 })
