@@ -1,3 +1,4 @@
+import { matchesGlob } from '../core/name-folding.ts'
 import type { Config } from './load-config.ts'
 import { type Machine, pathFrom } from './machine.ts'
 
@@ -31,16 +32,5 @@ function isBelow(folder: string, pattern: string): boolean {
   return parts.length <= names.length && parts.every((part, at) => matchesName(names[at] ?? '', part))
 }
 
-function matchesName(name: string, part: string): boolean {
-  const [first = '', ...rest] = part.split('*')
-  if (rest.length === 0) return name === part
-  if (name === '' || !name.startsWith(first)) return false
-  const last = rest.pop() ?? ''
-  let at = first.length
-  for (const middle of rest) {
-    const found = name.indexOf(middle, at)
-    if (found < 0) return false
-    at = found + middle.length
-  }
-  return name.length - last.length >= at && name.endsWith(last)
-}
+const matchesName = (name: string, part: string): boolean =>
+  part.includes('*') ? name !== '' && matchesGlob(part.split('*'), name) : name === part

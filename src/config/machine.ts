@@ -51,24 +51,15 @@ export function pathFrom(from: string, path: string, machine: Machine): string {
 export function defaultDirs(machine: Machine, base: string): Dirs {
   const { env } = machine
   const platform = machine.platform ?? process.platform
+  const dirs = (state: string, cache = join(state, 'cache')): Dirs => ({ state, cache, workspace: base })
   const own = env['PEGBOARD_STATE_DIR']
-  if (own) return { state: resolve(machine.cwd, own), cache: resolve(machine.cwd, own, 'cache'), workspace: base }
-  const home = homeOf(machine)
-  if (platform === 'win32') {
-    const local = env['LOCALAPPDATA'] || join(home, 'AppData', 'Local')
-    return { state: join(local, 'pegboard'), cache: join(local, 'pegboard', 'cache'), workspace: base }
-  }
-  if (platform === 'darwin') {
-    const library = join(home, 'Library')
-    return {
-      state: join(library, 'Application Support', 'pegboard'),
-      cache: join(library, 'Caches', 'pegboard'),
-      workspace: base,
-    }
-  }
-  return {
-    state: join(env['XDG_STATE_HOME'] || join(home, '.local', 'state'), 'pegboard'),
-    cache: join(env['XDG_CACHE_HOME'] || join(home, '.cache'), 'pegboard'),
-    workspace: base,
-  }
+  if (own) return dirs(resolve(machine.cwd, own))
+  const inHome = (...names: readonly string[]): string => join(homeOf(machine), ...names)
+  if (platform === 'win32') return dirs(join(env['LOCALAPPDATA'] || inHome('AppData', 'Local'), 'pegboard'))
+  if (platform === 'darwin')
+    return dirs(inHome('Library', 'Application Support', 'pegboard'), inHome('Library', 'Caches', 'pegboard'))
+  return dirs(
+    join(env['XDG_STATE_HOME'] || inHome('.local', 'state'), 'pegboard'),
+    join(env['XDG_CACHE_HOME'] || inHome('.cache'), 'pegboard'),
+  )
 }

@@ -7,9 +7,6 @@ import type { ServerHost } from './server-host.ts'
 const MAX_CHARS = 256
 /** Longest `message`, in characters; the rest is dropped. */
 const MAX_MESSAGE_CHARS = 16_000
-const MAX_KEPT = 64
-/** Limit of remembered claims for one connection, in characters. */
-const MAX_KEPT_CHARS = 256 * 1024
 const PREFIX = 'pegboard/'
 const NESTED = 'toolctx'
 /** Stands for any profile that does not exist. */
@@ -61,14 +58,10 @@ export interface RequestClaims {
   others(): readonly Caller[]
 }
 
-type ClaimsHost = Pick<ServerHost, 'trustMeta' | 'hasProfile' | 'catalog'>
+type ClaimsHost = Pick<ServerHost, 'trustMeta' | 'hasProfile'>
 
 export function createRequestClaims(host: ClaimsHost, identity: Identity): RequestClaims {
   const { trustMeta } = host
-  let known = new Map<string, Caller>()
-  let chars = 0
-  let knownFor: Caller | undefined
-  let version = -1
   const others = new Map<string, Caller>()
 
   const isTrusted = (meta: unknown): meta is Json => trustMeta !== 'none' && isRecord(meta) && hasClaims(meta)
@@ -87,25 +80,7 @@ export function createRequestClaims(host: ClaimsHost, identity: Identity): Reque
   }
 
   return {
-    of(base, meta) {
-      if (!isTrusted(meta)) return base
-      const claimed = read(meta)
-      const now = host.catalog.snapshot().version
-      if (knownFor !== base || version !== now || known.size >= MAX_KEPT || chars >= MAX_KEPT_CHARS) {
-        known = new Map()
-        chars = 0
-        knownFor = base
-        version = now
-      }
-      const text = JSON.stringify(claimed)
-      let caller = known.get(text)
-      if (!caller) {
-        caller = derive(base, claimed)
-        known.set(text, caller)
-        chars += text.length
-      }
-      return caller
-    },
+    of: (base, meta) => (isTrusted(meta) ? derive(base, read(meta)) : base),
     enter(meta) {
       const profile = isTrusted(meta) ? profileIn(read(meta), identity, host) : undefined
       return profile === undefined || profile === identity.profile ? identity : { ...identity, profile }
