@@ -108,7 +108,3 @@ export const isDefinitions = (method: string): boolean => method === 'tools/list
 
 /** The first requests of a connection. */
 export const isHandshake = (method: string): boolean => method === 'initialize' || method === 'server/discover'
-
-/** `tools` for a notification that the tools have changed. */
-export const changedList = (method: string): string | undefined =>
-  /^notifications\/(tools|resources|prompts)\/list_changed$/.exec(method)?.[1]

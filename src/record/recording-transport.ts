@@ -1,17 +1,10 @@
 import { isPegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { changedList } from '../core/list-kinds.ts'
 import { networkReason, sessionLost, statusOf } from '../upstream/error-reasons.ts'
 import type { SendOptions, UpstreamTransport } from '../upstream/transport.ts'
-import {
-  changedList,
-  isDefinitions,
-  isHandshake,
-  isList,
-  type RecordedAnswer,
-  type RecordedEvent,
-  withoutMeta,
-} from './cassette.ts'
+import { isDefinitions, isHandshake, isList, type RecordedAnswer, type RecordedEvent, withoutMeta } from './cassette.ts'
 import type { Tape } from './recorder.ts'
 import type { Scrubber } from './scrubber.ts'
 

@@ -2,14 +2,15 @@ import { toCanonicalJson } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { changedList } from '../core/list-kinds.ts'
+import { SUBSCRIPTION } from '../core/protocol-meta.ts'
 import type { UpstreamTransport, UpstreamTransportEvents } from '../upstream/transport.ts'
-import { changedList, isHandshake, isList, type RecordedAnswer, type RecordedEvent, withoutMeta } from './cassette.ts'
+import { isHandshake, isList, type RecordedAnswer, type RecordedEvent, withoutMeta } from './cassette.ts'
 import { notRecorded } from './not-recorded.ts'
 import type { Player } from './replay.ts'
 import type { Scrub } from './scrubber.ts'
 
 const METHOD_NOT_FOUND = -32601
-const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
 /** Requests that change nothing here and need no recording. */
 const ACCEPTED = new Set(['ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'])
 

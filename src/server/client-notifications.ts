@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import type { Json } from '../core/is-record.ts'
+import { listChanged } from '../core/list-kinds.ts'
 import { olderTask } from '../core/task-protocol.ts'
 import { holderOf } from './identity.ts'
 import { inspectNotification } from './inspect-answers.ts'
@@ -20,7 +21,7 @@ export function notifyClient(
   const { connection, callers } = requests
   const isLegacy = connection.era === 'legacy'
   const stops = [
-    lists.add({ callers, notify, listChanged: (kind) => notify(`notifications/${kind}/list_changed`) }),
+    lists.add({ callers, notify, listChanged: (kind) => notify(listChanged(kind)) }),
     host.onUpstream({
       log(params, owner, who) {
         const message = requests.isFor(who) ? requests.logMessage(params, owner) : undefined

@@ -2,6 +2,7 @@ import { MAX_KEYS, MAX_NESTING } from '../core/argument-limits.ts'
 import { isRecord } from '../core/is-record.ts'
 import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
 import type { Message } from '../core/jsonrpc.ts'
+import { VERSION } from '../core/protocol-meta.ts'
 
 export type ParsedMessage =
   | { readonly ok: true; readonly message: Message }
@@ -9,11 +10,10 @@ export type ParsedMessage =
 
 const MAX_BATCH = 100
 const MAX_ID_CHARS = 1_024
-const REVISION_CLAIM = 'io.modelcontextprotocol/protocolVersion'
 
 /** Whether a request names its protocol revision, as all requests of 2026 do. */
 export const claimsRevision = (params: unknown): boolean =>
-  isRecord(params) && isRecord(params['_meta']) && REVISION_CLAIM in params['_meta']
+  isRecord(params) && isRecord(params['_meta']) && VERSION in params['_meta']
 
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** Limit for `initialize`, which is kept for the session. */

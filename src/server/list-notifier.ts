@@ -2,13 +2,12 @@ import { hash } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Json } from '../core/is-record.ts'
+import type { ListKind } from '../core/list-kinds.ts'
 import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
 import { readingsOf } from './own-resources.ts'
 import type { NotificationHost } from './server-host.ts'
-
-export type ListKind = 'tools' | 'prompts' | 'resources'
 
 /** A client that wants to know when its lists change. */
 export interface Listener {

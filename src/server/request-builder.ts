@@ -3,6 +3,7 @@ import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { isWanted } from '../core/log-levels.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
+import { CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL } from '../core/protocol-meta.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -16,11 +17,6 @@ import { recordList } from './record-usage.ts'
 import { createRequestClaims, type RequestClaims, withoutClaims } from './request-claims.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceList } from './traced-requests.ts'
-
-/** Keys that a 2026 client puts into the `_meta` of every request. */
-export const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
-export const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
-const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 
 /** A request of a client, however it was read. */
 export interface ClientRequest {

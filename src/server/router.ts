@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createByteBudget } from '../core/byte-budget.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
+import { MODERN_REVISION } from '../core/protocol-revisions.ts'
 import { CONTENT_TYPE } from '../observe/prometheus.ts'
 import type { Authenticator } from './authenticate.ts'
 import type { Bearer } from './bearer-tokens.ts'
@@ -182,7 +183,7 @@ interface Parts {
 
 export async function createHandlers({ sessions, sse, modern, context }: Parts): Promise<Handlers> {
   const { classifyInboundRequest, SUPPORTED_PROTOCOL_VERSIONS } = await import('@modelcontextprotocol/server')
-  const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN])]
+  const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN_REVISION])]
 
   const receiving = createByteBudget(BODIES_AT_ONCE * context.maxBodyBytes)
 
@@ -209,7 +210,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       message !== undefined &&
       req.headers['mcp-session-id'] !== undefined &&
       version !== undefined &&
-      version !== MODERN &&
+      version !== MODERN_REVISION &&
       known.includes(version) &&
       req.headers['mcp-method'] === undefined &&
       req.headers['mcp-name'] === undefined &&
@@ -227,7 +228,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
   }
 
   /** 2026 has no sessions, so GET and DELETE are refused. */
-  const isModern = (req: IncomingMessage): boolean => req.headers['mcp-protocol-version'] === MODERN
+  const isModern = (req: IncomingMessage): boolean => req.headers['mcp-protocol-version'] === MODERN_REVISION
 
   return {
     health: ({ res }) => sendJson(res, 200, context.health()),
@@ -299,7 +300,6 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
   }
 }
 
-const MODERN = '2026-07-28'
 /** Largest bodies that one principal can send at the same time. */
 const BODIES_AT_ONCE = 32
 /** Whether the request has `server.http.token`, which no setting limits, or needs no token. */

@@ -2,6 +2,7 @@ import type { Client, McpSubscription } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
+import { LIST_KINDS, listChanged } from '../core/list-kinds.ts'
 import type { Log } from '../core/log.ts'
 
 export interface ChangeSubscriptions {
@@ -15,12 +16,6 @@ interface OpenSubscription {
   stop(): void
 }
 
-const LISTS = {
-  tools: 'notifications/tools/list_changed',
-  prompts: 'notifications/prompts/list_changed',
-  resources: 'notifications/resources/list_changed',
-} as const
-
 /**
  * Keeps the change subscriptions of a 2026-era connection open and reopens them when the server closes them. Changes
  * may be missed in between, so afterwards every list and every subscribed resource counts as changed.
@@ -33,14 +28,14 @@ export function createChangeSubscriptions(
   alive: () => boolean,
   changed: (method: string, params: Json, attributed: boolean) => void,
 ): ChangeSubscriptions {
-  const kinds = (Object.keys(LISTS) as Array<keyof typeof LISTS>).filter((kind) => {
+  const kinds = LIST_KINDS.filter((kind) => {
     const capability = capabilities[kind]
     return isRecord(capability) && capability['listChanged'] === true
   })
   const lists =
     kinds.length > 0
       ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), () => {
-          for (const kind of kinds) changed(LISTS[kind], {}, false)
+          for (const kind of kinds) changed(listChanged(kind), {}, false)
         })
       : undefined
   let resources: OpenSubscription | undefined

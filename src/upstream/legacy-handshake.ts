@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
-import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
+import { MODERN_REVISION, SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { FastRequests } from './fast-requests.ts'
 import { createRequestMeta, ownCapabilities } from './request-meta.ts'
@@ -26,7 +26,6 @@ export interface LegacyHandshakeOptions {
   probe(message: Message): Promise<Message>
 }
 
-const NEWER = '2026-07-28'
 /** "Unsupported protocol version": the server may support another revision of the newer era. */
 const OTHER_REVISION = -32022
 /** Differs from all ids of the SDK, which may probe again on the same pipe. */
@@ -60,7 +59,7 @@ const showValue = (value: unknown): string => toPrintable(String(value)).slice(0
 
 /** A server of the older era rejects the probe or does not answer. */
 async function mayBeNewer({ probe, clientInfo, relay }: LegacyHandshakeOptions, probeMs: number): Promise<boolean> {
-  const _meta = createRequestMeta(NEWER, clientInfo, relay, () => undefined)()
+  const _meta = createRequestMeta(MODERN_REVISION, clientInfo, relay, () => undefined)()
   const asked = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
   const answer = await waitAtMost(probeMs, probe(asked))
   if (answer === undefined) return false

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
+import { LIST_KINDS, type ListKind } from '../core/list-kinds.ts'
 import type { Log } from '../core/log.ts'
-import type { ListKind } from './read-listing.ts'
 
 export interface RefreshHost {
   /** True if there is a connection whose first lists were read. */
@@ -21,7 +21,7 @@ export interface ListRefresh {
   stop(): void
 }
 
-export const ALL: ReadonlySet<ListKind> = new Set<ListKind>(['tools', 'resources', 'prompts'])
+export const ALL: ReadonlySet<ListKind> = new Set(LIST_KINDS)
 /** The first five changes per minute are read at once, later ones every ten seconds. */
 const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
 

@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto'
 import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
+import type { ListKind } from '../core/list-kinds.ts'
 import type { Connection } from './connection.ts'
 import { deeperThan, entryFault } from './list-entry-limits.ts'
 import type { Brief } from './manifest.ts'
 import { mirroredArguments } from './mirrored-headers.ts'
 import { listUnenforced, readDefinition, type ToolRecord } from './tool-definition.ts'
-
-export type ListKind = 'tools' | 'resources' | 'prompts'
 
 export interface Listing {
   readonly tools: readonly ToolRecord[]

@@ -1,18 +1,14 @@
 import { isRecord, type Json } from '../core/is-record.ts'
+import { CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, VERSION } from '../core/protocol-meta.ts'
 import { TASKS } from '../core/task-protocol.ts'
 import type { Relay } from '../core/tool.ts'
 import type { ServerRequestKind } from './upstream-settings.ts'
 
-/** The `_meta` keys of every 2026-07-28 request. */
-const VERSION = 'io.modelcontextprotocol/protocolVersion'
-const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
-const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
-const LOG_LEVEL = 'io.modelcontextprotocol/logLevel'
 const UI = 'io.modelcontextprotocol/ui'
 
 const RELAYED = [UI, TASKS]
 
-const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CAPABILITIES, LOG_LEVEL, 'progressToken'])
+const HOP_LOCAL = new Set([VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, 'progressToken'])
 
 /** Capabilities to declare when no client's are known. */
 export function ownCapabilities(asks: readonly ServerRequestKind[]): Record<string, Json> {
@@ -55,7 +51,7 @@ export function createRequestMeta(
     return {
       ...theirs,
       ...base,
-      [CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : own,
+      [CLIENT_CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : own,
       ...(level === undefined ? {} : { [LOG_LEVEL]: level }),
     }
   }

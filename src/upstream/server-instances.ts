@@ -1,5 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
+import { changedList } from '../core/list-kinds.ts'
 import type { Log } from '../core/log.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { randomId } from '../core/random-id.ts'
@@ -214,7 +215,7 @@ export function createInstances(options: InstancesOptions): Instances {
       changed: () => undefined,
       isSilent: options.isSilent,
       notification(method, params, attributed) {
-        if (method === 'notifications/tools/list_changed' && link.live)
+        if (changedList(method) === 'tools' && link.live)
           readTools(() => line, link.live).catch((error: unknown) => log.debug('its tools were not read', { error }))
         const { taskId } = params
         const isTask = method === 'notifications/tasks/status' && typeof taskId === 'string'

@@ -2,6 +2,7 @@ import type { OwnerState } from '../catalog/owner.ts'
 import type { Caller, ServerStatus } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
+import { changedList, type ListKind } from '../core/list-kinds.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import { semaphoreOf } from '../core/semaphore.ts'
@@ -21,7 +22,7 @@ import { createOpenTasks } from './open-tasks.ts'
 import { mayInstall } from './package-download.ts'
 import { createPrincipalLogins } from './principal-logins.ts'
 import { createPrivateLists, type PrivateList } from './private-lists.ts'
-import { emptyListing, type FreshListing, type Listing, type ListKind, readListing } from './read-listing.ts'
+import { emptyListing, type FreshListing, type Listing, readListing } from './read-listing.ts'
 import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
 import { createClaims } from './resource-claims.ts'
 import { createServerCalls, retryOf } from './server-calls.ts'
@@ -101,11 +102,6 @@ export interface Upstream {
   stop(graceMs: number, why?: string): Promise<void>
 }
 
-const LISTS: Readonly<Record<string, ListKind>> = {
-  'notifications/tools/list_changed': 'tools',
-  'notifications/resources/list_changed': 'resources',
-  'notifications/prompts/list_changed': 'prompts',
-}
 /** A server that needs longer for a ping is not healthy. */
 const PING_MS = 5_000
 /** Time for an idle server to end by itself. */
@@ -495,7 +491,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   /** @param whose caller of the connection it arrived on; absent: the first connection */
   function onNotification(method: string, params: Json, attributed: boolean, whose?: RequestOwner): void {
-    const list = LISTS[method]
+    const list = changedList(method)
     const who = whose ?? instances.holder
     if (list) {
       refresh.changed(list)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import { messageOf, PegboardError } from '../../core/errors.ts'
 import type { Message } from '../../core/jsonrpc.ts'
+import { changedList } from '../../core/list-kinds.ts'
 import type { Log } from '../../core/log.ts'
 import type { SharedState } from '../../state/shared-state.ts'
 import type { Table } from '../../state/store.ts'
@@ -108,12 +109,8 @@ function mergeSettings(settings: readonly Message[], message: Message): readonly
 }
 
 /** Every process sends these itself. */
-const EVERYWHERE = new Set([
-  'notifications/tools/list_changed',
-  'notifications/prompts/list_changed',
-  'notifications/resources/list_changed',
-  'notifications/resources/updated',
-])
+const isSentByEach = (method: string): boolean =>
+  changedList(method) !== undefined || method === 'notifications/resources/updated'
 
 /** Connects the transports that several processes have for one session: an answer reaches the process that asked. */
 export function joinOthers(handover: SessionHandover, id: string, owner: string, transport: SessionTransport): void {
@@ -127,7 +124,7 @@ export function joinOthers(handover: SessionHandover, id: string, owner: string,
     if (method === 'notifications/cancelled')
       return deliver({ ...message, params: { ...params, requestId: withProcessId(params?.['requestId']) } }, related)
     if (related !== undefined || transport.listening) return deliver(message, related)
-    if (!EVERYWHERE.has(method)) handover.say(id, { kind: 'out', message })
+    if (!isSentByEach(method)) handover.say(id, { kind: 'out', message })
   }
   transport.post = (res, messages, batch) => {
     const here: Message[] = []

@@ -3,6 +3,7 @@ import type { AuthInfo, McpHttpHandler, ServerNotifier } from '@modelcontextprot
 import { isRecord } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import type { Log } from '../../core/log.ts'
+import { CLIENT_INFO } from '../../core/protocol-meta.ts'
 import type { StreamSlots } from '../event-stream.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { writeMessage } from '../json-pieces.ts'
@@ -51,7 +52,7 @@ const MAX_GROUPS = 1_000
 
 export async function createModernHttp(options: ModernOptions): Promise<ModernHttp> {
   const { factory, follow, followTasks, slots, log } = options
-  const { createMcpHandler, CLIENT_INFO_META_KEY: CLIENT_INFO } = await import('@modelcontextprotocol/server')
+  const { createMcpHandler } = await import('@modelcontextprotocol/server')
   const instances = new WeakMap<Request, SdkInstance>()
   const groups = new Map<string, ClientGroup>()
   const clients = new Set<string>()

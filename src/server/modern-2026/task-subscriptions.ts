@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
+import { CLIENT_CAPABILITIES, SUBSCRIPTION } from '../../core/protocol-meta.ts'
 import { isOver, takesTasks } from '../../core/task-protocol.ts'
 import { relayOf } from '../../core/tool.ts'
 import { findTask } from '../find-task.ts'
@@ -15,8 +16,6 @@ export interface WantedTasks {
   readonly subscription: unknown
 }
 
-const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
-const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId'
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
 const NOWHERE = 'pegboard:nowhere'
 const MAX_FOLLOWED = 50
@@ -26,7 +25,7 @@ const SHORT_MS = 10_000
 export function wantedTasks({ id, method, params }: Message): WantedTasks | undefined {
   if (method !== 'subscriptions/listen') return undefined
   const wanted = params?.['notifications'] as { taskIds?: unknown } | undefined
-  const declared = (params?.['_meta'] as Json | undefined)?.[CAPABILITIES]
+  const declared = (params?.['_meta'] as Json | undefined)?.[CLIENT_CAPABILITIES]
   if (!Array.isArray(wanted?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
   const clientCapabilities = declared as Json
   if (!takesTasks(clientCapabilities)) return undefined
