@@ -386,8 +386,8 @@ export interface ErrorOptions {
   /** Default: the class of the code; for E_TOOL_FAILED by the message. */
   readonly class?: FailureClass | undefined
   /** Default: as the class says. */
-  readonly retryable?: boolean
-  readonly retryAfterMs?: number
+  readonly retryable?: boolean | undefined
+  readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
   /** Additional data for the model: what the tool returned besides its error. */
   readonly data?: unknown

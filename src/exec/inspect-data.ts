@@ -203,8 +203,8 @@ export function copyFailure(
     class: failureClass,
     retryable,
     data,
-    ...(retryAfterMs === null ? {} : { retryAfterMs }),
-    ...(cause === undefined ? {} : { cause }),
+    cause,
+    retryAfterMs: retryAfterMs ?? undefined,
   })
   if (failure.correlationId !== undefined) made.correlationId = failure.correlationId
   if (failure.unknownTool !== undefined) made.unknownTool = failure.unknownTool

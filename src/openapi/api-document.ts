@@ -90,7 +90,7 @@ function resolved(base: string, file: string): string {
 }
 
 export const createDocumentError = (why: string, cause?: unknown): PegboardError =>
-  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${why}.`, cause === undefined ? {} : { cause })
+  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${why}.`, { cause })
 
 /** Follows a reference, and references it leads to. Undefined if it leads nowhere or in a circle. */
 export function lookUp(document: Json, value: unknown): Json | undefined {

@@ -41,7 +41,7 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
   const failed = (what: string, cause?: unknown): PegboardError =>
     new PegboardError('E_BACKEND_UNAVAILABLE', `The language model did not answer: ${what}.`, {
       hint: 'The setting services.llm configures the model.',
-      ...(cause === undefined ? {} : { cause }),
+      cause,
     })
   const quote = (text: string): string => scrub(apiKey === undefined ? text : text.replaceAll(apiKey, '<key>'))
 

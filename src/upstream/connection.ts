@@ -165,8 +165,8 @@ const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: str
     cause?.message ?? reasonOf(error, key),
     {
       cause: error,
-      ...(closed && key !== undefined ? { hint: 'The operator must correct this key.' } : {}),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      hint: closed && key !== undefined ? 'The operator must correct this key.' : undefined,
+      retryAfterMs,
     },
   )
 }

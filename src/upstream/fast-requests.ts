@@ -92,11 +92,7 @@ export function createFastRequests(
   let closed: string | undefined
 
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
-    new PegboardError(
-      'E_UPSTREAM_UNAVAILABLE',
-      `${name} is not connected: ${tell(reason)}.`,
-      cause === undefined ? {} : { cause },
-    )
+    new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} is not connected: ${tell(reason)}.`, { cause })
 
   const failAll = (reason: string): void => {
     closed = reason
@@ -359,20 +355,14 @@ function sendFailure(name: string, error: unknown, transport: UpstreamTransport)
     return new PegboardError(
       'E_UPSTREAM_UNAVAILABLE',
       `${name} rejected the request (HTTP ${status}). Check its headers.`,
-      {
-        cause: error,
-        class: status === 401 ? 'login' : 'permission',
-      },
+      { cause: error, class: status === 401 ? 'login' : 'permission' },
     )
   const code = (error as { code?: unknown }).code
   if (status === undefined && (code === 'CLIENT_HTTP_UNEXPECTED_CONTENT' || error instanceof SyntaxError))
-    return new PegboardError('E_UPSTREAM_PROTOCOL', `The response of ${name} is not MCP.`, {
-      cause: error,
-    })
+    return new PegboardError('E_UPSTREAM_PROTOCOL', `The response of ${name} is not MCP.`, { cause: error })
   const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
-  const { retryAfterMs } = transport
   return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} cannot be reached: ${reason}.`, {
     cause: error,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    retryAfterMs: transport.retryAfterMs,
   })
 }

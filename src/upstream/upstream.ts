@@ -10,7 +10,7 @@ import { newerTask } from '../core/task-protocol.ts'
 import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
 import { withCallSlot } from './call-slots.ts'
 import { createPublisher, namesOf, type OwnerStatus, type PublisherOptions } from './catalog-publisher.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, ServerSelf } from './connection.ts'
 import { withoutTheirWords } from './error-reasons.ts'
 import { createFirstConnection } from './first-connection.ts'
 import { createCredentials } from './http-credentials.ts'
@@ -120,14 +120,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let state: OwnerState = 'configured'
   let reason: string | undefined
   let detail: string | undefined
-  let version: string | undefined
-  let serverName: string | undefined
-  let stateful = isStateful(settings, serverName)
-  let about: string | undefined
+  let self: ServerSelf | undefined
+  let stateful = isStateful(settings, undefined)
   let capabilities: Json = {}
   let gateways: readonly string[] = []
   let startMs: number | undefined
-  let told = ''
+  let described = ''
   let listing: Listing = emptyListing
 
   // If each principal logs in, a list is valid only for the login it came from, unless the server says otherwise.
@@ -349,7 +347,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const { trust, lostRules } = shared
     const host = { id, module, settings, capacity, available, call, runsAsTask: asTask }
     const lists = (names: readonly string[]): void => claims.take(names, endpoints.returnedAt)
-    return { ...host, catalog, endpoints, log, trust, lostRules, lists, about: () => about }
+    return { ...host, catalog, endpoints, log, trust, lostRules, lists, about: () => self?.about }
   }
 
   function asTask(record: ToolRecord): boolean {
@@ -367,8 +365,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     detail = more
     const now = standing()
     const text = JSON.stringify(now)
-    if (text === told) return
-    told = text
+    if (text === described) return
+    described = text
     catalog.describe(module, now)
   }
 
@@ -434,22 +432,24 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     if (connection === link.live) show(read, connection)
   }
 
+  function learn(from: Partial<Pick<Connection, 'server' | 'capabilities' | 'gateways'>> = {}): void {
+    self = from.server
+    stateful = isStateful(settings, self?.name)
+    capabilities = from.capabilities ?? {}
+    gateways = from.gateways ?? []
+  }
+
   function show(read: FreshListing, connection: Connection): void {
     const { definitions, ...next } = read
     listing = next
     state = 'ready'
     reason = undefined
     detail = undefined
-    version = connection.server?.version
-    serverName = connection.server?.name
-    stateful = isStateful(settings, serverName)
-    about = connection.server?.about
-    capabilities = connection.capabilities
-    gateways = connection.gateways
+    learn(connection)
     const now = standing()
     const text = JSON.stringify(now)
-    if (!publisher.publish(next, now, definitions) && text !== told) catalog.describe(module, now)
-    told = text
+    if (!publisher.publish(next, now, definitions) && text !== described) catalog.describe(module, now)
+    described = text
     claims.begun()
     // A list that could not be read proves nothing.
     if (!next.missing && claims.keepOnly(namesOf(next))) catalog.touch()
@@ -518,15 +518,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       const known = manifests && loadManifest(manifests, key, log, relearn)
       link.verdict = known?.verdict
       asks = known?.asks === true
-      gateways = known?.gateways ?? []
       startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
       listing = known ?? emptyListing
       claims.begin(startedTogetherAt)
-      version = known?.server?.version
-      serverName = known?.server?.name
-      stateful = isStateful(settings, serverName)
-      about = known?.server?.about
-      capabilities = known?.capabilities ?? {}
+      learn(known)
       state = known ? 'known' : 'configured'
       publisher.publish(listing, standing())
       if (known) claims.begun()
@@ -573,7 +568,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     apply(next) {
       settings = next
-      stateful = isStateful(settings, serverName)
+      stateful = isStateful(settings, self?.name)
       capacity = capacityOf(settings)
       publisher = createPublisher(forPublisher())
       publisher.publish(listing, standing())
@@ -589,7 +584,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       tools: publisher.tools,
       ...(listing.notes?.length && !publisher.isQuarantined ? { notes: listing.notes } : {}),
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...(version === undefined || version === '' || publisher.isQuarantined ? {} : { version }),
+      ...(self?.version && !publisher.isQuarantined ? { version: self.version } : {}),
       start: settings.start,
       pending:
         (link.patient && state !== 'ready') ||

@@ -97,8 +97,4 @@ export const loginCommand = (id: string, principal: string | undefined): string 
 
 /** The message for a missing login. `list` and `status` show the same words. */
 export const loginWanted = (id: string, principal?: string, cause?: unknown): PegboardError =>
-  new PegboardError(
-    'E_AUTH_REQUIRED',
-    `it requires a login: ${loginCommand(id, principal)}`,
-    cause === undefined ? {} : { cause },
-  )
+  new PegboardError('E_AUTH_REQUIRED', `it requires a login: ${loginCommand(id, principal)}`, { cause })
