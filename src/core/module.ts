@@ -2,7 +2,7 @@ import type { CallContext, Caller, Origin, Services } from './caller.ts'
 import type { Log } from './log.ts'
 import type { Profile } from './profile.ts'
 import type { JsonSchema, StandardSchema } from './schema.ts'
-import type { Effect, Example, NameOf, Needs } from './tool.ts'
+import type { Effect, Example, NameOf, ToolTraits } from './tool.ts'
 
 /** The value that `run` receives: the output of the schema. For a raw JSON Schema it is only known to be an object. */
 type Infer<S> = S extends { readonly '~standard': { readonly types?: infer Types } }
@@ -109,48 +109,12 @@ interface ToolBehavior {
   readonly openWorld?: boolean
   /** What it changes, in words for people; default none. */
   readonly sideEffects?: readonly string[]
-  /**
-   * True if it changes nothing. It then receives a read-only context: services only read, and the message of the user
-   * is missing. Its `effect` must be `read` unless `writes` names services. Default: as the module.
-   */
-  readonly readOnly?: boolean
-  /** Services that it writes to although it is read-only: `['kv']`. Default: as the module. */
-  readonly writes?: readonly string[]
-  /** True if it receives the message of the user although it is read-only; default false. */
-  readonly needsUserInput?: boolean
-  /**
-   * Dotted paths of parts of the result that are data of others: `body`, `rows`, `pages.*.text`. Fields there may have
-   * any name. Elsewhere, a field that looks like a credential fails the call or has its value replaced.
-   */
-  readonly opaque?: readonly string[]
   /** True if `run` receives its context although it declares one parameter; default false. */
   readonly context?: boolean
-  /** True if repeating a call with the same arguments is normal use, so that `execution.repeatWarning` ignores it. */
-  readonly allowRepeat?: boolean
-}
-
-/** How calls of a slow tool become tasks. */
-interface ToolTasks {
-  /** It is slow: clients that support tasks get one. `required`: other clients of the newest protocol cannot call it. */
-  readonly task?: 'optional' | 'required'
-  /** True if a call becomes a task only when it calls `ctx.background()`, for example after it has asked a question. */
-  readonly asksFirst?: boolean
-  /** True if `execution.autoBackgroundAfterMs` never moves a call to the background: it would lose its context. */
-  readonly noBackground?: boolean
 }
 
 /** Who sees a tool. */
 interface ToolConditions<Config> {
-  /** True if only set-up steps and modules may call it; default false. */
-  readonly internal?: boolean
-  /** True if a client that calls its bare name while the module is not enabled learns that it is disabled; default false. */
-  readonly toldWhenOff?: boolean
-  /** Conditions of the model, the profile and the caller; default none. */
-  readonly needs?: Needs
-  /** What it does for prompts and profiles: `url_fetcher` or `web_search`. A server of a profile may replace it. */
-  readonly provides?: string
-  /** Name of an intent. In deliberate mode, the tool is offered only if a message asks for it. */
-  readonly intent?: string
   /** Returns `true`, or the reason why it cannot be used now; name the setting. Pure and synchronous. */
   available?(view: ToolView<Config>): true | string
   /**
@@ -178,7 +142,7 @@ interface ToolConditions<Config> {
 export interface ToolDef<Config = unknown, Input = AnySchema, Output = AnySchema>
   extends ToolText<Input, Output>,
     ToolBehavior,
-    ToolTasks,
+    ToolTraits,
     ToolConditions<Config> {
   /**
    * Runs the tool. The result is a text, any JSON value, or MCP content blocks.

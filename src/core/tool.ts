@@ -97,19 +97,46 @@ export interface ToolDefinition {
   readonly stamp?: number
 }
 
-/** What decides who sees a tool. See `checkVisibility`. */
-export interface ToolAvailability {
-  /** True if it is for set-up steps and modules only. To clients it does not exist. */
+/** What the author of a module may declare of a tool, as it applies to calls. */
+export interface ToolTraits {
+  /**
+   * True if it changes nothing. It then receives a read-only context: services only read, and the message of the user
+   * is missing. Its `effect` must be `read` unless `writes` names services. Default: as the module.
+   */
+  readonly readOnly?: boolean
+  /** Services that it writes to although it is read-only: `['kv']`. Default: as the module. */
+  readonly writes?: readonly string[]
+  /** True if it receives the message of the user although it is read-only; default false. */
+  readonly needsUserInput?: boolean
+  /**
+   * Dotted paths of parts of the result that are data of others: `body`, `rows`, `pages.*.text`. Fields there may have
+   * any name. Elsewhere, a field that looks like a credential fails the call or has its value replaced.
+   */
+  readonly opaque?: readonly string[]
+  /** True if repeating a call with the same arguments is normal use, so that `execution.repeatWarning` ignores it. */
+  readonly allowRepeat?: boolean
+  /** It is slow: clients that support tasks get one. `required`: other clients of the newest protocol cannot call it. */
+  readonly task?: 'optional' | 'required'
+  /** True if a call becomes a task only when it calls `ctx.background()`, for example after it has asked a question. */
+  readonly asksFirst?: boolean
+  /** True if `execution.autoBackgroundAfterMs` never moves a call to the background: it would lose its context. */
+  readonly noBackground?: boolean
+  /** True if only set-up steps and modules may call it; default false. */
   readonly internal?: boolean
+  /** True if a client that calls its bare name while the module is not enabled learns that it is disabled; default false. */
+  readonly toldWhenOff?: boolean
+  /** Conditions of the model, the profile and the caller; default none. */
   readonly needs?: Needs
-  /** Id of a tool that callers do not see while they see this one. Set by the operator only. */
-  readonly replaces?: string
-  /** What it does for prompts and profiles: `url_fetcher` or `web_search`. */
+  /** What it does for prompts and profiles: `url_fetcher` or `web_search`. A server of a profile may replace it. */
   readonly provides?: string
   /** Name of an intent. In deliberate mode, the tool is offered only if a message asks for it. */
   readonly intent?: string
-  /** True if a caller of its bare name learns that its module is switched off. */
-  readonly toldWhenOff?: boolean
+}
+
+/** What decides who sees a tool. See `checkVisibility`. */
+export interface ToolAvailability {
+  /** Id of a tool that callers do not see while they see this one. Set by the operator only. */
+  readonly replaces?: string
   /** `true`, or the setting that switches its module on; clients do not learn it. Default: it is on. */
   enabled?(profile: Profile): true | string
   /** `true`, or the reason why the tool is hidden. Pure and synchronous. */
@@ -129,16 +156,6 @@ export interface ToolCallSettings {
   readonly capacity?: Capacity
   /** Default `off`. */
   readonly tripwire?: Tripwire
-  /** Dotted paths of parts of its results that are data of others. The tripwire ignores them. */
-  readonly opaque?: readonly string[]
-  /** True if it changes nothing. Its calls receive nothing with which they could. */
-  readonly readOnly?: boolean
-  /** Services that it may write to although it is read-only. */
-  readonly writes?: readonly string[]
-  /** True if it receives the message of the user although it is read-only. */
-  readonly needsUserInput?: boolean
-  /** True if repeating a call with the same arguments is normal use. */
-  readonly allowRepeat?: boolean
 }
 
 /** How its calls become tasks. */
@@ -147,16 +164,16 @@ export interface ToolTaskSettings {
   readonly asTask?: boolean
   /** True if its server declares task support, so that clients receive ours. */
   readonly saysTaskSupport?: boolean
-  /** Of a module's slow tool: calls are tasks for clients that support them; `required`: others cannot call it. */
-  readonly task?: 'optional' | 'required'
-  /** True if a call becomes a task only when it calls `ctx.background()`. */
-  readonly asksFirst?: boolean
-  /** True if a call is never moved to the background. */
-  readonly noBackground?: boolean
 }
 
 /** A callable tool of any owner. Immutable. Everything except `run` is safe to show to a model. */
-export interface Tool extends ToolIdentity, ToolDefinition, ToolAvailability, ToolCallSettings, ToolTaskSettings {
+export interface Tool
+  extends ToolIdentity,
+    ToolDefinition,
+    ToolTraits,
+    ToolAvailability,
+    ToolCallSettings,
+    ToolTaskSettings {
   /** True if its function takes a context. Checked again at every call, because a function may be replaced. Default: true. */
   takesContext?(): boolean
   /** Checks arguments, hidden parameters included. */
