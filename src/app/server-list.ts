@@ -151,7 +151,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     const answer = await endpoints.request(
       method,
       params,
-      { ...relay, principal, ...(session === undefined ? {} : { session }) },
+      { ...relay, principal, session },
       signal ?? new AbortController().signal,
     )
     if (answer['resultType'] === 'input_required')

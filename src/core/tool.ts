@@ -182,12 +182,16 @@ export interface Tool
   run(input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
-/** What a relayed request needs besides its arguments: its `_meta`, and a way back to the client. Module tools ignore it. */
-export interface Relay {
-  /** The principal that makes the request, if known. Servers with a login for each principal reject requests without one. */
-  readonly principal?: string
+/** For whom a request is made. */
+export interface RequestOwner {
+  /** Absent if it is unknown. Servers with a login for each principal reject requests without one. */
+  readonly principal?: string | undefined
   /** The session of the 2025 protocol, for servers that keep data for each session. */
-  readonly session?: string
+  readonly session?: string | undefined
+}
+
+/** What a relayed request needs besides its arguments: its `_meta`, and a way back to the client. Module tools ignore it. */
+export interface Relay extends RequestOwner {
   /** True if the client wants progress notifications of this call. */
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
@@ -207,13 +211,6 @@ export interface Relay {
   readonly notify?: (method: string, params: unknown) => void
 }
 
-/** For whom a request is made. */
-export interface RequestOwner {
-  readonly principal?: string | undefined
-  /** Absent if the protocol has no sessions. */
-  readonly session?: string | undefined
-}
-
 /** For requests that no client made. */
 export const noRelay: Relay = { meta: {}, clientCapabilities: {} }
 
@@ -221,7 +218,7 @@ export const noRelay: Relay = { meta: {}, clientCapabilities: {} }
 export const relayOf = ({ principal, session }: Pick<Caller, 'principal' | 'session'>): Relay => ({
   ...noRelay,
   principal,
-  ...(session === undefined ? {} : { session }),
+  session,
 })
 
 /** The effect in the words of the field `risk_level`. */

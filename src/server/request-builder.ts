@@ -120,7 +120,7 @@ export function createRequestBuilder(
       const levelNow = level()
       return {
         principal: caller.principal,
-        ...(session === undefined ? {} : { session }),
+        session,
         wantsProgress: progressToken !== undefined,
         ...(perRequest ? {} : { connection }),
         meta: levelNow === undefined ? meta : { ...meta, [LOG_LEVEL]: levelNow },

@@ -150,7 +150,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     const relay: Relay = {
       meta: {},
       principal: who,
-      ...(session === undefined ? {} : { session }),
+      session,
       clientCapabilities,
       connection: watch,
       request: (method, params, signal) =>
