@@ -78,14 +78,9 @@ export interface Messages {
   search(query: string, k?: number, channel?: string, platform?: string): Promise<readonly CachedMessage[]>
 }
 
-export interface ConversationEntry {
-  readonly message_id: string
+export interface ConversationEntry extends Pick<CachedMessage, 'message_id' | 'user_id' | 'user_name' | 'timestamp'> {
   readonly role: 'user' | 'assistant' | 'system' | 'tool'
   readonly content: string
-  readonly user_id: string
-  readonly user_name: string
-  /** Milliseconds since the epoch. */
-  readonly timestamp: number
   readonly deleted?: boolean
   /** Attachments: name, type, and the address to read them again. */
   readonly files?: readonly { readonly filename: string; readonly mimetype: string; readonly uri: string }[]

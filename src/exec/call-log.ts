@@ -40,11 +40,7 @@ interface SessionLog {
 }
 
 /** A call as stored; converted to a record on request. */
-interface Call {
-  readonly tool: string
-  readonly args: unknown
-  readonly result: unknown
-  readonly success: boolean
+interface Call extends Pick<CallRecord, 'tool' | 'args' | 'result' | 'success'> {
   readonly start: number
   readonly end: number
   readonly order: number

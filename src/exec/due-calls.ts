@@ -1,31 +1,20 @@
-import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
-import type { ToolResult } from '../core/tool-result.ts'
-import type { Alarms } from '../state/alarms.ts'
 import type { Store } from '../state/store.ts'
+import type { TasksOptions } from './background-tasks.ts'
 import { LEFT_TO_OTHERS } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
-import type { ProcessHeartbeat } from './process-heartbeat.ts'
-import { type RightsLookup, refreshCaller, type StoredCaller } from './stored-caller.ts'
-import type { CallRequest } from './tool-calls.ts'
+import { refreshCaller, type StoredCaller } from './stored-caller.ts'
 
 /** True if a stored caller cannot see a tool in this process. */
 export type LacksTool = (who: StoredCaller, name: string) => boolean
 
 /** What the scheduler and the watchers need. */
-export interface DueWorkOptions {
-  readonly call: (request: CallRequest) => Promise<ToolResult>
-  readonly lookUpRights: RightsLookup
+export interface DueWorkOptions
+  extends Pick<TasksOptions, 'call' | 'lookUpRights' | 'clock' | 'log' | 'instance' | 'alarms'> {
   readonly lacksTool: LacksTool
   readonly store: Store
-  /** Time of day. */
-  readonly clock: Clock
-  readonly log: Log
   readonly inbox: Inbox
-  readonly instance: ProcessHeartbeat
-  readonly alarms: Alarms
 }
 
 /** A call for an owner who is not connected. */

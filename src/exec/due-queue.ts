@@ -1,12 +1,11 @@
 import { hash } from 'node:crypto'
-import { type Clock, ticksOf } from '../core/clock.ts'
+import { ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import { createSemaphore } from '../core/semaphore.ts'
-import type { Alarms } from '../state/alarms.ts'
 import type { StoredDocument, Table } from '../state/store.ts'
-import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
+import type { TasksOptions } from './background-tasks.ts'
+import { nextCheckAt } from './process-heartbeat.ts'
 import { isStoredCaller } from './stored-caller.ts'
 
 /** A stored entry that is run at a time, perhaps repeatedly. */
@@ -60,12 +59,9 @@ export interface DueQueue<T extends DueEntry> {
   stop(): Promise<void>
 }
 
-export interface DueQueueOptions<T extends DueEntry> {
+export interface DueQueueOptions<T extends DueEntry>
+  extends Pick<TasksOptions, 'clock' | 'log' | 'instance' | 'alarms'> {
   readonly table: Table<T>
-  readonly alarms: Alarms
-  readonly clock: Clock
-  readonly log: Log
-  readonly instance: ProcessHeartbeat
   /**
    * Returns the entry during its run, or `undefined` to drop it. It has the next time already, so that a crash does not
    * repeat the run. Other processes may claim it at the same time, so this must have no effects.

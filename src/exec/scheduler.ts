@@ -46,17 +46,11 @@ export interface Job extends DueEntry {
   readonly last?: Outcome
 }
 
-export interface NewJob {
-  readonly label?: string
-  readonly tool?: string
-  readonly params?: Readonly<Record<string, unknown>>
-  readonly message?: string
+export interface NewJob
+  extends Pick<Job, 'label' | 'tool' | 'params' | 'message' | 'cron' | 'timezone' | 'channel'>,
+    Partial<Pick<Job, 'maxRuns'>> {
   /** Exactly one of `when` and `cron`. */
   readonly when?: string
-  readonly cron?: string
-  readonly timezone?: string
-  readonly maxRuns?: number
-  readonly channel?: string
 }
 
 export type ListedJob = Job & { readonly id: string }

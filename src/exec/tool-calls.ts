@@ -1,14 +1,12 @@
 import { setMaxListeners } from 'node:events'
 import { checkArguments } from '../core/argument-limits.ts'
 import { createByteBudget } from '../core/byte-budget.ts'
-import type { Caller, ServicesFor } from '../core/caller.ts'
+import type { Caller } from '../core/caller.ts'
 import { type Clock, monotonicMs, systemClock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, PegboardError, shuttingDown } from '../core/errors.ts'
-import type { Fetch } from '../core/fetch-types.ts'
 import { createHeldSlots } from '../core/held-slots.ts'
 import type { KnownSecrets } from '../core/known-secrets.ts'
-import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { knownPaths } from '../core/scrub.ts'
@@ -26,7 +24,7 @@ import type { Views } from '../view/views.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import type { ApprovalGate, JointApproval, OnGateEvent } from './approval-gate.ts'
 import { auditCall } from './audited-call.ts'
-import { createCallContexts, idOf, type Run, type ToolRun } from './call-context.ts'
+import { type ContextHost, createCallContexts, idOf, type Run, type ToolRun } from './call-context.ts'
 import type { OutputPart } from './call-output.ts'
 import type { ExecutionSettings } from './execution-options.ts'
 import { explainFailure } from './explain-failure.ts'
@@ -112,30 +110,20 @@ export interface Calls {
   stop(): void
 }
 
-export interface CallsOptions {
+export interface CallsOptions extends Omit<ContextHost, 'profileOf' | 'call'> {
   readonly views: Views
   /** Any tool, visible or not, for `setup` steps. */
   readonly anyTool: (id: string) => Tool | undefined
   readonly settings: ExecutionSettings
-  readonly log: Log
   /** Clock of the time limits (default: the system's). */
   readonly clock?: Clock
-  readonly shared: () => Readonly<Record<string, unknown>>
   /** Called with an unknown name. Waits for servers; true if a tool may have this name now. */
   readonly awaitTool: (name: string, request: CallRequest) => Promise<boolean>
-  readonly servicesFor: ServicesFor
-  /** `fetch` for modules. */
-  readonly fetch: Fetch
-  readonly onInjected: (caller: Caller, names: readonly string[]) => readonly string[]
-  /** Approvals and rate limits. */
   readonly gate: ApprovalGate
-  /** Audit log (default: none). */
   readonly audit?: Audit | undefined
-  /** Receives events of calls (default: none). */
   readonly observer?: Observer | undefined
   /** Remembers calls for the operator (default: none). */
   readonly recent?: RecentCalls | undefined
-  /** Checks results and errors for secrets. */
   readonly inspections: Inspections
   /** More secrets to remove from errors, such as those in the environment. */
   readonly secrets: () => KnownSecrets | undefined

@@ -2,7 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Caller, Credential, Grant } from '../core/caller.ts'
+import type { Caller } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { readPrivateFile } from '../core/private-file.ts'
@@ -11,13 +11,9 @@ import type { OAuthSettings, TokenSettings } from './server-options.ts'
 import type { StoredToken } from './token-store.ts'
 
 /** The bearer of a token, and its rights. */
-export interface Bearer {
-  readonly principal: string
-  readonly roles: readonly string[]
+export interface Bearer extends Pick<Caller, 'principal' | 'roles' | 'grants' | 'credential'> {
   /** The only profile that the token is valid for. */
   readonly profile?: string | undefined
-  readonly grants?: readonly Grant[]
-  readonly credential?: Credential
   /** Milliseconds since the epoch. Its connections end then. */
   readonly expiresAt?: number
 }

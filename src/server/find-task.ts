@@ -6,15 +6,12 @@ import { noTask } from './call-tool.ts'
 import { holderOf } from './identity.ts'
 import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
 import type { ProcessRpc } from './process-rpc.ts'
+import type { NamedTask } from './resumed-requests.ts'
 import type { CallHost, ServerHost } from './server-host.ts'
 import { DONE } from './task-book.ts'
 
 /** A task and how to reach its server. */
-export interface FoundTask {
-  readonly owner: string
-  readonly id: string
-  /** Id of the process that started it, if it is another one. */
-  readonly at?: string
+export interface FoundTask extends NamedTask {
   /** Absent while its server is unavailable for this caller. */
   readonly endpoints: Pick<Endpoints, 'request'> | undefined
 }

@@ -1,20 +1,14 @@
-import { type Caller, type Credential, type Grant, noOrigin } from '../core/caller.ts'
+import { type Caller, type Credential, noOrigin } from '../core/caller.ts'
 import { isRecord } from '../core/is-record.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { truncate } from '../core/truncate.ts'
 
 /** Who sends a request, by token, path or command line. */
-export interface Identity {
-  readonly principal: string
-  readonly profile: string
-  readonly roles: readonly string[]
+export interface Identity extends Pick<Caller, 'principal' | 'profile' | 'roles' | 'grants' | 'credential'> {
   /** The token fixes the profile: no request can name another. */
   readonly bound?: boolean
   /** A token names the principal: claims of a request about its user are ignored. */
   readonly named?: boolean
-  /** Absent: all tools of the profile. */
-  readonly grants?: readonly Grant[]
-  readonly credential?: Credential
 }
 
 /** The identity of a connection that needs no token. */

@@ -1,4 +1,3 @@
-import type { Clock } from '../core/clock.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { notifyClient } from './client-notifications.ts'
 import { callerOf, type Identity } from './identity.ts'
@@ -13,17 +12,9 @@ import { createRequestBuilder } from './request-builder.ts'
 import { createRequestClaims } from './request-claims.ts'
 import { type HttpOptions, type HttpServer, serveHttp } from './serve-http.ts'
 import type { ServerHost } from './server-host.ts'
-import type { HttpSettings } from './server-options.ts'
 
-export interface ListenOptions {
+export interface ListenOptions extends Pick<HttpOptions, 'settings' | 'token' | 'profile' | 'clock' | 'page'> {
   readonly host: ServerHost
-  readonly settings: HttpSettings
-  readonly token: string | undefined
-  /** Profile of requests whose path names none; default `default`. */
-  readonly profile?: string
-  readonly clock: Clock
-  /** The page of the operator (default: none). */
-  readonly page?: HttpOptions['page']
   /** Called when a 2025 session ends. */
   forget(session: string): void
 }

@@ -16,9 +16,9 @@ import { createFastPath } from './legacy-2025/fast-path.ts'
 import { createBatches } from './legacy-2025/jsonrpc-batch.ts'
 import { createListNotifier } from './list-notifier.ts'
 import type { McpInstance } from './mcp-instance.ts'
-import { createStdioSubscriptions } from './modern-2026/stdio-subscriptions.ts'
+import { createStdioSubscriptions, type StdioSubscriptionsOptions } from './modern-2026/stdio-subscriptions.ts'
 import { createRequestBuilder, type RequestBuilder } from './request-builder.ts'
-import { createRequestClaims, type RequestClaims } from './request-claims.ts'
+import { createRequestClaims } from './request-claims.ts'
 import { createRequestIds, IN_FLIGHT } from './request-ids.ts'
 import type { ServerHost } from './server-host.ts'
 import { createFraming } from './stdio-framing.ts'
@@ -349,14 +349,10 @@ interface Sdk {
   instance(): McpInstance | undefined
 }
 
-interface SdkOptions {
-  readonly host: ServerHost
-  readonly identity: Identity
-  readonly claims: RequestClaims
+interface SdkOptions extends Omit<StdioSubscriptionsOptions, 'clock' | 'toSdk'> {
   readonly requests: RequestBuilder
   readonly questions: ClientQuestions
   readonly opening: readonly Message[] | undefined
-  readonly send: (message: object) => void
   /** Called when the client turns out to be one of 2026. */
   readonly onModern: (requests: RequestBuilder, notify: Parameters<typeof notifyClient>[3]) => void
 }

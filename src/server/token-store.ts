@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Dirent, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Grant } from '../core/caller.ts'
+import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
@@ -12,17 +12,13 @@ import type { SharedState } from '../state/shared-state.ts'
 import { digestOf } from './bearer-tokens.ts'
 
 /** A token of `pegboard token`. Only its digest is stored. */
-export interface StoredToken {
+export interface StoredToken extends Pick<Caller, 'principal' | 'roles' | 'grants'> {
   readonly id: string
   /** Name for the operator. */
   readonly name: string
   /** SHA-256, in hexadecimal. */
   readonly digest: string
-  readonly principal: string
   readonly profile?: string
-  readonly roles: readonly string[]
-  /** Absent: all tools of the profile. */
-  readonly grants?: readonly Grant[]
   /** Milliseconds since the epoch, as are those below. */
   readonly createdAt: number
   readonly expiresAt?: number

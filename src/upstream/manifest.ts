@@ -5,6 +5,7 @@ import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { ServerSelf } from './connection.ts'
+import type { Listing } from './read-listing.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
@@ -25,7 +26,7 @@ export const isStale = ({ era, at, silent }: EraVerdict, now: number): boolean =
   era === 'legacy' && now - at > (silent ? DAY_MS : 7 * DAY_MS)
 
 /** What a server offered when it was last connected; enough to list its tools without starting it. */
-export interface Manifest {
+export interface Manifest extends Omit<Listing, 'missing'> {
   readonly verdict: EraVerdict
   readonly capabilities: Json
   readonly server?: ServerSelf
@@ -35,12 +36,6 @@ export interface Manifest {
   readonly asks?: boolean
   /** Ids of the Pegboards that its tools come through. */
   readonly gateways?: readonly string[]
-  readonly tools: readonly ToolRecord[]
-  readonly resources: readonly Json[]
-  readonly templates: readonly Json[]
-  readonly prompts: readonly Json[]
-  readonly notes?: readonly string[]
-  readonly brief?: Brief
 }
 
 /** A summary of the tools that can be read without parsing ten thousand of them. */

@@ -1,19 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthDiscoveryState, StoredOAuthClientInformation } from '@modelcontextprotocol/client'
 import { raceAbort } from '../../core/abort.ts'
-import type { Clock } from '../../core/clock.ts'
 import { isPegboardError, PegboardError } from '../../core/errors.ts'
 import { waitAtMost } from '../../core/wait-at-most.ts'
-import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
 import { mergeScopes } from './auth-challenge.ts'
 import { createFlow, type Flow, runFlow } from './auth-provider.ts'
 import { type Site, withSite } from './auth-site.ts'
+import type { BearerOptions } from './bearer-header.ts'
 import { browserUrl, type OpenBrowser } from './browser.ts'
 import { createLoginError, discoverIssuer, issuerOf } from './discover-issuer.ts'
 import { equalsInConstantTime, type Loopback, listenForRedirect } from './loopback.ts'
 import { probeServer } from './probe-server.ts'
 import { clientCredentials, isHeadless, withTokens } from './token-refresh.ts'
-import type { AuthRequirement, Grant, GrantKey, TokenStore } from './token-store.ts'
+import type { AuthRequirement, Grant, GrantKey } from './token-store.ts'
 
 /** How to interact with the person who logs in. */
 export interface LoginPrompt {
@@ -27,13 +26,7 @@ export interface LoginPrompt {
   warn(message: string): void
 }
 
-export interface LoginOptions {
-  readonly id: string
-  readonly settings: ServerSettings
-  readonly target: HttpTarget
-  readonly principal?: string | undefined
-  readonly store: TokenStore
-  readonly clock: Clock
+export interface LoginOptions extends Omit<BearerOptions, 'log' | 'loggedIn'> {
   readonly prompt: LoginPrompt
   /** Time the person has for the login. */
   readonly timeoutMs: number
