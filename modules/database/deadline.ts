@@ -20,23 +20,17 @@ export async function withDeadline<T>(
   stop: () => Promise<unknown>,
 ): Promise<T> {
   signal.throwIfAborted()
-  const ending = new AbortController()
-  let timer: NodeJS.Timeout | undefined
-  let abort: (() => void) | undefined
-  const end = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(timeoutError(ms)), ms)
-    abort = () => reject(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(timeoutError(ms)), ms)
+  const over = AbortSignal.any([signal, late.signal])
+  const aborted = new Promise<never>((_, reject) => {
+    over.addEventListener('abort', () => reject(over.reason), { once: true })
   })
-  let over = false
-  const done = begin(ending.signal).finally(() => {
-    over = true
-  })
+  const done = begin(over)
   try {
-    return await Promise.race([done, end])
+    return await Promise.race([done, aborted])
   } catch (error) {
-    ending.abort(error)
-    if (!over) {
+    if (over.aborted) {
       // It also fails when stopped, which has been reported.
       done.catch(() => undefined)
       await stop()
@@ -44,7 +38,6 @@ export async function withDeadline<T>(
     throw error
   } finally {
     clearTimeout(timer)
-    if (abort) signal.removeEventListener('abort', abort)
   }
 }
 

@@ -296,13 +296,12 @@ async function startChild(
     onDone?: (count: number) => void,
   ): Promise<ChildMessage> {
     if (over) throw new ChildExit(childGone(complaint), false)
-    let timer: NodeJS.Timeout | undefined
-    let abort: (() => void) | undefined
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(timeoutError(timeoutMs)), timeoutMs)
+    const stop = AbortSignal.any(signal ? [signal, late.signal] : [late.signal])
     try {
       return await new Promise<ChildMessage>((resolve, reject) => {
-        timer = setTimeout(() => reject(new ChildExit(timeoutError(timeoutMs), true)), timeoutMs)
-        abort = () => reject(new ChildExit(signal?.reason, true))
-        signal?.addEventListener('abort', abort, { once: true })
+        stop.addEventListener('abort', () => reject(new ChildExit(stop.reason, true)), { once: true })
         listen = (line) => {
           if (!line) reject(new ChildExit(childGone(complaint), true))
           else if (line.done !== undefined) onDone?.(line.done)
@@ -315,7 +314,6 @@ async function startChild(
       throw error
     } finally {
       clearTimeout(timer)
-      if (abort) signal?.removeEventListener('abort', abort)
       listen = undefined
     }
   }

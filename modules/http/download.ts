@@ -1,4 +1,5 @@
 import { type Log, type Services, type ToolDef, ToolError, z } from 'pegboard'
+import { waitFor } from '../_wait-for.ts'
 import { pathsFor, type Settings, writes } from './config.ts'
 import { createDownloadStore } from './download-store.ts'
 import type { DownloadContext, DownloadOrder, Downloads } from './downloads.ts'
@@ -26,22 +27,6 @@ const TICK_MS = 250
 const NEVER = new Promise<void>(() => undefined)
 
 const common = { tags: ['http', 'files', 'download'], available: writes }
-
-/** Resolves when the work is done, after `ms`, or when the signal fires. */
-async function waitFor(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  let leave: () => void = () => undefined
-  await Promise.race([
-    done,
-    new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms)
-      leave = resolve
-      signal.addEventListener('abort', leave, { once: true })
-    }),
-  ])
-  clearTimeout(timer)
-  signal.removeEventListener('abort', leave)
-}
 
 /** What downloads need under one configuration. */
 export const contextOf = (
@@ -125,7 +110,6 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
         shown = bytes
         const left = end - performance.now()
         if (status !== 'running' || left <= 0) return job.state
-        signal.throwIfAborted()
         await waitFor(job.isElsewhere ? NEVER : job.done, Math.min(TICK_MS, left), signal)
       }
     },

@@ -1,5 +1,6 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { overloaded } from '../_errors.ts'
+import { waitFor } from '../_wait-for.ts'
 import { mayGoOnOf } from '../_while-allowed.ts'
 import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
@@ -173,19 +174,8 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
   sideEffects: ['none'],
   examples: [{ input: { task_id: example, timeout_seconds: 30 } }],
   async run({ task_id, timeout_seconds }, ctx) {
-    const { signal } = ctx
     const job = jobOf(task_id, ctx)
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => over(resolve), timeout_seconds * 1_000)
-      const abort = (): void => over(() => reject(signal.reason))
-      function over(settle: () => void): void {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', abort)
-        settle()
-      }
-      signal.addEventListener('abort', abort, { once: true })
-      void job.command.ended.then(() => over(resolve))
-    })
+    await waitFor(job.command.ended, timeout_seconds * 1_000, ctx.signal)
     return taskState(job)
   },
 }

@@ -1,19 +1,23 @@
 import { appendFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { z } from 'zod'
 import type { Clock } from '../core/clock.ts'
-import { isRecord } from '../core/is-record.ts'
+import { tryParseJson } from '../core/try-parse-json.ts'
+
+const STORED_CHARACTERS = 500
 
 /** A query whose first result was not the tool that was called. Has no arguments. */
-export interface Miss {
+const Miss = z.object({
   /** Milliseconds since 1970. */
-  readonly at: number
+  at: z.number(),
   /** Without secrets. */
-  readonly query: string
+  query: z.string().transform((query) => query.slice(0, STORED_CHARACTERS)),
   /** Id of the tool that was called; absent if no call followed. */
-  readonly called?: string
+  called: z.string().optional(),
   /** Its rank in the answer, from 2. Absent if the answer did not show it. */
-  readonly rank?: number
-}
+  rank: z.number().optional(),
+})
+export type Miss = Readonly<z.infer<typeof Miss>>
 
 /** A query and the ids of its answer, best first. */
 export interface AnsweredQuery {
@@ -43,7 +47,6 @@ export interface MissesOptions {
 const WINDOW_MS = 10 * 60_000
 const MAX_OWNERS = 1_000
 const MAX_OPEN = 16
-const STORED_CHARACTERS = 500
 const KEPT = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
 /** The file is shortened when it is larger. */
 const MAX_BYTES = 512 * 1024
@@ -150,22 +153,9 @@ const isRecent =
   ({ at }: Miss): boolean =>
     at > now - KEPT.ageMs
 
-function parseLine(line: string): Miss[] {
-  try {
-    const miss: unknown = JSON.parse(line)
-    if (!isRecord(miss) || typeof miss['at'] !== 'number' || typeof miss['query'] !== 'string') return []
-    const { at, query, called, rank } = miss
-    return [
-      {
-        at,
-        query: query.slice(0, STORED_CHARACTERS),
-        ...(typeof called === 'string' && { called }),
-        ...(typeof rank === 'number' && { rank }),
-      },
-    ]
-  } catch {
-    return []
-  }
+const parseLine = (line: string): Miss[] => {
+  const { data } = Miss.safeParse(tryParseJson(line))
+  return data ? [data] : []
 }
 
 function shorten(file: string, now: number): void {

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { basename, dirname, join, parse } from 'node:path'
+import { systemClock } from '../core/clock.ts'
+import { createDebouncer } from '../core/debouncer.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
@@ -77,11 +79,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let pending: Array<(servers: PinsByServer) => void> = []
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
-  /** The next write is planned and will include all changes until then. */
-  let waits = false
-  let changedAt = 0
-  let flushing = 0
-  let hurry = (): void => undefined
+  // Fifty servers are written together.
+  const saveLater = createDebouncer(systemClock, CALM.quietMs, CALM.longestMs)
 
   /** Loads the file. If it cannot be parsed, memory stays as it is and the problem is recorded. */
   function parseFile(source: () => string | undefined): boolean {
@@ -138,21 +137,15 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     digests.set(keyOf(file), { text: sha256(text), servers })
   }
 
-  /** Resolves when nothing has changed for a moment, so that fifty servers are written together. */
-  async function waitUntilQuiet(): Promise<void> {
-    const since = performance.now()
-    for (;;) {
-      const leftMs = Math.min(changedAt + CALM.quietMs, since + CALM.longestMs) - performance.now()
-      if (leftMs <= 0 || flushing > 0) break
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, leftMs)
-        hurry = () => {
-          clearTimeout(timer)
-          resolve()
-        }
+  function startSaving(path: string): void {
+    saving = saving
+      .then(() => save(path))
+      .catch((error: unknown) => {
+        pending = []
+        const why = `${nameOf(path)} cannot be written: ${messageOf(error)}`
+        if (unsaved === undefined) log.warn(`${why}; approvals are lost when Pegboard stops`)
+        unsaved = why
       })
-    }
-    waits = false
   }
 
   async function save(path: string): Promise<void> {
@@ -203,18 +196,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       apply(memory)
       if (file === undefined) return
       pending.push(apply)
-      changedAt = performance.now()
-      if (waits) return
-      waits = true
-      saving = saving
-        .then(waitUntilQuiet)
-        .then(() => save(file))
-        .catch((error: unknown) => {
-          pending = []
-          const why = `${nameOf(file)} cannot be written: ${messageOf(error)}`
-          if (unsaved === undefined) log.warn(`${why}; approvals are lost when Pegboard stops`)
-          unsaved = why
-        })
+      saveLater.schedule(file, () => startSaving(file))
     },
     reread() {
       loaded = true
@@ -224,10 +206,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       return isKept ? differs() : isOther
     },
     async flush() {
-      flushing++
-      hurry()
+      saveLater.flush()
       await saving
-      flushing--
     },
   }
 }
