@@ -26,14 +26,6 @@ export const Config = z.strictObject({
   ),
 })
 
-/** Settings with defaults. */
-export interface Settings {
-  readonly peers: boolean
-  readonly allow_humans: boolean
-  readonly manage: boolean
-  readonly cooldown_hours: number
-  readonly max_active: number
-  readonly file_state_dir: string
-}
+export type Settings = z.infer<typeof Config>
 
 export const SETTING = 'modules.contacts.config'

@@ -3,13 +3,13 @@ import {
   type CallContext,
   type ConversationEntry,
   defineModule,
-  isPegboardError,
   type ToolDef,
   ToolError,
   type ToolView,
   z,
 } from 'pegboard'
 import { isAdmin } from '../_admin.ts'
+import { callIfThere } from '../_call-if-there.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
 
 const SETTING = 'modules.context.config'
@@ -91,14 +91,8 @@ const missing = (id: string): ToolError =>
 
 /** Removes messages of users whom the persona has blocked. Without the moderation module, nobody is blocked. */
 async function withoutBlocked(ctx: Context, messages: readonly Readonly<Record<string, unknown>>[]) {
-  try {
-    const result = await ctx.call('moderation.filter_history', { messages })
-    return result.kind === 'value' ? (result.value as { messages: typeof messages }).messages : messages
-  } catch (error) {
-    if (isPegboardError(error) && ['E_NOT_FOUND', 'E_TOOL_HIDDEN', 'E_TOOL_DISABLED'].includes(error.code))
-      return messages
-    throw error
-  }
+  const filtered = await callIfThere(ctx, 'moderation.filter_history', { messages })
+  return (filtered as { messages: typeof messages } | undefined)?.messages ?? messages
 }
 
 const Get = z.object({

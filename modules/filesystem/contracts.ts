@@ -3,18 +3,15 @@ import { isAbsolute, resolve } from 'node:path'
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
 import { ALIASES } from '../_folders.ts'
+import { anyText, requiredText } from '../_required-text.ts'
 import type { Settings } from './config.ts'
 import { pathsFor, placeOf } from './places.ts'
 
 /** Behaviour and texts of these two tools are fixed by the requirements: existing agents call them. */
 const READ_BYTES = 256 * 1024
 
-const needed = (name: string) =>
-  z.string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
-
 const ReadFile = z.object({
-  path: needed('path')
-    .min(1, 'missing required param: path')
+  path: requiredText('path')
     .max(4096)
     .describe('File path; file_cache_dir/… and file_state_dir/… are separate folders.'),
 })
@@ -74,11 +71,8 @@ function characterEnd(bytes: Uint8Array): number {
 }
 
 const WriteFile = z.object({
-  path: needed('path')
-    .min(1, 'missing required param: path')
-    .max(4096)
-    .describe('File path; a relative path is inside file_cache_dir.'),
-  content: needed('content').describe('Text to write; can be empty.'),
+  path: requiredText('path').max(4096).describe('File path; a relative path is inside file_cache_dir.'),
+  content: anyText('content').describe('Text to write; can be empty.'),
   mode: z
     .enum(['overwrite', 'append'], {
       error: ({ input }) =>

@@ -9,9 +9,7 @@ const MAX_NAMES = 200
 const Config = z.strictObject({
   max_steps: z.int().min(1).max(50).default(6).describe('Default maximum number of steps.'),
 })
-interface Settings {
-  readonly max_steps: number
-}
+type Settings = z.infer<typeof Config>
 
 const Input = z.object({
   task: z

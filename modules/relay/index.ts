@@ -1,15 +1,7 @@
-import {
-  type CallContext,
-  defineModule,
-  isPegboardError,
-  type Kv,
-  type ToolDef,
-  ToolError,
-  type ToolView,
-  z,
-} from 'pegboard'
+import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
 import { stringList } from '../_access.ts'
 import { isAdmin } from '../_admin.ts'
+import { callIfThere } from '../_call-if-there.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
 import { nameOfCaller, sameName } from '../_names.ts'
 
@@ -58,13 +50,8 @@ function actingFor(ctx: Context, wanted: string | undefined): string {
 
 /** Muted users can neither start anything nor leave messages. Without the moderation module nobody is muted. */
 async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
-  try {
-    const result = await ctx.call('moderation.check_trigger', { user: sender })
-    return result.kind !== 'value' || (result.value as { eligible?: unknown }).eligible !== false
-  } catch (error) {
-    if (isPegboardError(error) && ['E_NOT_FOUND', 'E_TOOL_HIDDEN', 'E_TOOL_DISABLED'].includes(error.code)) return true
-    throw error
-  }
+  const answer = await callIfThere(ctx, 'moderation.check_trigger', { user: sender })
+  return (answer as { eligible?: unknown } | undefined)?.eligible !== false
 }
 
 const Message = z.object({

@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import { type CallContext, type ToolDef, z } from 'pegboard'
+import { requiredText } from '../_required-text.ts'
 import { expandAliases } from './aliases.ts'
 import { checkAllowed, checkVariables, checkWords } from './allow.ts'
 import { type Command, type CommandRequest, shownAs, waitForExit } from './command.ts'
@@ -159,12 +160,8 @@ export const run: ToolDef<Settings, typeof Run> = {
   },
 }
 
-const needed = (name: string) =>
-  z.string({ error: ({ input }) => (input === undefined ? `missing required param: ${name}` : undefined) })
-
 const Bash = z.object({
-  cmd: needed('cmd')
-    .min(1, 'missing required param: cmd')
+  cmd: requiredText('cmd')
     .max(100_000)
     .describe('Command line. file_cache_dir/… and file_state_dir/… are separate folders.'),
   cwd,

@@ -1,5 +1,6 @@
 import { type CallContext, defineModule, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
+import { requiredText } from '../_required-text.ts'
 import { speak } from '../_speech.ts'
 import { createAdapter, messageIdOf } from './adapter.ts'
 import { type BotApi, createBotApi } from './api.ts'
@@ -30,10 +31,6 @@ function chatOf(asked: string | undefined, { origin, config }: Context): string 
   return checkChat(chat, config)
 }
 
-const needed = (name: string) =>
-  z
-    .string({ error: (issue) => (issue.input === undefined ? `missing required param: ${name}` : undefined) })
-    .min(1, `missing required param: ${name}`)
 const chat_id = z
   .union([z.string().max(64), z.int()])
   .transform(String)
@@ -43,7 +40,7 @@ const caption = z.string().max(1024).optional().describe('Caption.')
 const filename = z.string().max(255).optional().describe('File name to show; default its own name.')
 
 const SendFile = z.object({
-  path: needed('path').max(4096).describe('File in file_cache_dir.'),
+  path: requiredText('path').max(4096).describe('File in file_cache_dir.'),
   filename,
   caption,
 })
@@ -120,7 +117,7 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
 }
 
 const React = z.object({
-  emoji: needed('emoji').max(32).describe(`One of ${reactionList}`),
+  emoji: requiredText('emoji').max(32).describe(`One of ${reactionList}`),
   chat_id,
   message_id: z
     .union([z.string().max(20), z.int()])

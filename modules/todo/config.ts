@@ -11,12 +11,6 @@ export const Config = z.strictObject({
   max_open: z.int().min(1).max(1_000).default(200).describe('Maximum number of open entries.'),
 })
 
-/** As `Config` gives it. */
-export interface Settings {
-  readonly agent_name: string
-  readonly user_name: string
-  readonly file_state_dir: string
-  readonly max_open: number
-}
+export type Settings = z.infer<typeof Config>
 
 export const SETTING = 'modules.todo.config'
