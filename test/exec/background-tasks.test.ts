@@ -310,3 +310,22 @@ it('are limited to 64 MiB of results per principal over all sessions, without af
   expect(await tasks.get(ann, id)).toMatchObject({ status: 'completed' })
   await tasks.stop()
 })
+
+describe('a task of this process', () => {
+  it('is reported when it ends after a wait that timed out, but not while somebody waits', async () => {
+    const { process, begin, begun, pass, turns } = rig()
+    const one = process()
+    const [first, second] = [await begin(one), await begin(one)]
+    const timedOut = one.tasks.wait(owner, first, 1_000)
+    await pass(1_500)
+    expect(await timedOut).toMatchObject({ status: 'running' })
+    begun[0]?.end(1)
+    await turns()
+    expect(one.notices).toEqual(['completed'])
+    const waiting = one.tasks.wait(owner, second, 10_000)
+    await turns()
+    begun[1]?.end(2)
+    expect(await waiting).toMatchObject({ status: 'completed' })
+    expect(one.notices).toEqual(['completed'])
+  })
+})

@@ -1,7 +1,9 @@
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { App } from '../../src/app/app.ts'
+import { readConfig } from '../../src/config/load-config.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { type Answer, startApp } from '../app.ts'
@@ -56,12 +58,13 @@ async function linesOf(app: App) {
 
 const textOf = ({ content }: Answer): unknown => content[0].text
 
+const settingsWith = (server: object) => ({
+  exposure: { mode: 'direct' },
+  mcpServers: { s: { ...scripted(), ...server } },
+})
+
 async function appWith(settings: object = {}, server: object = {}) {
-  const { app } = await startApp({
-    exposure: { mode: 'direct' },
-    mcpServers: { s: { ...scripted(), ...server } },
-    ...settings,
-  })
+  const { app } = await startApp({ ...settingsWith(server), ...settings })
   await app.settled(20_000)
   return app
 }
@@ -194,6 +197,27 @@ describe('a server that hangs', () => {
     expect(await call('hello__hello', { name: 'Ada' })).toContain('Ada')
     await app.stop()
     for (const line of await Promise.all(stuck)) expect(line).toContain('E_SHUTTING_DOWN')
+  })
+
+  it('has the slots of the settings after a reload', async () => {
+    const { app, dir } = await startApp(settingsWith({ maxConcurrent: 1, maxQueued: 0 }))
+    await app.settled(20_000)
+    const { call } = await linesOf(app)
+    const hang = async () => JSON.parse(await call('s__hang', {})).result.structuredContent.error.code
+    const stuck = [hang()]
+    expect(await hang()).toBe('E_OVERLOADED')
+    const more = JSON.stringify(settingsWith({ maxConcurrent: 3, maxQueued: 0 }))
+    await app.reload(
+      readConfig(more, join(dir, 'mcp.config.json'), {
+        env: { PATH: process.env.PATH, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') },
+        cwd: dir,
+      }).config,
+    )
+    // Calls that began before do not count.
+    stuck.push(hang(), hang(), hang())
+    expect(await hang()).toBe('E_OVERLOADED')
+    await app.stop()
+    expect(new Set(await Promise.all(stuck))).toEqual(new Set(['E_SHUTTING_DOWN']))
   })
 
   /** Answers calls, but no reads. */

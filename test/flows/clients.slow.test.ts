@@ -94,7 +94,8 @@ describe('clients over HTTP', () => {
     const tools = Array.from({ length: 45 }, (_, n) => `t${n}: tool`).join(', ')
     const many = `const tool = { description: 'Does nothing, whatever it is given.', effect: 'read', run: () => 1 }
       export default { name: 'many', description: 'Many.', tools: { ${tools} } }`
-    const { url, token } = await serveHttp(place({ exposure: { primitives: false } }, { 'many.mjs': many }))
+    const settings = { exposure: { primitives: false }, clients: { searcher: { exposure: { mode: 'discovery' } } } }
+    const { url, token } = await serveHttp(place(settings, { 'many.mjs': many }))
     const as = async (name: string): Promise<string[]> => {
       const client = new Client(
         { name, version: '1' },
@@ -109,6 +110,8 @@ describe('clients over HTTP', () => {
     expect(await as('other')).toContain('many__t44')
     expect(await as('Cursor')).toEqual(FIVE)
     expect(await as('another')).toContain('many__t44')
+    // Only its exposure differs from that of unknown clients.
+    expect(await as('searcher')).toEqual(FIVE)
   })
 })
 

@@ -58,6 +58,11 @@ describe('the limits of a client', () => {
     expect(own('mine')).toMatchObject({ maxTools: 10, trustsListChanged: false, deferralKeys: [] })
   })
 
+  it('have another key if only the exposure differs, so that the clients share no list', () => {
+    const own = limitsWith({ direct: { exposure: { mode: 'direct' } }, searcher: { exposure: { mode: 'discovery' } } })
+    expect(new Set(['direct', 'searcher', 'other'].map((name) => own(name).key)).size).toBe(3)
+  })
+
   it('keep a schema style that the operator chose', () => {
     expect(styleFor(of('claude-code'), 'portable')).toBe('strict')
     expect(styleFor(of('claude-code'), 'as-is')).toBe('as-is')
