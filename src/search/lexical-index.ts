@@ -393,8 +393,8 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   /** The words of a synonym group that occur in documents, and how many documents contain any of them. */
   function groupOf(group: number): Group {
-    const known = groups.get(group)
-    if (known) return known
+    const cached = groups.get(group)
+    if (cached) return cached
     const members: number[] = []
     for (const text of synonymGroups().stemsOf[group] ?? []) {
       const stem = dictionary.find(text)
@@ -411,9 +411,9 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
    * True if a visible document contains any of these words. Words that only hidden documents contain count as
    * unknown.
    */
-  function isSeen(wanted: readonly number[], accept: (slot: number) => boolean): boolean {
+  function isSeen(words: readonly number[], accept: (slot: number) => boolean): boolean {
     const { starts, entries } = postings
-    for (const word of wanted) {
+    for (const word of words) {
       const end = starts[word + 1] ?? 0
       for (let at = starts[word] ?? 0; at < end; at++) if (accept((entries[at] as number) >>> SLOT_SHIFT)) return true
     }
@@ -479,13 +479,13 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** Adds a term's share of `ideal` to the scores of all documents that contain it. */
-  function score({ words: wanted, worth }: Term, ideal: number): void {
+  function score({ words, worth }: Term, ideal: number): void {
     const weight = worth / ideal
-    if (wanted.length === 1) {
-      scoreWord(wanted[0] as number, weight)
+    if (words.length === 1) {
+      scoreWord(words[0] as number, weight)
       return
     }
-    gather(wanted)
+    gather(words)
     const from = gathered
     const sums = counts
     const into = scores
@@ -513,12 +513,12 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** Sums the counts of several words into `counts` and collects their slots in `gathered`. */
-  function gather(wanted: readonly number[]): void {
+  function gather(words: readonly number[]): void {
     const { starts, entries } = postings
     const sums = counts
     const into = gathered
     let found = 0
-    for (const word of wanted) {
+    for (const word of words) {
       const end = starts[word + 1] ?? 0
       for (let at = starts[word] ?? 0; at < end; at++) {
         const entry = entries[at] as number
@@ -632,7 +632,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     const has = new Set<number>()
     if (rowLengths[slot]) visitRow(slot, (word) => has.add(word))
     const found = new Set<string>()
-    for (const { words: wanted, source } of looked) if (wanted.some((word) => has.has(word))) found.add(source)
+    for (const { words, source } of looked) if (words.some((word) => has.has(word))) found.add(source)
     const inOrder = queryWords.map(({ word }) => word).filter((word) => found.has(word))
     return [...new Set([...inOrder, ...found])]
   }

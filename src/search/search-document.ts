@@ -42,7 +42,6 @@ export interface DocumentField {
 
 /** The indexed text of a tool: its weighted fields, each cut to a fixed length. */
 export interface SearchDocument {
-  readonly id: string
   readonly fields: readonly DocumentField[]
   /** Spellings that name exactly this tool; a query that equals one ranks the tool first. */
   readonly names: readonly string[]
@@ -103,7 +102,6 @@ export function documentOf(source: SearchSource, requests = source.requests ?? [
     if (text.trim()) fields.push({ name, text, weight: FIELD_WEIGHTS[name] })
   }
   return {
-    id: source.id,
     fields,
     names: namesOf(source, bareName),
     bareName,

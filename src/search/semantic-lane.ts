@@ -39,7 +39,6 @@ export interface SemanticStatus {
   readonly embedder: string
   /** Why it is unavailable, for the operator. */
   readonly reason?: string
-  readonly dims?: number
   /** Number of tools, and number of tools with a vector. */
   readonly documents: number
   readonly indexed: number
@@ -122,7 +121,6 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     state,
     embedder: source.label,
     ...(reason === undefined ? {} : { reason }),
-    ...(served === undefined ? {} : { dims: served.index.dims }),
     documents: documents.length,
     indexed: served?.index.size ?? 0,
   })

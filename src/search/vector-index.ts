@@ -43,8 +43,6 @@ export interface VectorIndex {
   search(query: Float32Array, limit: number, accept: (slot: number) => boolean): VectorHit[]
   /** The cosines that `search` would give for these slots; 0 for an empty slot. @throws RangeError as `set` */
   cosines(slots: Iterable<number>, query: Float32Array): number[]
-  /** The cosine of one slot. Rounds the query on each call. */
-  cosine(slot: number, query: Float32Array): number
   /** A copy for `loadVectorIndex`. */
   save(): Uint8Array
 }
@@ -122,16 +120,6 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
     }
   }
 
-  function cosines(slots: Iterable<number>, query: Float32Array): number[] {
-    checkVector(query)
-    const scale = quantise(query, queryPeak, views.query)
-    return Array.from(slots, (slot) => {
-      if (!has(slot)) return 0
-      kernel.score(blockAt(slot), 1, width, Number.POSITIVE_INFINITY)
-      return views.scores[slot % ROWS_PER_BLOCK]! * scale
-    })
-  }
-
   return {
     dims,
     get size() {
@@ -169,8 +157,15 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
       return best.list().map(({ slot, score }) => ({ slot, cosine: score * scale }))
     },
 
-    cosines,
-    cosine: (slot, query) => cosines([slot], query)[0]!,
+    cosines(slots, query) {
+      checkVector(query)
+      const scale = quantise(query, queryPeak, views.query)
+      return Array.from(slots, (slot) => {
+        if (!has(slot)) return 0
+        kernel.score(blockAt(slot), 1, width, Number.POSITIVE_INFINITY)
+        return views.scores[slot % ROWS_PER_BLOCK]! * scale
+      })
+    },
 
     save: () =>
       packSections(MAGIC, VERSION, [
