@@ -650,6 +650,8 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     ])
   }
 
+  // Nobody waits for a load, but somebody waits for the first search.
+  if (saved) refresh()
   return {
     get size() {
       return size
