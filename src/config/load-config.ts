@@ -234,14 +234,10 @@ function separateServers(root: Readonly<Record<string, unknown>>): {
   return { own: { ...root, profiles: Object.fromEntries(profiles) }, servers }
 }
 
-interface ConfigParts {
-  readonly file: string | undefined
+interface ConfigParts extends Pick<Config, 'file' | 'missing' | 'dirs' | 'secrets'> {
   readonly base: string
   readonly machine: Machine
-  readonly missing: Readonly<Record<string, string>>
   readonly read: ReturnType<typeof readServers>
-  readonly dirs: Dirs
-  readonly secrets: readonly string[]
   /** Names of the profiles' own servers, by profile. */
   readonly names: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** The file before variables were replaced. */

@@ -1,11 +1,7 @@
 import type { Readable, Writable } from 'node:stream'
 import type { SentFile, ServerStatus } from './caller.ts'
 
-/** A file of a message. */
-export interface Attachment {
-  readonly data: Uint8Array | string
-  readonly mimetype: string
-  readonly filename: string
+export interface Attachment extends Omit<SentFile, 'fileUrl'> {
   readonly source_url?: string
 }
 

@@ -6,10 +6,7 @@ import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import type { MetricRegistry } from './metric-registry.ts'
 
-export interface Tracer {
-  run<T>(operation: Operation, work: () => Promise<T>, parent?: TraceContext): Promise<T>
-  note<T>(operation: Operation, work: () => T, parent?: TraceContext): T
-  within<T>(parent: TraceContext, work: () => T): T
+export interface Tracer extends Pick<Observer, 'run' | 'note' | 'within'> {
   /** Trace context of the current operation. */
   context(): { readonly traceId: string; readonly traceparent: string; readonly tracestate?: string } | undefined
 }

@@ -19,10 +19,7 @@ export interface StoredDocument<T> {
   readonly revision: number
 }
 
-export interface DocumentWrite<T> {
-  readonly id: string
-  readonly owner: string
-  readonly value: T
+export interface DocumentWrite<T> extends Omit<StoredDocument<T>, 'revision'> {
   /** Milliseconds since the epoch. The document is gone after that. */
   readonly expiresAt?: number
   /** Maximum number of documents of the owner; a new document is not written if the owner already has this many. */

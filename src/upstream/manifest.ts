@@ -4,6 +4,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
+import type { BytesStore } from '../state/file-store.ts'
 import type { ServerSelf } from './connection.ts'
 import type { Listing } from './read-listing.ts'
 import type { ToolRecord } from './tool-definition.ts'
@@ -52,12 +53,7 @@ export interface Brief {
 }
 
 /** Storage for manifests by `manifestKey`. `line` is called during the start, so it should be fast. */
-export interface ManifestStore {
-  /** The first line, which is all that a start needs. */
-  line(key: string): Uint8Array | undefined
-  get(key: string): Uint8Array | undefined
-  set(key: string, bytes: Uint8Array): void
-}
+export type ManifestStore = Pick<BytesStore, 'line' | 'get' | 'set'>
 
 /** Key of a manifest: the same for the same way to reach a server, whatever its name and filters. */
 export function manifestKey({ target }: ServerSettings): string {

@@ -1,8 +1,7 @@
-import type { Catalog } from '../catalog/catalog.ts'
 import { ownerOfResource } from '../catalog/resource-owner.ts'
 import type { Clock } from '../core/clock.ts'
 import { isRecord } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
+import type { UpstreamServices } from './upstream-shared.ts'
 
 /** Maximum number of disputed resources reported to the operator. */
 const MAX_DISPUTED = 20
@@ -34,14 +33,11 @@ export interface ClaimStore {
   set(server: string, since: Readonly<Record<string, number>>): void
 }
 
-export interface ClaimsOptions {
+export interface ClaimsOptions extends Pick<UpstreamServices, 'catalog' | 'clock' | 'log'> {
   readonly id: string
   readonly module: string
-  readonly catalog: Catalog
-  readonly clock: Clock
   readonly timestamps: Timestamps
   readonly store: ClaimStore | undefined
-  readonly log: Log
   /** Runs work when the process is idle. */
   later(work: () => void): void
 }

@@ -1,7 +1,6 @@
 import type { CallContext } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
@@ -15,28 +14,22 @@ import { isContent, withoutOwnSchemes } from './content-blocks.ts'
 import { SESSION_LOST } from './fast-requests.ts'
 import type { IdleTimer } from './idle-timer.ts'
 import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
-import type { OpenTasks } from './open-tasks.ts'
 import { withCheckedOutput } from './output-check.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import type { Instances } from './server-instances.ts'
+import type { Instances, InstancesOptions } from './server-instances.ts'
 import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.ts'
 import { takingTasks } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
-import type { ServerSettings } from './upstream-settings.ts'
 
-export interface CallsHost {
-  readonly id: string
+export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTasks' | 'settings'> {
   readonly module: string
-  readonly log: Log
   readonly link: ReconnectingLink
   readonly instances: Instances
   /** Each principal has its own login. */
   readonly ownLogins: boolean
   readonly idle: IdleTimer
-  readonly openTasks: OpenTasks
   /** Records requests; absent: telemetry is off. */
   readonly observer?: Observer | undefined
-  settings(): ServerSettings
   timeoutMs(): number
   /** @throws PegboardError if the tool has been quarantined */
   admit(record: ToolRecord): void

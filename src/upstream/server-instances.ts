@@ -1,7 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { changedList } from '../core/list-kinds.ts'
-import type { Log } from '../core/log.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { randomId } from '../core/random-id.ts'
 import type { RequestOwner } from '../core/tool.ts'
@@ -10,10 +9,8 @@ import type { Credentials } from './http-credentials.ts'
 import type { OpenTasks } from './open-tasks.ts'
 import type { Habits } from './per-client-queue.ts'
 import { emptyListing, type Listing, readListing } from './read-listing.ts'
-import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
+import { createReconnectingLink, type LinkOptions, type ReconnectingLink } from './reconnecting-link.ts'
 import type { InstanceKind } from './stateful-servers.ts'
-import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
 
 /** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */
 export interface Instances {
@@ -50,14 +47,10 @@ interface InstanceTask {
   readonly link: ReconnectingLink
 }
 
-export interface InstancesOptions {
-  readonly id: string
-  readonly shared: UpstreamShared
-  readonly log: Log
+export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'log' | 'settings' | 'isSilent'> {
   readonly main: ReconnectingLink
   readonly openTasks: OpenTasks
   readonly habits: Habits
-  settings(): ServerSettings
   kind(): InstanceKind
   /**
    * If true, connections are separate only to avoid waiting, so callers may share the first one when the limit is
@@ -67,7 +60,6 @@ export interface InstancesOptions {
   /** Whose the first connection is, if its login determines that; `null` if the first caller may have it. */
   mainIsOf(): string | undefined | null
   credentials(principal: string | undefined, loggedIn: () => void): Credentials
-  isSilent(): boolean
   /** True if someone is subscribed on this connection. */
   follows(key: string): boolean
   /** @param tools what it lists, with cache hints per page */

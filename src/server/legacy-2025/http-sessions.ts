@@ -1,13 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Clock } from '../../core/clock.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { hasBatches, revisionFor, SESSION_REVISIONS } from '../../core/protocol-revisions.ts'
 import type { EventStream, Pulse, StreamSlots } from '../event-stream.ts'
 import { HttpError } from '../http-error.ts'
 import { type Identity, identityKey, labelOf } from '../identity.ts'
-import type { ProcessRpc } from '../process-rpc.ts'
 import type { Messages } from '../request-body.ts'
-import { connectServer, newSessionId, type SdkInstance, type ServerFactory } from '../server-factory.ts'
+import type { HttpOptions } from '../serve-http.ts'
+import { connectServer, newSessionId, type SdkInstance } from '../server-factory.ts'
 import { type EventLog, isOfRequest } from './event-log.ts'
 import { resumeRemoteStream, serveRemoteStreams } from './remote-streams.ts'
 import {
@@ -19,9 +18,7 @@ import {
 } from './session-handover.ts'
 import { createSessionTransport, endForGood, type SessionTransport } from './session-transport.ts'
 
-export interface SessionOptions {
-  readonly factory: ServerFactory
-  readonly clock: Clock
+export interface SessionOptions extends Pick<HttpOptions, 'factory' | 'clock' | 'handover' | 'processes'> {
   readonly pulse: Pulse
   readonly soon: Pulse
   readonly events: EventLog
@@ -29,10 +26,6 @@ export interface SessionOptions {
   readonly maxSessions: number
   /** Idle time after which a session without open requests or streams ends, in milliseconds. */
   readonly idleMs: number
-  /** Shares sessions with other processes; absent: none. */
-  readonly handover?: SessionHandover | undefined
-  /** Continues streams of other processes; absent: none. */
-  readonly processes?: ProcessRpc | undefined
   /** Called when a session opens, with name and version of the client. */
   onOpen?(client: string, principal: string): void
 }
