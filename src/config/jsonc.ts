@@ -113,7 +113,6 @@ export function parseJsonc(source: string, options: { readonly roundIntegers?: b
   return { value: root, lines }
 }
 
-/** An object or array that is being read. */
 interface Container {
   readonly items: Record<string, unknown> | unknown[]
   readonly path: string

@@ -21,7 +21,6 @@ export interface Machine {
 /** A recording needs no values of variables, so servers without them are not left out. */
 export const UNSET = 'unset'
 
-/** The environment of this process. */
 export const thisMachine = (): Machine => ({ env: process.env, cwd: process.cwd() })
 
 /** Absolute paths of the folders that Pegboard uses. */

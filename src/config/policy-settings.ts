@@ -14,7 +14,6 @@ export function policySettings(config: Config): PolicySettings {
   }
 }
 
-/** Settings of single tools. */
 export function toPolicySwitches(
   tools: Readonly<Record<string, Pick<ToolSettings, 'enabled' | 'rate_limit'>>>,
 ): Pick<PolicySettings, 'disabled' | 'enabled' | 'perMinute'> {

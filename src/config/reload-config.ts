@@ -37,7 +37,6 @@ const RESTART = [
   'services',
 ] as const
 
-/** Compares two configurations. */
 export function planReload(before: Config, after: Config): ReloadPlan {
   const changed = (sections: readonly (keyof Config)[]): string[] =>
     sections.flatMap((section) => findDifferences(section, before[section], after[section]))
@@ -191,7 +190,6 @@ export function followConfig(options: FollowOptions): () => void {
   if (file === undefined) return () => undefined
   let current = options.config
   let stopped = false
-  /** True if the last change was rejected. */
   let refused = false
   let queue: Promise<void> = Promise.resolve()
   const clock = options.clock ?? systemClock

@@ -22,7 +22,6 @@ export function linkAbort(source: AbortSignal | undefined, controller: AbortCont
   return () => source.removeEventListener('abort', abort)
 }
 
-/** A signal with a time limit. */
 export interface TimedSignal {
   readonly signal: AbortSignal
   /** True when the time limit aborted it, not the source. */

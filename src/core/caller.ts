@@ -75,7 +75,6 @@ export interface Origin {
 
 /** A round of a conversation, as the client reports it. */
 export interface Turn {
-  /** The message of the user. */
   readonly message?: string
   /** Deliberate mode for this user: as in the profile, always on, or always off. */
   readonly deliberate?: 'follow' | 'on' | 'off'

@@ -1,7 +1,6 @@
 import { isRecord } from './is-record.ts'
 import type { ContentBlock } from './tool-result.ts'
 
-/** The text that a model reads in a block. */
 export function textInBlock({ type, text, resource }: ContentBlock): string | undefined {
   if (type === 'text') return String(text)
   return type === 'resource' && isRecord(resource) && typeof resource['text'] === 'string'

@@ -56,9 +56,7 @@ export const failureClasses = {
 export const hintOf = (failure: FailureClass): string => `Class ${failure}: ${failureClasses[failure].hint}`
 
 export interface FailureFacts {
-  /** Status of an HTTP response. */
   readonly status?: number
-  /** Code of a JSON-RPC error. */
   readonly rpcCode?: number
 }
 

@@ -15,7 +15,6 @@ export const askingForGateways = { [GATEWAYS]: true } as const
 
 export const asksForGateways = (meta: unknown): boolean => isRecord(meta) && meta[GATEWAYS] === true
 
-/** `_meta` of the answer. */
 export const gatewaysAnswer = (ids: readonly string[]): Readonly<Record<string, unknown>> => ({
   [GATEWAYS]: ids.slice(0, MAX_IDS),
 })

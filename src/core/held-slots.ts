@@ -1,11 +1,9 @@
 import type { Semaphore } from './semaphore.ts'
 
-/** The slots that one piece of work holds. */
 export interface HeldSlots {
   add(semaphore: Semaphore): void
   /** Releases the slots until the returned function is called, for example while a person answers; pauses can overlap. */
   pause(): () => void
-  /** Releases the slots for good. */
   release(): void
 }
 

@@ -36,7 +36,6 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
 const SECRET_NAME =
   /(?:^|_)(?:(?:API|ACCESS|AUTH|PRIVATE|SECRET|SIGNING|ENCRYPTION)?_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$/i
 
-/** Values of environment variables whose names look secret. */
 export const secretsOf = (environment: Readonly<Record<string, string | undefined>>): readonly string[] =>
   Object.entries(environment).flatMap(([name, value]) => (value && SECRET_NAME.test(name) ? [value] : []))
 

@@ -56,7 +56,6 @@ export interface Kv {
   /** Both ends are inclusive; negative indexes count from the end. */
   lrange(key: string, start: number, stop: number): Promise<readonly unknown[]>
   llen(key: string): Promise<number>
-  /** Where it is stored. */
   readonly backend: 'file' | 'redis'
   /** A store that all modules of the profile share. */
   readonly shared: Kv
@@ -195,7 +194,6 @@ export interface Threadweave {
   shadowSet(userId: string, content: string): Promise<void>
 }
 
-/** A caller's long-term memory. */
 export interface Memory {
   readonly facts: FactStore
   readonly graph: Graph
@@ -341,7 +339,6 @@ export interface ProgramUsage {
   readonly bytes: number
 }
 
-/** One process of a program. */
 export interface ProgramProcess {
   readonly pid: number
   readonly parent: number

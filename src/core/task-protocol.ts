@@ -4,7 +4,6 @@ import { omitUndefined } from './omit-undefined.ts'
 /** The extension with which a 2026-era server answers a call with a task. */
 export const TASKS = 'io.modelcontextprotocol/tasks'
 
-/** Requests of the extension. */
 export const TASK_METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'] as const
 
 /** `_meta` key that links a message of the 2025-11-25 revision to its task. */

@@ -7,7 +7,6 @@ export type TaskStatus = 'running' | 'completed' | 'failed' | 'cancelled' | 'int
 /** A call that runs in the background. */
 export interface Task {
   readonly id: string
-  /** Id of the tool. */
   readonly tool: string
   readonly status: TaskStatus
   /** Milliseconds since the epoch. */

@@ -25,7 +25,6 @@ export interface MissingTool {
   readonly in: readonly string[]
 }
 
-/** The result of a run. */
 export interface RunResult<T> {
   /** Returns the entry after the run; `undefined` deletes it. */
   change(value: T): T | undefined
@@ -36,7 +35,6 @@ export interface RunResult<T> {
 /** The run is left to another process. */
 export const LEFT_TO_OTHERS: unique symbol = Symbol('left')
 
-/** True if a stored value can be an entry. */
 export const isDueEntry = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isRecord(value) &&
   (value['nextAt'] === null || Number.isFinite(value['nextAt'])) &&

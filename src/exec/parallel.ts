@@ -118,7 +118,6 @@ export interface CallGroup {
    * @param pause called while a question waits for a person; the returned function ends the pause
    */
   run(action: Action, index: number, pause?: () => () => void): Promise<Outcome>
-  /** Stops following the request. */
   end(): void
 }
 

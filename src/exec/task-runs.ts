@@ -19,7 +19,6 @@ const LOOK_EVERY = 100
 /** Maximum size of the results of one principal in a profile; the oldest are deleted. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024
 
-/** A task that runs in this process. */
 export interface TaskRun {
   readonly owner: string
   readonly abort: AbortController

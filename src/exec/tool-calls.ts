@@ -332,7 +332,6 @@ export function createCalls(options: CallsOptions): Calls {
     }
   }
 
-  /** Resolves the name, and checks policy and arguments. */
   function resolveCall(request: CallRequest): ResolvedCall {
     const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
     const entry = view ? visibleTool(request, view) : setupTool(request.name)

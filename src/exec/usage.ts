@@ -53,7 +53,6 @@ const MAX_ATTEMPTS = 10
 
 export function createUsage(): Usage {
   const principals = new Map<string, Map<string, Counter>>()
-  /** Counts that are not stored yet. */
   let unsaved = new Map<string, Map<string, Counter>>()
   let usageStore: UsageStore | undefined
   let cancel: (() => void) | undefined

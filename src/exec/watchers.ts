@@ -9,7 +9,6 @@ import { type Outcome, shortenOutcome } from './outcome.ts'
 import { type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
 
-/** The result of one check. */
 export interface WatcherCheck {
   readonly check: number
   readonly at: number

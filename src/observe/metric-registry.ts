@@ -1,6 +1,5 @@
 /** A metric, named as in OpenTelemetry; other formats derive their names from it. */
 export interface MetricFamily {
-  /** For example `pegboard.calls`. */
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram'

@@ -68,9 +68,7 @@ export async function readDailyCounts(table: CountsTable, principal?: string): P
 export interface DailyStore {
   add(key: RowKey, more: Partial<Counts>): void
   list(principal?: string): Promise<readonly DailyCounts[]>
-  /** Begins to store rows. */
   start(table: () => CountsTable): void
-  /** Stores what is not stored yet. */
   stop(): Promise<void>
 }
 

@@ -72,7 +72,6 @@ export interface Receipts {
   }): Promise<UsageReport>
   /** Sums since the start, for metrics. */
   readonly sums: Counts
-  /** Begins to store counts. */
   start(table: () => CountsTable): void
   /** Counts what is left, logs what sessions cost, and stores it. */
   stop(): Promise<void>
@@ -96,7 +95,6 @@ interface Session {
   /** Tokens of the longest list so far, and of all tools. */
   menu: number
   definitions: number
-  /** Tools that were called. */
   readonly tools: Set<string>
 }
 
@@ -120,7 +118,6 @@ const MAX_NAME = 60
 export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receipts {
   const days = createDailyStore(clock, log)
   const sessions = new Map<string, Session>()
-  /** Tokens of definitions. */
   const known = new WeakMap<object, TokenSums>()
   let pending: Pending[] = []
   let bytes = 0

@@ -9,9 +9,7 @@ export type Authenticator = (authorization: string | undefined) => Bearer | Prom
 export interface AuthenticatorOptions {
   /** Tokens of the configuration. */
   readonly fixed: readonly BearerToken[]
-  /** Tokens of `pegboard token`. */
   readonly tokens?: TokenStore | undefined
-  /** Access tokens of an OAuth issuer. */
   readonly access?: AccessTokens | undefined
   /** The address of this server that clients use. */
   origin(): string

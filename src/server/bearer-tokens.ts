@@ -38,7 +38,6 @@ export const createBearerToken = (
   ...grantsOf({ tools, effect }),
 })
 
-/** A token of `pegboard token`. */
 export const toBearerToken = ({ id, digest, principal, roles, profile, grants }: StoredToken): BearerToken => ({
   digest: Buffer.from(digest, 'hex'),
   principal,

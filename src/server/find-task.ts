@@ -10,7 +10,6 @@ import type { NamedTask } from './resumed-requests.ts'
 import type { CallHost, ServerHost } from './server-host.ts'
 import { DONE } from './task-book.ts'
 
-/** A task and how to reach its server. */
 export interface FoundTask extends NamedTask {
   /** Absent while its server is unavailable for this caller. */
   readonly endpoints: Pick<Endpoints, 'request'> | undefined

@@ -54,7 +54,6 @@ export interface RequestBuilder {
   readonly subscribed: Map<string, Caller>
   /** 2025: records the parameters of `initialize`. */
   introduce(params: Json | undefined): void
-  /** 2025: the result of `initialize`. */
   initializeResult(protocolVersion: string): Json
   /** The caller of a request; without one, the connection's own. */
   callerFor(request?: Pick<ClientRequest, 'meta' | 'envelope'>): Caller

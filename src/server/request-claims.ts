@@ -96,19 +96,19 @@ type Claims = { readonly [K in Key]?: string } & { readonly [K in List]?: readon
 /** Of three spellings the most specific wins. Values that are not text, too long or have control characters are ignored. */
 function read(meta: Json): Claims {
   const nested = isRecord(meta[NESTED]) ? meta[NESTED] : {}
-  const saidAs = (key: string): unknown =>
+  const claimFor = (key: string): unknown =>
     [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)
   const claimed: Record<string, string | number | readonly string[]> = {}
   for (const key of KEYS) {
-    const value = saidAs(key)
+    const value = claimFor(key)
     if (key === 'message' && typeof value === 'string') claimed[key] = value.slice(0, MAX_MESSAGE_CHARS)
     else if (isName(value)) claimed[key] = value
   }
   for (const key of LISTS) {
-    const value = saidAs(key)
+    const value = claimFor(key)
     if (Array.isArray(value)) claimed[key] = value.filter(isName).slice(0, MAX_MEMBERS)
   }
-  const level = saidAs(LEVEL)
+  const level = claimFor(LEVEL)
   if (Number.isSafeInteger(level) && (level as number) >= 0) claimed[LEVEL] = level as number
   return claimed
 }

@@ -51,7 +51,6 @@ export interface Page {
   handle(req: IncomingMessage, res: ServerResponse, isOperator: () => Promise<boolean>): Promise<void>
 }
 
-/** What the routes need. */
 export interface RouterContext {
   readonly originCheck: OriginCheck
   /** Absent: no token is needed. */

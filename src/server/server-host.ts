@@ -55,7 +55,6 @@ export interface PromptHost extends Pick<BaseHost, 'surface' | 'view' | 'exposur
   remembered(caller: Caller): Promise<string | undefined>
 }
 
-/** For answers and questions of servers. */
 export interface InspectHost {
   /**
    * Removes credentials from an answer of a server, as the policy of the caller demands.
@@ -67,7 +66,6 @@ export interface InspectHost {
   inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
 }
 
-/** For tool calls and tasks. */
 export interface CallHost extends BaseHost, InspectHost {
   readonly clock: Clock
   readonly resumes: ResumedRequests
@@ -81,7 +79,6 @@ export interface CallHost extends BaseHost, InspectHost {
   /** Calls that take longer become background tasks; 0: never. */
   readonly autoBackgroundMs: number
   readonly files: FileOutlet
-  /** Notices for clients that were not connected. */
   readonly inbox: Inbox
   /** Takes notices of modules for this caller; undefined if no module has any. */
   notices(caller: Caller): (() => Promise<readonly string[]>) | undefined
@@ -112,10 +109,8 @@ export interface NotificationHost extends BaseHost {
   onUpstream(listener: UpstreamListener): () => void
 }
 
-/** For the HTTP server. */
 export interface HttpHost {
   hasProfile(name: string): boolean
-  /** Tokens of `pegboard token`. */
   readonly tokens: TokenStore
   /** Metrics for `GET /metrics`; absent: the route does not exist. */
   readonly metrics?: MetricRegistry | undefined

@@ -14,7 +14,6 @@ import { digestOf } from './bearer-tokens.ts'
 /** A token of `pegboard token`. Only its digest is stored. */
 export interface StoredToken extends Pick<Caller, 'principal' | 'roles' | 'grants'> {
   readonly id: string
-  /** Name for the operator. */
   readonly name: string
   /** SHA-256, in hexadecimal. */
   readonly digest: string

@@ -7,7 +7,6 @@ export interface ConnectedClient {
   readonly name: string
   readonly version: string
   readonly era: 'legacy' | 'modern'
-  /** True for the client that asks. */
   readonly isCaller: boolean
   notify(method: string, params: Readonly<Record<string, unknown>>): void
 }

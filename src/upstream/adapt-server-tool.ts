@@ -14,7 +14,6 @@ export interface ToolHost {
   /** `mcp_<id>`: category and catalog owner. */
   readonly module: string
   readonly settings: ServerSettings
-  /** Shared by all its tools. */
   readonly capacity?: Capacity
   runsAsTask?(record: ToolRecord): boolean
   available(caller: Caller, record?: Pick<ToolRecord, 'text'>): true | string

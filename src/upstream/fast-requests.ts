@@ -21,7 +21,6 @@ export interface FastRequest {
   /** Called for every progress notification, in order and before the result. */
   readonly onProgress?: ((params: Json) => void) | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** The client on whose behalf the request is made. */
   readonly relay?: Relay | undefined
   /** Called with the running timeout, so that it can be paused. */
   readonly onLimit?: ((limit: Countdown) => void) | undefined

@@ -5,7 +5,6 @@ export interface IdleOptions {
   limitMs(): number
   /** True if the connection is needed although no request is open. */
   busy(): boolean
-  /** Called when it has been idle for that long. */
   idle(): void
 }
 

@@ -26,7 +26,6 @@ const PROBE_MS = 2_000
 const PATIENT_PROBE_MS = 10_000
 /** The timeout of the whole attempt fires first. */
 const LATER_MS = 1_000
-/** The SDK's error code. */
 const DIED_PROBED = 'ERA_NEGOTIATION_FAILED'
 
 /** What a failed attempt tells the next one. */

@@ -19,7 +19,6 @@ export interface EndpointsHost {
   ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
   /** The caller's connection, if it is open. */
   live(who: RequestOwner): Connection | undefined
-  /** Key of that connection. */
   keyOf(who: RequestOwner): string
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Makes a request in a call slot, which is released while the client is asked. @throws PegboardError E_OVERLOADED */

@@ -35,7 +35,6 @@ export interface Instances {
   ended(session: string): void
   /** The first connection was closed; the next caller may have it. */
   released(): void
-  /** The caller that has the first connection. */
   readonly holder: RequestOwner | undefined
   /** Number of running instances, including the first. */
   readonly running: number

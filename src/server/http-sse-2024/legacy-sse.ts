@@ -32,7 +32,6 @@ interface Session {
   readonly key: string
   readonly principal: string
   readonly transport: SseTransport
-  /** Whether the client has sent a message. */
   used: boolean
 }
 

@@ -36,7 +36,6 @@ export interface SessionHandover {
   remember(id: string, owner: string, message: Message): void
   drop(id: string): Promise<void>
   say(id: string, said: SessionMessage): void
-  /** Listens to messages of other processes. */
   hear(listener: (id: string, said: SessionMessage) => void): void
 }
 

@@ -28,7 +28,6 @@ export interface LoginPrompt {
 
 export interface LoginOptions extends Omit<BearerOptions, 'log' | 'loggedIn'> {
   readonly prompt: LoginPrompt
-  /** Time the person has for the login. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
