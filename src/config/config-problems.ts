@@ -36,7 +36,7 @@ const QUICK = { jitless: true } as const
 
 export function createProblemCollector(shown: string, lines: ReadonlyMap<string, number>): ProblemCollector {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
-  const told = new Set<string>()
+  const reported = new Set<string>()
   let unset = 0
   // Created for the first problem, because it slows down the start.
   let json: Record<string, unknown> | undefined
@@ -49,7 +49,7 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
     let line: number | undefined
     for (let end = path.length; end > 0 && line === undefined; end--) line = lines.get(path.slice(0, end).join('.'))
     found.push({ line, text })
-    told.add(path.join('.'))
+    reported.add(path.join('.'))
   }
 
   return {
@@ -81,7 +81,7 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
       for (const issue of result.error.issues) {
         const path = issue.path.map(String)
         // The variable was reported already; its missing value is no second problem.
-        if (told.has(path.join('.'))) continue
+        if (reported.has(path.join('.'))) continue
         if (issue.code !== 'unrecognized_keys') add(path, `${path.join('.')}: ${describeSettingError(issue, value)}`)
         else for (const key of issue.keys) add([...path, key], unknownKey(path, key, keysAt(path)))
       }
@@ -91,15 +91,15 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
       const [first] = found
       if (!first) return
       const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
-      const said = ({ line, text }: (typeof found)[number]): string =>
+      const describeProblem = ({ line, text }: (typeof found)[number]): string =>
         line === undefined ? text : `line ${line}: ${text}`
       if (sorted.length === 1)
         throw new PegboardError(
           'E_CONFIG_INVALID',
-          `${shown}, ${said(first)}`,
+          `${shown}, ${describeProblem(first)}`,
           unset > 0 ? { hint: 'Set the variable, or remove the reference to it.' } : {},
         )
-      const list = sorted.map((problem) => `\n  ${said(problem)}`).join('')
+      const list = sorted.map((problem) => `\n  ${describeProblem(problem)}`).join('')
       throw new PegboardError('E_CONFIG_INVALID', `${shown} has ${sorted.length} problems:${list}\n`, {
         hint: [
           ...(unset < found.length ? ['Correct the named keys'] : []),

@@ -96,8 +96,8 @@ export function createTaskRuns(
     const ended: { failure?: unknown } = {}
     const failed = (error: unknown): [Outcome, TaskAnswer] => {
       ended.failure = error
-      const told = isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error))
-      return [failureOf(told), options.presentError(error)]
+      const failure = isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error))
+      return [failureOf(failure), options.presentError(error)]
     }
     one.ended = work
       .then((result): [Outcome, TaskAnswer] => [

@@ -119,9 +119,9 @@ export function createRecordingTransport(
   const fail = (id: string, error: unknown, options: SendOptions | undefined): void => {
     const status = statusOf(error)
     const reason = status === undefined ? networkReason(error) : `HTTP ${status}`
-    const told = status !== undefined || reason !== 'network error'
+    const isKnown = status !== undefined || reason !== 'network error'
     // What policy refuses, what nobody waited for, and what is sent again is not an answer of the server.
-    if (!told || isPegboardError(error) || options?.requestSignal?.aborted || sessionLost(error, hasSession())) {
+    if (!isKnown || isPegboardError(error) || options?.requestSignal?.aborted || sessionLost(error, hasSession())) {
       open.delete(id)
       return
     }

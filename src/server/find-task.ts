@@ -24,20 +24,20 @@ export function findTask(host: CallHost, caller: Caller, name: unknown): FoundTa
   const seen = host.view(caller).owners.find((one) => one.id === owner)
   const { processes } = host
   // Its answer contains the result of a call, which is inspected like any other.
-  const told = (endpoints: FoundTask['endpoints']): FoundTask['endpoints'] =>
+  const inspected = (endpoints: FoundTask['endpoints']): FoundTask['endpoints'] =>
     endpoints && {
       request: (method, params, relay, signal) => {
         const answer = endpoints.request(method, params, inspectedRelay(host, caller, owner, relay), signal)
         return inspectAnswer(host, caller, owner, answer)
       },
     }
-  if (at === undefined || !processes) return { owner, id, endpoints: told(seen?.endpoints) }
+  if (at === undefined || !processes) return { owner, id, endpoints: inspected(seen?.endpoints) }
   const reachable = seen !== undefined || owner === DONE
   return {
     owner,
     id,
     at,
-    endpoints: reachable ? told(remoteTaskEndpoints(processes, at, owner, seen?.endpoints)) : undefined,
+    endpoints: reachable ? inspected(remoteTaskEndpoints(processes, at, owner, seen?.endpoints)) : undefined,
   }
 }
 

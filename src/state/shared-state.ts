@@ -157,18 +157,18 @@ export function createRedisState(url: string, prefix: string, clock: CommonClock
     return await waitAtMost(PING_MS, answered, () => false, clock)
   }
   let cancelAsking: (() => void) | undefined
-  let told = false
+  let wasOff = false
   async function askTime(redis: Redis): Promise<void> {
     cancelAsking?.()
     cancelAsking = clock.after(ASK_TIME_MS, () => void askTime(redis).catch(() => undefined))
     const { time, at } = await readRedisTime(redis, () => ticksOf(clock))
     clock.set(time, at)
     const off = Math.abs(clock.aheadMs) > OFF_MS
-    if (off && !told)
+    if (off && !wasOff)
       log.warn('the clock of this machine differs from the clock of Redis, which all servers use', {
         ahead_ms: clock.aheadMs,
       })
-    told = off
+    wasOff = off
     await lookForKey()
   }
   async function warnOfEviction(redis: Redis): Promise<void> {

@@ -91,12 +91,12 @@ export function createPublisher(options: PublisherOptions): Publisher {
   /** By the server's own names. */
   let made = new Map<string, AdaptedTool>()
   let prompts = new Map<string, string>()
-  const told = new Set<string>()
+  const warned = new Set<string>()
   const isAsNamed = Object.keys(settings.tools).length === 0
-  const tellOnce = (problem: string): void => {
-    if (told.has(problem) || told.size > MAX_WARNINGS) return
-    told.add(problem)
-    log.warn(told.size > MAX_WARNINGS ? 'further warnings about its lists are not logged' : problem)
+  const warnOnce = (problem: string): void => {
+    if (warned.has(problem) || warned.size > MAX_WARNINGS) return
+    warned.add(problem)
+    log.warn(warned.size > MAX_WARNINGS ? 'further warnings about its lists are not logged' : problem)
   }
 
   /** By the server's own names. Tools that get no unique id are missing. */
@@ -108,7 +108,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const records = actions ? all.filter(({ name }) => actions.has(name)) : all
     for (const { name } of actions ? all : [])
       if (!actions?.has(name))
-        tellOnce(`${JSON.stringify(name.slice(0, 60))} is skipped: another tool of the server has the same id`)
+        warnOnce(`${JSON.stringify(name.slice(0, 60))} is skipped: another tool of the server has the same id`)
     const next = records.map((record): readonly [string, AdaptedTool] => {
       const tool = adapt(record)
       // The same object while nothing changes, so that caches keyed by tool stay valid.
@@ -167,7 +167,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function losesRules(gone: readonly string[], now: readonly string[]): boolean {
     const lost = options.lostRules?.(options, gone, now) ?? []
-    for (const rule of lost) tellOnce(lostRuleSentence(rule, id, 'server'))
+    for (const rule of lost) warnOnce(lostRuleSentence(rule, id, 'server'))
     return lost.length > 0
   }
 
@@ -204,7 +204,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const own = once(() => new Set(names()))
     const others = otherToolsTo(catalog, module)
     const leftOut = (why: string): Listing['prompts'] => {
-      tellOnce(`a ${kind} is left out: ${why}`)
+      warnOnce(`a ${kind} is left out: ${why}`)
       return []
     }
     return entries.flatMap((entry) => {
@@ -277,8 +277,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
   }
 
-  function tell(): void {
-    for (const problem of problems().filter((one) => !mayStillCome(one))) tellOnce(problem)
+  function warnOfProblems(): void {
+    for (const problem of problems().filter((one) => !mayStillCome(one))) warnOnce(problem)
   }
 
   /** Clients see nothing that a server without an approved tool says. */
@@ -316,7 +316,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         { ...admitted(listing), ...entriesOtherThanTools(listing, () => listing.tools.map(({ name }) => name)) },
       )
       published = listing
-      tell()
+      warnOfProblems()
       return true
     },
     brief({ tools }) {

@@ -7,8 +7,8 @@ export function statusOf(error: unknown): number | undefined {
   const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
   if (typeof data?.status === 'number') return data.status
   if (typeof code === 'number' && code >= 400 && code < 600) return code
-  const said = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
-  return said ? Number(said) : cause instanceof Error ? statusOf(cause) : undefined
+  const status = error instanceof Error ? /\(HTTP (\d{3})\)/.exec(error.message)?.[1] : undefined
+  return status ? Number(status) : cause instanceof Error ? statusOf(cause) : undefined
 }
 
 /** The PegboardError that caused an SDK error, if there is one. */

@@ -82,10 +82,10 @@ export function createServerCalls(host: CallsHost): ServerCalls {
   }
 
   const request: typeof send = observer
-    ? (method, params, options, via) => told(observer, method, params, options, via)
+    ? (method, params, options, via) => observedRequest(observer, method, params, options, via)
     : send
 
-  function told(
+  function observedRequest(
     observer: Observer,
     method: string,
     params: Json,

@@ -48,8 +48,7 @@ interface Watch {
 
 /** What a task has asked one principal, in all requests about the task. */
 interface QuestionLog {
-  /** Digests of its requests. */
-  readonly told: Set<string>
+  readonly digests: Set<string>
   questions: number
 }
 
@@ -64,7 +63,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   /** The oldest tasks are forgotten. */
   function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
     const key = JSON.stringify([principal, taskId])
-    const asked = counted.get(key) ?? { told: new Set(), questions: 0 }
+    const asked = counted.get(key) ?? { digests: new Set(), questions: 0 }
     counted.delete(key)
     counted.set(key, asked)
     const [oldest] = counted.keys()
@@ -75,9 +74,9 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   /** Counts the questions that were not seen before. @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */
   function countQuestions(asked: QuestionLog, requests: Json): void {
     const questions = Object.entries(requests).filter(([, request]) => isQuestion(request))
-    const fresh = questions.map(digestOf).filter((digest) => !asked.told.has(digest))
+    const fresh = questions.map(digestOf).filter((digest) => !asked.digests.has(digest))
     asked.questions = addQuestions(asked.questions, fresh.length)
-    for (const digest of fresh) asked.told.add(digest)
+    for (const digest of fresh) asked.digests.add(digest)
   }
 
   /** @throws ProtocolFailure -32602 if the server has no tasks */
@@ -242,18 +241,18 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       saw({ taskId, status: 'completed' })
       return answer
     }
-    const told = new Set<string>()
+    const answered = new Set<string>()
     let count: InputCount = {}
     for (;;) {
       const task = await get({ taskId }, relay, signal)
       if (task['status'] === 'completed' && isRecord(task['result'])) return task['result']
       if (isOver(task['status'])) throw failureOf(task)
       const { inputRequests, pollIntervalMs } = task
-      const fresh = Object.entries(isRecord(inputRequests) ? inputRequests : {}).filter(([key]) => !told.has(key))
+      const fresh = Object.entries(isRecord(inputRequests) ? inputRequests : {}).filter(([key]) => !answered.has(key))
       if (fresh.length > 0) {
         count = addInputRound(count, Object.fromEntries(fresh))
         const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await put(ask, relay, signal)]))
-        for (const [key] of fresh) told.add(key)
+        for (const [key] of fresh) answered.add(key)
         const inputResponses = Object.fromEntries(answers)
         await request('tasks/update', { taskId, inputResponses }, takingTasks(relay), signal)
       } else await pause(typeof pollIntervalMs === 'number' ? pollIntervalMs : POLL.usual, signal)
