@@ -14,3 +14,5 @@ export const MAP_KEYWORDS: ReadonlySet<string> = new Set([
   'definitions',
   'dependentSchemas',
 ])
+/** Keywords whose value is data, so names in it are no keywords. */
+export const DATA_KEYWORDS: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'examples'])

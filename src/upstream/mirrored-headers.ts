@@ -1,4 +1,5 @@
 import { isRecord } from '../core/is-record.ts'
+import { DATA_KEYWORDS, MAP_KEYWORDS } from '../core/schema-keywords.ts'
 
 /** An argument that a server wants repeated in an `Mcp-Param-<header>` header (2026-07-28 over HTTP). */
 export interface MirroredArgument {
@@ -41,16 +42,12 @@ export function mirroredArguments(schema: unknown): readonly MirroredArgument[] 
         // Keys inside `properties` are argument names, not keywords.
         if (!isSchema) return faultIn(value, [...path, key], reachable, true)
         if (key === 'properties') return faultIn(value, path, reachable, false)
-        return DATA.has(key) ? undefined : faultIn(value, path, false, !MAPS.has(key))
+        return DATA_KEYWORDS.has(key) ? undefined : faultIn(value, path, false, !MAP_KEYWORDS.has(key))
       }),
     )
   }
   return faultIn(schema, [], true, true) ?? found
 }
-
-// Keywords whose values are data, so marks in them do not count.
-const DATA = new Set(['const', 'default', 'enum', 'examples'])
-const MAPS = new Set(['$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
 
 const firstFault = (faults: readonly (string | undefined)[]): string | undefined =>
   faults.find((fault) => fault !== undefined)

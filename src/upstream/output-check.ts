@@ -2,6 +2,7 @@ import { Validator } from '@cfworker/json-schema'
 import { expandedSchemaSize } from '../core/expanded-schema-size.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { rawBytes, sizeOf } from '../core/raw-result.ts'
+import { DATA_KEYWORDS, MAP_KEYWORDS } from '../core/schema-keywords.ts'
 import { noticeBlock, WITHHELD } from '../core/tool-result.ts'
 import { parseDefinition, type ToolRecord } from './tool-definition.ts'
 
@@ -110,8 +111,6 @@ const isChanged = (text: string): boolean => {
 
 const PATTERNS: ReadonlySet<string> = new Set(['pattern', 'patternProperties', 'format', 'uniqueItems'])
 const REST: ReadonlySet<string> = new Set(['additionalProperties', 'unevaluatedProperties'])
-const NAMED: ReadonlySet<string> = new Set(['properties', '$defs', 'dependentSchemas', 'definitions'])
-const DATA: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples'])
 /** Keywords of other drafts. */
 const OLD: ReadonlySet<string> = new Set(['$recursiveRef', '$recursiveAnchor'])
 /** Applied to each item or property, where even `true` has a cost. */
@@ -139,9 +138,9 @@ function toCheckable(schema: unknown, work: Work): unknown {
     Object.entries(schema)
       .filter(([key]) => !PATTERNS.has(key) && !OLD.has(key) && !(names && REST.has(key)))
       .map(([key, value]) => {
-        if (DATA.has(key)) return [key, value]
+        if (DATA_KEYWORDS.has(key)) return [key, value]
         if (EACH.has(key) && value === true) return [key, toCheckable({}, work)]
-        if (!NAMED.has(key) || !isRecord(value)) return [key, toCheckable(value, work)]
+        if (!MAP_KEYWORDS.has(key) || !isRecord(value)) return [key, toCheckable(value, work)]
         return [key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toCheckable(one, work)]))]
       }),
   )
