@@ -20,9 +20,8 @@ export async function withDeadline<T>(
   stop: () => Promise<unknown>,
 ): Promise<T> {
   signal.throwIfAborted()
-  const late = new AbortController()
-  const timer = setTimeout(() => late.abort(timeoutError(ms)), ms)
-  const over = AbortSignal.any([signal, late.signal])
+  const deadline = startDeadline(ms, signal)
+  const over = deadline.signal
   const aborted = new Promise<never>((_, reject) => {
     over.addEventListener('abort', () => reject(over.reason), { once: true })
   })
@@ -37,7 +36,25 @@ export async function withDeadline<T>(
     }
     throw error
   } finally {
-    clearTimeout(timer)
+    deadline.end()
+  }
+}
+
+/**
+ * A signal that is aborted with another one, or with E_TIMEOUT after a time. Not `AbortSignal.any`: Node keeps what that
+ * returns in memory for as long as it has a listener.
+ */
+export function startDeadline(ms: number, source: AbortSignal | undefined) {
+  const controller = new AbortController()
+  const abort = (): void => controller.abort(source?.reason)
+  const timer = setTimeout(() => controller.abort(timeoutError(ms)), ms)
+  source?.addEventListener('abort', abort, { once: true })
+  return {
+    signal: controller.signal,
+    end(): void {
+      clearTimeout(timer)
+      source?.removeEventListener('abort', abort)
+    },
   }
 }
 

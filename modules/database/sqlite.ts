@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type Program, ToolError } from 'pegboard'
 import { createTurns } from '../_turns.ts'
-import { timeoutError } from './deadline.ts'
+import { startDeadline } from './deadline.ts'
 import type { Answer, Batch, Dialect, Driver, StatementOutcome, Target } from './driver.ts'
 import { MAX_ROW_BYTES, tooLarge } from './huge.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
@@ -296,11 +296,10 @@ async function startChild(
     onDone?: (count: number) => void,
   ): Promise<ChildMessage> {
     if (over) throw new ChildExit(childGone(complaint), false)
-    const late = new AbortController()
-    const timer = setTimeout(() => late.abort(timeoutError(timeoutMs)), timeoutMs)
-    const stop = AbortSignal.any(signal ? [signal, late.signal] : [late.signal])
+    const deadline = startDeadline(timeoutMs, signal)
     try {
       return await new Promise<ChildMessage>((resolve, reject) => {
+        const { signal: stop } = deadline
         stop.addEventListener('abort', () => reject(new ChildExit(stop.reason, true)), { once: true })
         listen = (line) => {
           if (!line) reject(new ChildExit(childGone(complaint), true))
@@ -313,7 +312,7 @@ async function startChild(
       await program.stop(0)
       throw error
     } finally {
-      clearTimeout(timer)
+      deadline.end()
       listen = undefined
     }
   }
