@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import { type Clock, ticksOf } from './clock.ts'
 
 /** Delays background work, such as saving, until nothing more has been scheduled for a moment. */
 export interface Debouncer {
@@ -19,7 +19,7 @@ export function createDebouncer(clock: Clock, quietMs: number, longestMs: number
   // One item at a time, so that other work gets a turn.
   function step(): void {
     cancel = undefined
-    const now = clock.now()
+    const now = ticksOf(clock)
     const leftMs = Math.min(addedAt + quietMs, since + longestMs) - now
     if (leftMs > 0) {
       cancel = clock.after(leftMs, step)
@@ -34,7 +34,7 @@ export function createDebouncer(clock: Clock, quietMs: number, longestMs: number
 
   return {
     schedule(key, work) {
-      addedAt = clock.now()
+      addedAt = ticksOf(clock)
       if (pending.size === 0) since = addedAt
       pending.set(key, work)
       cancel ??= clock.after(quietMs, step)

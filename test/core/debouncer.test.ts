@@ -31,6 +31,20 @@ describe('debounced work', () => {
     expect(done).toContain('0')
   })
 
+  it('runs in time although the clock is set back', () => {
+    const { clock, done } = setUp()
+    let setBackMs = 0
+    const later = createDebouncer(
+      { now: () => clock.now() - setBackMs, ticks: () => clock.now(), after: clock.after },
+      500,
+      5_000,
+    )
+    later.schedule('a', () => done.push('a'))
+    setBackMs = 3_600_000
+    clock.advance(500)
+    expect(done).toEqual(['a'])
+  })
+
   it('runs at once on flush, and not again', () => {
     const { clock, done, add, later } = setUp()
     add('a')
