@@ -115,6 +115,8 @@ const ROW_CAP = 4096
 const COUNT_SCALE = 10
 /** With fewer words, removing unused ones is not worth the work. */
 const FEW_WORDS = 4096
+/** With fewer obsolete row entries, packing the rows before the next search is not worth the work. */
+const FEW_OBSOLETE = 1 << 16
 /** Row entry: word << 9 | of the name << 8 | count. Words of the name come first. */
 const NAME_BIT = 1 << 8
 const WORD_SHIFT = 9
@@ -174,6 +176,8 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let refreshed = 0
   let generation = 0
   let rowsUsed = 0
+  /** Entries in `rows` of documents that were replaced or removed. */
+  let obsolete = 0
   let size = 0
   /** Highest slot ever used plus one. */
   let slots = rowLengths.length
@@ -262,11 +266,13 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     size++
     names.add(slot, document)
     setStale()
+    if (obsolete > FEW_OBSOLETE && obsolete * 2 > rowsUsed) refresh()
   }
 
   function clear(slot: number): void {
     if (!rowLengths[slot]) return
     names.remove(slot)
+    obsolete += (rowLengths[slot] as number) - 1
     rowLengths[slot] = 0
     size--
     setStale()
@@ -326,6 +332,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     }
     rows = packed
     rowsUsed = used
+    obsolete = 0
   }
 
   function countUsedWords(): number {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createLexicalIndex, type LexicalIndex, loadLexicalIndex } from '../../src/search/lexical-index.ts'
 import { documentOf, type SearchSource } from '../../src/search/search-document.ts'
+import { heldMiB } from '../memory.ts'
 import { CATALOGUE, toolOf } from './fixture.ts'
 
 /** An index whose slots are the positions in `sources`, queried by id. */
@@ -247,6 +248,21 @@ describe('a changing index', () => {
     expect(index.search('r2998n7x', all).scoreOf(0)).toBe(0)
     expect(index.search('file', all).hits.map(({ slot }) => slot)).toEqual([0])
     expect(index.save().length).toBeLessThan(10_000_000)
+  })
+
+  it('uses bounded memory while tools keep changing without a search', async () => {
+    const index = createLexicalIndex()
+    const change = async (rounds: number) => {
+      for (let round = 0; round < rounds; round++) {
+        const words = Array.from({ length: 60 }, (_, n) => `r${round % 50}n${n}`)
+        index.set(round % 20, documentOf(toolOf('a.one', words.join(' '))))
+      }
+      heldMiB()
+      await new Promise((resolve) => setImmediate(resolve))
+      return heldMiB()
+    }
+    const before = await change(1_000)
+    expect((await change(40_000)) - before).toBeLessThan(4)
   })
 
   it('rejects an invalid slot', () => {
