@@ -124,7 +124,7 @@ export const findingCatalogue = {
   'proxy-ignored': {
     exit: 0,
     title: 'Remote servers are not reached through the proxy',
-    why: 'Pegboard checks the IP address of every remote server. It cannot do that through a proxy, so it connects directly. Only npx, uvx and docker use the proxy.',
+    why: 'Pegboard checks the IP address of every remote server. It cannot do that through a proxy, so it connects directly. Only programs that download servers, such as npx, use the proxy.',
     fix: 'Allow direct connections to the hosts of remote servers.',
   },
   'module-failed': {

@@ -32,7 +32,7 @@ export const executionOptions = z.strictObject({
     .min(0)
     .default(0)
     .describe(
-      'Warn in the result when a session makes the same call this many times or more within ten minutes (0: never).',
+      'Warn in the result when a session makes the same call this many times or more, each at most ten minutes after the one before (0: never).',
     ),
   outputChannels: z
     .array(z.string().min(1))

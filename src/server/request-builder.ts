@@ -85,7 +85,7 @@ export function createRequestBuilder(
 ): RequestBuilder {
   const { era, session, identity, perRequest } = connection
   let opening: Json = {}
-  // Kept, because claims are remembered for one base caller.
+  // Kept, because views are cached by caller.
   let own = callerOf(connection, undefined, undefined)
   let capabilities: Json = {}
 
