@@ -93,9 +93,9 @@ export function createAppModules(options: AppModulesOptions): AppModules {
 /** A caller may learn about a file only if it may see the module, which nearly always has the name of the file. */
 export const isSeenFile = (
   file: string,
-  { policy }: { readonly policy: { sees(owner: string, by: Caller): boolean } },
+  { policy }: { readonly policy: { allowsOwner(owner: string, by: Caller): boolean } },
   caller: Caller,
-): boolean => policy.sees(/^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file, caller)
+): boolean => policy.allowsOwner(/^(?:bundled\/)?_?([^./\\]*)/.exec(file)?.[1] ?? file, caller)
 
 function isSameFolder(a: string, b: string): boolean {
   try {

@@ -168,7 +168,7 @@ function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
   const calls = [
     ...(decision.allow && decision.ask ? [`each needs the approval of a person (${decision.ask.setting})`] : []),
     ...policy.rates
-      .filter((rate) => rate.fits(tool))
+      .filter((rate) => rate.matches(tool))
       .map(({ perMinute, setting }) => `${perMinute} a minute (${setting})`),
   ]
   return calls.length > 0 ? { calls } : {}

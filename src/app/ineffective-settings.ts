@@ -101,7 +101,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions): 
       const snapshot = catalog.snapshot()
       const { policy } = view(caller)
       return (ifCalm() ?? []).filter((rule) =>
-        ownersNamedIn(rule, snapshot).every((owner) => policy.sees(owner, caller)),
+        ownersNamedIn(rule, snapshot).every((owner) => policy.allowsOwner(owner, caller)),
       )
     },
     idleModules(caller) {

@@ -1,7 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { spellingsOf } from '../core/name-folding.ts'
 import { RULE_LISTS } from '../policy/policy-options.ts'
-import { createCoverer, listOf, listPatterns, shortOf } from '../policy/policy-rules.ts'
+import { createSpellingMatcher, listOf, listPatterns, shortOf } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
 /** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
@@ -14,8 +14,8 @@ export function createLostRules(config: () => Config): LostRules {
     const after = now.map(spelled)
     const own = deny.map((pattern) => `${short}.${pattern}`)
     return [...new Set([...collectForbidding(config()), ...own])].filter((pattern) => {
-      const covers = createCoverer([pattern])
-      return before.some(covers) && !after.some(covers)
+      const matches = createSpellingMatcher([pattern])
+      return before.some(matches) && !after.some(matches)
     })
   }
 }

@@ -52,7 +52,7 @@ export function createAwaitTool({
     }
     return upstreams.missed(name, {
       signal: abort?.signal ?? signal ?? within,
-      sees: (owner) => view(caller).policy.sees(owner, caller),
+      sees: (owner) => view(caller).policy.allowsOwner(owner, caller),
     })
   }
 }

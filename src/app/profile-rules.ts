@@ -31,11 +31,11 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   const make = (id: string): ViewRules => {
     const settings = config.profiles[id]
     const renamed = renamedIn(config, ids, settings)
-    const sees = createOwnerFilter(id, settings, owners, renamed)
+    const hasOwner = createOwnerFilter(id, settings, owners, renamed)
     const where = `profiles.${id}.`
     const policy = settings
-      ? combinePolicies(common, createPolicy({ ...withRenamedOwners(own(settings), renamed), sees, where }))
-      : createPolicy({ ...shared, sees })
+      ? combinePolicies(common, createPolicy({ ...withRenamedOwners(own(settings), renamed), hasOwner, where }))
+      : createPolicy({ ...shared, hasOwner })
     return {
       profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
       policy,
@@ -47,7 +47,7 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   }
   const nothing = (id: string): ViewRules => ({
     profile: { ...defaultProfile, id },
-    policy: createPolicy({ sees: () => false }),
+    policy: createPolicy({ hasOwner: () => false }),
     schema: config.exposure.schema,
     exposure: config.exposure,
   })

@@ -38,9 +38,9 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
   const { statuses, view, version, owners, clock } = options
   const listFor = (caller: Caller): readonly ServerStatus[] => {
     const { policy } = view(caller)
-    const seen = [...owners().values()].filter(({ id }) => policy.sees(id, caller))
+    const seen = [...owners().values()].filter(({ id }) => policy.allowsOwner(id, caller))
     return statuses()
-      .filter(({ module }) => policy.sees(module, caller))
+      .filter(({ module }) => policy.allowsOwner(module, caller))
       .map((status) => {
         const {
           id,

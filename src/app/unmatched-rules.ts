@@ -130,7 +130,7 @@ function createMatcher({ meant, permits }: RulePattern): (tool: Tool) => boolean
   const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>
-      rule.fits(tool, () => (permits ? ownNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
+      rule.matches(tool, () => (permits ? ownNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
     )
 }
 

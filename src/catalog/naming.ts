@@ -1,4 +1,4 @@
-import { createCoverMatcher, spellingsOf } from '../core/name-folding.ts'
+import { createFoldedMatcher, spellingsOf } from '../core/name-folding.ts'
 import type { Tool } from '../core/tool.ts'
 import { distinctName, findNearest, isToolName, wireName } from '../core/tool-names.ts'
 import type { Catalog } from './catalog.ts'
@@ -83,7 +83,7 @@ export function overrideAliases(name: string, settings: Naming): readonly string
 export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
   const allowed = allow.map(compileGlob)
   const denied = deny.map(compileGlob)
-  const covered = createCoverMatcher(deny.filter((pattern) => !pattern.includes('?')))
+  const covered = createFoldedMatcher(deny.filter((pattern) => !pattern.includes('?')))
   return (name) =>
     (allowed.length === 0 || allowed.some((one) => one.test(name))) &&
     !denied.some((one) => one.test(name)) &&

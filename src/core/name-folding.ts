@@ -46,11 +46,11 @@ export function spellingsOf(names: readonly string[]): Spellings {
 }
 
 /**
- * True if one of these patterns covers a tool, however its name is spelled. For rules that deny or limit: they may
- * cover more than they say, never less.
+ * True if one of these patterns matches a tool, however its name is spelled. For rules that deny or limit: they may
+ * match more than they say, never less.
  * @param given names, or names with `*` for any run of characters
  */
-export function createCoverMatcher(given: readonly string[]): (spelled: Spellings) => boolean {
+export function createFoldedMatcher(given: readonly string[]): (spelled: Spellings) => boolean {
   const exact = given.filter((pattern) => !pattern.includes('*')).map(foldName)
   const looks = exact.map(alikeWhole)
   const globs = given.filter((pattern) => pattern.includes('*')).flatMap(globsOf)

@@ -1,5 +1,5 @@
 import type { Caller } from '../core/caller.ts'
-import { createCoverMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
+import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from './policy-options.ts'
 
@@ -9,15 +9,16 @@ export type Actor = Pick<Caller, 'profile' | 'roles'>
 /** One entry of a policy list. */
 export interface Rule {
   readonly reason: string | undefined
-  /** True if it may apply to tools of this module or server. */
-  concerns(owner: string): boolean
+  /** True if it may match a tool of this module or server. False means that it matches none. */
+  mayMatch(owner: string): boolean
   /**
-   * True if it applies to everything of this module or server.
+   * True if it certainly matches every tool of this module or server. A condition that depends on the tool, such as
+   * `effects`, makes it false.
    * @param by the caller; absent: true only if it applies to every caller
    */
-  covers(owner: string, by?: Actor): boolean
+  matchesAll(owner: string, by?: Actor): boolean
   /** @param names of the tool: `listSpellings`, or `ownNames` for a rule that permits */
-  fits(tool: Tool, names: () => Spellings, by: Actor): boolean
+  matches(tool: Tool, names: () => Spellings, by: Actor): boolean
 }
 
 /** A character that no tool name contains; a pattern that matches it matches everything. */
@@ -34,31 +35,31 @@ export function createRule(given: RuleSetting, permits = false): Rule {
   const acts = actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
   const owned = module === undefined ? undefined : compilePatterns([lower(module)])
   const inProfile = profiles && compilePatterns(profiles)
-  const concerns = (owner: string): boolean =>
-    !owned || owned(lower(owner)) || (!(permits && isSecond(owner)) && owned(lower(shortOf(owner))))
-  const isAbout = ({ profile, roles: held }: Actor): boolean =>
+  const mayMatch = (owner: string): boolean =>
+    !owned || owned(lower(owner)) || (!(permits && isRenamedModule(owner)) && owned(lower(shortOf(owner))))
+  const isForCaller = ({ profile, roles: held }: Actor): boolean =>
     (!roles || roles.some((role) => held.includes(role))) && (!inProfile || inProfile(profile))
   return {
     reason,
-    concerns,
-    covers(owner, by) {
-      if (effects || !concerns(owner) || !(by ? isAbout(by) : !roles && !inProfile)) return false
+    mayMatch,
+    matchesAll(owner, by) {
+      if (effects || !mayMatch(owner) || !(by ? isForCaller(by) : !roles && !inProfile)) return false
       const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
-      return (!named || names.some(named.written)) && (!acts || acts.written(ANY))
+      return (!named || names.some(named.matchesExactly)) && (!acts || acts.matchesExactly(ANY))
     },
-    fits(tool, names, by) {
-      if (!concerns(tool.module) || !isAbout(by)) return false
+    matches(tool, names, by) {
+      if (!mayMatch(tool.module) || !isForCaller(by)) return false
       if (effects && !effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect)) return false
-      if (named && !named.fits(names(), tool)) return false
-      return !acts || acts.fits(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
+      if (named && !named.matches(names(), tool)) return false
+      return !acts || acts.matches(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
     },
   }
 }
 
 interface NameMatcher {
   /** True if the name matches exactly as written. */
-  written(name: string): boolean
-  fits(spelled: Spellings, tool: Tool): boolean
+  matchesExactly(name: string): boolean
+  matches(spelled: Spellings, tool: Tool): boolean
 }
 
 function createNameMatcher(
@@ -67,21 +68,21 @@ function createNameMatcher(
   exactly: (name: string) => string,
 ): NameMatcher {
   const written = compilePatterns(patterns.map(lower))
-  if (!permits) return { written, fits: createCoverer(patterns) }
+  if (!permits) return { matchesExactly: written, matches: createSpellingMatcher(patterns) }
   const exact = compilePatterns(patterns.map(exactly))
   return {
-    written,
+    matchesExactly: written,
     // Names of a server's tools can differ in case only, so case matters; module names do not.
-    fits: ({ names }, { origin }) =>
+    matches: ({ names }, { origin }) =>
       origin === 'module' ? names.map(lower).some(written) : names.map(exactly).some(exact),
   }
 }
 
 /** True if one of these patterns matches a tool by any of its names, in any spelling. */
-export function createCoverer(patterns: readonly string[]): (spelled: Spellings) => boolean {
+export function createSpellingMatcher(patterns: readonly string[]): (spelled: Spellings) => boolean {
   const written = compilePatterns(patterns.map(lower))
-  const covers = createCoverMatcher(patterns)
-  return (spelled) => spelled.names.some(written) || covers(spelled)
+  const folded = createFoldedMatcher(patterns)
+  return (spelled) => spelled.names.some(written) || folded(spelled)
 }
 
 /** Lowercases only the part before the tool's own name: two tools of a server may differ in case. */
@@ -103,7 +104,7 @@ export const ownNames = (tool: Tool): Spellings =>
   spellingsOf([
     tool.id,
     tool.name,
-    `${isSecond(tool.module) ? 'pegboard.' : ''}${shortOf(tool.module)}.${actionOf(tool)}`,
+    `${isRenamedModule(tool.module) ? 'pegboard.' : ''}${shortOf(tool.module)}.${actionOf(tool)}`,
   ])
 
 export const lower = (name: string): string => name.toLowerCase()
@@ -119,8 +120,11 @@ export function listPatterns(rule: RuleSetting): readonly string[] {
 /** `github` for `mcp_github`: the name the operator uses. */
 export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
 
-/** True for a bundled module that a configured server shares its name with: a permitted name means the server. */
-export const isSecond = (owner: string): boolean => owner.startsWith('pegboard_')
+/**
+ * True for a bundled module whose id begins with `pegboard_`, because a configured server has its name. A name that is
+ * permitted means the server.
+ */
+export const isRenamedModule = (owner: string): boolean => owner.startsWith('pegboard_')
 
 /**
  * Compiles patterns such as `filesystem.*`, `*.delete_*` and `read`: `*` matches any run of characters. Linear time

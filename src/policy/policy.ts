@@ -1,4 +1,4 @@
-import { createCoverMatcher, type Spellings } from '../core/name-folding.ts'
+import { createFoldedMatcher, type Spellings } from '../core/name-folding.ts'
 import type { Effect, Tool, Tripwire } from '../core/tool.ts'
 import { isToolName } from '../core/tool-names.ts'
 import type { Constraints, RateSetting, RuleSetting } from './policy-options.ts'
@@ -6,8 +6,8 @@ import {
   type Actor,
   actionOf,
   compilePatterns,
-  createCoverer,
   createRule,
+  createSpellingMatcher,
   listSpellings,
   lower,
   ownNames,
@@ -39,16 +39,20 @@ export interface Policy {
   /**
    * Decides who sees a tool, and who may call it. Views remember the decision until the version of the catalog changes.
    * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If
-   * `guarded`, the gate decides again before each call. No side effects; a policy that throws denies.
+   * `guarded`, the gate asks again before each call, because the policy may have changed since. No side effects; a
+   * policy that throws denies.
    * @param by the caller; default: no roles, default profile
    */
   decide(tool: Tool, by?: Actor): Decision
-  /** True if this module or server is visible. @param by the caller; absent: visible to anyone */
-  sees(owner: string, by?: Actor): boolean
-  /** True if its resources and prompts are visible although it has no tools. */
-  offers(owner: string, by: Actor): boolean
+  /**
+   * False if every tool of this module or server is denied, so that the caller does not learn about it.
+   * @param by the caller; absent: true if anyone can see it
+   */
+  allowsOwner(owner: string, by?: Actor): boolean
+  /** True if the resources and prompts of an owner without tools are visible. */
+  allowsResources(owner: string, by: Actor): boolean
   /** True if nothing denies any tool of this owner. */
-  allowsAll(owner: string): boolean
+  allowsAllTools(owner: string): boolean
   /** True if some calls need approval or are rate-limited, so that visibility alone does not decide. */
   readonly guarded: boolean
   readonly rates: readonly RateLimit[]
@@ -79,7 +83,7 @@ export interface PolicySettings {
   /** Tool names or ids with `enabled: true`: patterns of `disabled` do not apply to them. */
   readonly enabled?: readonly string[]
   /** True for visible modules and servers, by catalog owner; default all. */
-  readonly sees?: (owner: string) => boolean
+  readonly hasOwner?: (owner: string) => boolean
   /** Prefix of setting names in reasons, such as `profiles.work.`. */
   readonly where?: string
 }
@@ -90,9 +94,13 @@ const ALLOWED: Decision = { allow: true }
 const NOBODY: Actor = { profile: 'default', roles: [] }
 const APPROVAL_MS = 300_000
 
-/** Order of decisions: deny, then ask, then allow, then the default. */
+/**
+ * `decide` applies the settings in this order, and the first that denies wins: the owners of the profile, constraints,
+ * `deny`, `maxEffect`, `hidden` (unless `allow` matches), `default: block` (unless `ask` or `allow` matches), `enabled`. A
+ * tool that `ask` matches needs approval, even if `allow` matches it, too.
+ */
 export function createPolicy(settings: PolicySettings = {}): Policy {
-  const { sees = () => true, where = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
+  const { hasOwner = () => true, where = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
   const fallback = settings.default ?? 'auto'
   const deny = (settings.deny ?? []).map((rule) => createRule(rule))
   const hidden = (settings.hidden ?? []).map((rule) => createRule(rule))
@@ -100,13 +108,13 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const allow = (settings.allow ?? []).map((rule) => createRule(rule, true))
   const disabled = new Set(settings.disabled ?? [])
   const enabled = new Set(settings.enabled ?? [])
-  const covered = [...disabled].map((name) => ({ name, covers: createCoverMatcher([name]) }))
+  const foldedDisabled = [...disabled].map((name) => ({ name, matches: createFoldedMatcher([name]) }))
   const max = RANK[settings.maxEffect ?? 'destructive']
   const constraints = Object.entries(settings.constraints ?? {}).map(([name, rule]) => ({
     name,
     rule,
     allowed: rule.allowed_actions && compilePatterns(rule.allowed_actions),
-    blocked: createCoverer(rule.blocked_actions ?? []),
+    blocked: createSpellingMatcher(rule.blocked_actions ?? []),
   }))
   /** The entries that name an owner, the one with its full id first. */
   const constraintsFor = (owner: string): typeof constraints =>
@@ -124,14 +132,14 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
   const wired = tripwires.size > 0 || settings.tripwire !== undefined
   const listed = [...ask, ...allow]
-  const isThere = (owner: string, by?: Actor): boolean =>
-    sees(owner) &&
-    !deny.some((rule) => rule.covers(owner, by)) &&
-    (!hidden.some((rule) => rule.covers(owner, by)) || allow.some((rule) => rule.concerns(owner))) &&
-    (fallback !== 'block' || listed.some((rule) => rule.concerns(owner)))
+  const allowsOwner = (owner: string, by?: Actor): boolean =>
+    hasOwner(owner) &&
+    !deny.some((rule) => rule.matchesAll(owner, by)) &&
+    (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.mayMatch(owner))) &&
+    (fallback !== 'block' || listed.some((rule) => rule.mayMatch(owner)))
 
   const first = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
-    rules.length === 0 ? undefined : rules.find((rule) => rule.fits(tool, names, by))
+    rules.length === 0 ? undefined : rules.find((rule) => rule.matches(tool, names, by))
 
   const isEnabled = (tool: Tool): boolean =>
     enabled.size > 0 && listRuleNames(tool, actionOf(tool)).some((name) => enabled.has(name))
@@ -139,7 +147,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   function decide(given: Tool, by: Actor = NOBODY): Decision {
     // Renaming a tool for one caller does not change the decision.
     const tool = given.itself ?? given
-    if (!sees(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
+    if (!hasOwner(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
     let known: Spellings | undefined
     const names = (): Spellings => {
       known ??= listSpellings(tool)
@@ -160,7 +168,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       return createDenial(
         `its effect is "${tool.effect}" and ${where}policy.maxEffect is lower${tool.origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
       )
-    const permits = allow.length > 0 && allow.some((one) => one.fits(tool, () => ownNames(tool), by))
+    const permits = allow.length > 0 && allow.some((one) => one.matches(tool, () => ownNames(tool), by))
     const unseen = permits ? undefined : first(hidden, tool, names, by)
     if (unseen)
       return createDenial(`matched by ${where}policy.hidden and not by ${where}policy.allow${formatReason(unseen)}`)
@@ -174,7 +182,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
             tool.name,
             ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => listRuleNames(tool, action)),
           ].find((name) => disabled.has(name)) ??
-          covered.find(({ name, covers }) => !(name.includes('*') && isEnabled(tool)) && covers(names()))?.name)
+          foldedDisabled.find(({ name, matches }) => !(name.includes('*') && isEnabled(tool)) && matches(names()))
+            ?.name)
     if (switched !== undefined) {
       const setting = `${where}tools.${switched}.enabled`
       const isBare = switched === actionOf(tool)
@@ -199,11 +208,11 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
 
   return {
     decide,
-    sees: isThere,
-    offers: (owner, by) =>
-      isThere(owner, by) &&
-      (!hidden.some((rule) => rule.covers(owner, by)) || allow.some((rule) => rule.covers(owner, by))) &&
-      (fallback !== 'block' || listed.some((rule) => rule.covers(owner, by))),
+    allowsOwner,
+    allowsResources: (owner, by) =>
+      allowsOwner(owner, by) &&
+      (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.matchesAll(owner, by))) &&
+      (fallback !== 'block' || listed.some((rule) => rule.matchesAll(owner, by))),
     guarded: ask.length > 0 || fallback === 'ask' || rates.length > 0,
     rates,
     tripwire(tool) {
@@ -212,14 +221,14 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       const own = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOf(tool.module)))
       return pickStricter(own, settings.tripwire)
     },
-    allowsAll: (owner) =>
+    allowsAllTools: (owner) =>
       fallback !== 'block' &&
       disabled.size === 0 &&
       max === RANK.destructive &&
       constraintsFor(owner).length === 0 &&
-      !deny.some((rule) => rule.concerns(owner)) &&
-      !hidden.some((rule) => rule.concerns(owner)) &&
-      sees(owner),
+      !deny.some((rule) => rule.mayMatch(owner)) &&
+      !hidden.some((rule) => rule.mayMatch(owner)) &&
+      hasOwner(owner),
     unmatchedConstraints(tools) {
       if (constraints.length === 0) return []
       const known = new Map<string, Spellings[]>()
@@ -228,7 +237,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
           known.set(name, [...(known.get(name) ?? []), listSpellings(tool)])
       return constraints.flatMap(({ name, rule }) =>
         [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => known.get(name)?.some(createCoverer([action])) === false)
+          .filter((action) => known.get(name)?.some(createSpellingMatcher([action])) === false)
           .map((action) => ({ owner: name, action })),
       )
     },
@@ -238,8 +247,8 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
 /** Combines two policies: both must allow a tool, and approval is needed if either requires it. */
 export function combinePolicies(wide: Policy, own: Policy): Policy {
   return {
-    sees: (owner, by) => wide.sees(owner, by) && own.sees(owner, by),
-    offers: (owner, by) => wide.offers(owner, by) && own.offers(owner, by),
+    allowsOwner: (owner, by) => wide.allowsOwner(owner, by) && own.allowsOwner(owner, by),
+    allowsResources: (owner, by) => wide.allowsResources(owner, by) && own.allowsResources(owner, by),
     decide(tool, by) {
       const first = wide.decide(tool, by)
       if (!first.allow && first.kind === 'denied') return first
@@ -250,7 +259,7 @@ export function combinePolicies(wide: Policy, own: Policy): Policy {
       if (first === ALLOWED) return second
       return { ...second, ...first }
     },
-    allowsAll: (owner) => wide.allowsAll(owner) && own.allowsAll(owner),
+    allowsAllTools: (owner) => wide.allowsAllTools(owner) && own.allowsAllTools(owner),
     guarded: wide.guarded || own.guarded,
     rates: [...wide.rates, ...own.rates],
     tripwire: (tool) => pickStricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),

@@ -2,7 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RateSetting } from './policy-options.ts'
-import { createCoverer, listOf, listSpellings } from './policy-rules.ts'
+import { createSpellingMatcher, listOf, listSpellings } from './policy-rules.ts'
 
 /** How often some tools may be called. */
 export interface RateLimit {
@@ -13,15 +13,15 @@ export interface RateLimit {
   readonly perMinute: number
   readonly burst: number
   readonly per: 'principal' | 'profile'
-  fits(tool: Tool): boolean
+  matches(tool: Tool): boolean
 }
 
 export function createRateLimit(settings: RateSetting, setting: string): RateLimit {
   const { perMinute, per, tools } = settings
   const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
-  const named = createCoverer(listOf(tools))
-  const fits = (tool: Tool): boolean => named(listSpellings(tool))
-  return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, fits }
+  const named = createSpellingMatcher(listOf(tools))
+  const matches = (tool: Tool): boolean => named(listSpellings(tool))
+  return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, matches }
 }
 
 /** Rate limiter with a token bucket for each limit and group of calls. */
@@ -75,7 +75,7 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateL
       const now = clock.now()
       const wanted: Array<readonly [string, Bucket]> = []
       for (const rate of rates) {
-        if (!rate.fits(tool)) continue
+        if (!rate.matches(tool)) continue
         const key = `${rate.key}\n${rate.per === 'principal' ? principal : profile}`
         const bucket = buckets.get(key) ?? { credit: rate.burst * MINUTE_MS, refilledAt: now, rate }
         refill(bucket, now)

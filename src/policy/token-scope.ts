@@ -19,17 +19,17 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
     ),
   )
   const patterns = grants.flatMap(({ tools }) => tools ?? ['*']).map(lower)
-  const sees = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
+  const allowsOwner = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
   return combinePolicies(policy, {
     decide(given) {
       const tool = given.itself ?? given
-      return sees(tool.module) && rules.some((rule) => rule.fits(tool, () => ownNames(tool), NO_CALLER))
+      return allowsOwner(tool.module) && rules.some((rule) => rule.matches(tool, () => ownNames(tool), NO_CALLER))
         ? { allow: true }
         : { allow: false, kind: 'denied', reason: 'its token is for other tools' }
     },
-    sees,
-    offers: (owner) => patterns.some((pattern) => namesAll(pattern, lower(owner))),
-    allowsAll: () => false,
+    allowsOwner,
+    allowsResources: (owner) => patterns.some((pattern) => namesAll(pattern, lower(owner))),
+    allowsAllTools: () => false,
     guarded: false,
     rates: [],
     tripwire: () => 'off',
@@ -45,7 +45,7 @@ export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): bo
     if (
       all.length === 0
         ? mayName(lower(pattern), lower(id))
-        : all.some((tool) => rule.fits(tool, () => ownNames(tool), NO_CALLER))
+        : all.some((tool) => rule.matches(tool, () => ownNames(tool), NO_CALLER))
     )
       return false
   }

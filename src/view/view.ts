@@ -88,7 +88,7 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   }
   // A caller does not learn about an owner that the policy hides, not even that it is down.
   const owners = once(() =>
-    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.sees(id, caller)),
+    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller)),
   )
   const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, fitting, warn }))
   const merged = once(() => mergeTools(snapshot.tools, scope()))
@@ -181,7 +181,7 @@ function countTools(
     tools.length + withheld.length > 0
       ? tools.every(({ id }) => visible.hidden.get(id)?.kind === 'denied') &&
         withheld.every(({ tool }) => withheldReason(tool.id)?.kind === 'denied')
-      : resources.length + templates.length + prompts.length > 0 && !rules.policy.offers(owner, caller)
+      : resources.length + templates.length + prompts.length > 0 && !rules.policy.allowsResources(owner, caller)
   return {
     counts,
     size: [...counts.values()].reduce((sum, count) => sum + count, 0),

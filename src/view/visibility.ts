@@ -156,7 +156,7 @@ export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: Vi
   const { id, lazyTools, provides } = owner
   // These can replace other tools, or be replaced because of their names.
   const isCompared = provides !== undefined || own?.has(id) === true
-  if (!lazyTools || isCompared || !policy.allowsAll(id)) return 'each'
+  if (!lazyTools || isCompared || !policy.allowsAllTools(id)) return 'each'
   return lazyTools.available(caller) === true ? 'all' : 'none'
 }
 

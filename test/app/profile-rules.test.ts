@@ -17,7 +17,7 @@ describe('the rules of a profile', () => {
       },
     })
     const seen = (profile: string) =>
-      ['web', 'notes', 'mcp_git', 'mcp_mail', 'mcp_own'].filter((owner) => rules.of(profile).policy.sees(owner))
+      ['web', 'notes', 'mcp_git', 'mcp_mail', 'mcp_own'].filter((owner) => rules.of(profile).policy.allowsOwner(owner))
     expect(seen('work')).toEqual(['web', 'mcp_git', 'mcp_own'])
     expect(seen('home')).toEqual(['web', 'notes', 'mcp_git'])
     expect(seen('default')).toEqual(['web', 'notes', 'mcp_git', 'mcp_mail'])
@@ -53,7 +53,7 @@ describe('the rules of a profile', () => {
     expect(policy.decide(makeTool('mcp_git.drop'))).toMatchObject({
       reason: 'blocked by modules.git.constraints.blocked_actions',
     })
-    expect(policy.allowsAll('mcp_git')).toBe(false)
+    expect(policy.allowsAllTools('mcp_git')).toBe(false)
     expect(policy.unmatchedConstraints([makeTool('mcp_git.get'), makeTool('mcp_git.drop')])).toEqual([
       { owner: 'git', action: 'log' },
     ])
@@ -113,7 +113,7 @@ describe('the rules of a profile', () => {
         work: { modules: { x: { enabled: false }, mcp_x: { tripwire: 'warn' }, 'Git Hub': { enabled: false } } },
       },
     })
-    const seen = ['x', 'mcp_x', 'mcp_git_hub', 'web'].filter((owner) => rules.of('work').policy.sees(owner))
+    const seen = ['x', 'mcp_x', 'mcp_git_hub', 'web'].filter((owner) => rules.of('work').policy.allowsOwner(owner))
     expect(seen).toEqual(['web'])
   })
 
@@ -139,7 +139,7 @@ describe('the rules of a profile', () => {
       false,
       false,
     ])
-    expect(rules.of('work').policy.allowsAll('mcp_git')).toBe(false)
+    expect(rules.of('work').policy.allowsAllTools('mcp_git')).toBe(false)
   })
 
   it.each([
@@ -190,7 +190,7 @@ describe('the rules of a profile', () => {
       },
     })
     const { policy } = rules.of('work')
-    expect(policy.rates.map((rate) => rate.fits(makeTool('mcp_git_hub_work.get')))).toEqual([true])
+    expect(policy.rates.map((rate) => rate.matches(makeTool('mcp_git_hub_work.get')))).toEqual([true])
     expect(policy.tripwire({ module: 'mcp_git_hub_work' })).toBe('throw')
   })
 
@@ -215,7 +215,7 @@ describe('servers of profiles', () => {
 
   it('are visible to their profile only, whatever their names', () => {
     const rules = rulesFor({ profiles: { a: { mcpServers: { 'My Fetcher (v2)': server } }, b: {} } })
-    const sees = (profile: string) => rules.of(profile).policy.sees('mcp_my_fetcher_v2')
+    const sees = (profile: string) => rules.of(profile).policy.allowsOwner('mcp_my_fetcher_v2')
     expect([sees('a'), sees('b'), sees('default')]).toEqual([true, false, false])
     expect(rules.of('a').own).toEqual(new Set(['mcp_my_fetcher_v2']))
   })

@@ -63,7 +63,7 @@ describe('the policy', () => {
     ]) {
       expect(kind({ deny: [pattern] }, tool), pattern).toBe('denied')
       expect(createPolicy({ ask: [pattern] }).decide(tool), pattern).toMatchObject({ ask: { setting: 'policy.ask' } })
-      expect(createPolicy({ perMinute: { [pattern]: 1 } }).rates[0]?.fits(tool), pattern).toBe(true)
+      expect(createPolicy({ perMinute: { [pattern]: 1 } }).rates[0]?.matches(tool), pattern).toBe(true)
     }
     expect(kind({ disabled: ['github.delete_repo'] }, tool)).toBe('disabled')
     expect(kind({ deny: ['hub.delete_repo', 'github.delete'] }, tool)).toBe('allowed')
@@ -82,15 +82,16 @@ describe('the policy', () => {
 
   it("hides a server's resources if a list names all of it", () => {
     const ann = { profile: 'work', roles: ['ops'] }
-    const offers = (settings: PolicySettings, by: Actor = ann) => createPolicy(settings).offers('mcp_docs', by)
-    expect(offers({})).toBe(true)
+    const allowsResources = (settings: PolicySettings, by: Actor = ann) =>
+      createPolicy(settings).allowsResources('mcp_docs', by)
+    expect(allowsResources({})).toBe(true)
     for (const rule of ['docs.*', '*', 'mcp_docs__*', { module: 'docs' }, { module: 'docs', actions: '*' }]) {
-      expect(offers({ deny: [rule] }), JSON.stringify(rule)).toBe(false)
-      expect(offers({ hidden: [rule] }), JSON.stringify(rule)).toBe(false)
-      expect(offers({ hidden: [rule], allow: [{ module: 'docs' }] }), JSON.stringify(rule)).toBe(true)
+      expect(allowsResources({ deny: [rule] }), JSON.stringify(rule)).toBe(false)
+      expect(allowsResources({ hidden: [rule] }), JSON.stringify(rule)).toBe(false)
+      expect(allowsResources({ hidden: [rule], allow: [{ module: 'docs' }] }), JSON.stringify(rule)).toBe(true)
     }
     for (const rule of ['docs.delete_*', { module: 'docs', effects: ['write' as const] }, { module: 'web' }])
-      expect(offers({ deny: [rule], hidden: [rule] }), JSON.stringify(rule)).toBe(true)
+      expect(allowsResources({ deny: [rule], hidden: [rule] }), JSON.stringify(rule)).toBe(true)
     const some = {
       deny: [
         { module: 'docs', roles: ['ops'] },
@@ -98,13 +99,16 @@ describe('the policy', () => {
       ],
     }
     expect([
-      offers(some),
-      offers(some, { profile: 'work', roles: [] }),
-      offers(some, { profile: 'kids', roles: [] }),
+      allowsResources(some),
+      allowsResources(some, { profile: 'work', roles: [] }),
+      allowsResources(some, { profile: 'kids', roles: [] }),
     ]).toEqual([false, true, false])
-    expect([offers({ default: 'block' }), offers({ default: 'block', allow: ['docs.*'] })]).toEqual([false, true])
-    expect(createPolicy(some).sees('mcp_docs', ann)).toBe(false)
-    expect(createPolicy(some).sees('mcp_docs')).toBe(true)
+    expect([allowsResources({ default: 'block' }), allowsResources({ default: 'block', allow: ['docs.*'] })]).toEqual([
+      false,
+      true,
+    ])
+    expect(createPolicy(some).allowsOwner('mcp_docs', ann)).toBe(false)
+    expect(createPolicy(some).allowsOwner('mcp_docs')).toBe(true)
   })
 
   it('reveals what is only disabled', () => {
@@ -211,9 +215,9 @@ describe('a policy decision', () => {
 
   it('is not needed for owners that no rule names, so that their tools need not be created', () => {
     const policy = createPolicy({ deny: [{ module: 'mail' }, { module: 'git', actions: ['push'] }], ask: ['*'] })
-    expect(['mail', 'git', 'mcp_git', 'web'].map(policy.allowsAll)).toEqual([false, false, false, true])
-    expect(['mail', 'git'].map((owner) => policy.sees(owner))).toEqual([false, true])
-    expect(createPolicy({ default: 'block' }).allowsAll('web')).toBe(false)
+    expect(['mail', 'git', 'mcp_git', 'web'].map(policy.allowsAllTools)).toEqual([false, false, false, true])
+    expect(['mail', 'git'].map((owner) => policy.allowsOwner(owner))).toEqual([false, true])
+    expect(createPolicy({ default: 'block' }).allowsAllTools('web')).toBe(false)
   })
 
   it('of file and profile asks if either does, and uses the stricter tripwire', () => {

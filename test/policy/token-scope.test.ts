@@ -60,12 +60,12 @@ describe('the policy of a token', () => {
   })
 
   it('hides servers of which it may use nothing, including resources and state', () => {
-    const sees = (pattern: string) =>
-      ['mcp_github', 'mcp_git', 'filesystem'].filter((owner) => policy([{ tools: [pattern] }]).sees(owner))
-    expect(sees('github.*')).toEqual(['mcp_github'])
-    expect(sees('git*')).toEqual(['mcp_github', 'mcp_git'])
-    expect(sees('mcp_git__x')).toEqual(['mcp_git'])
-    expect(sees('*.read')).toEqual(['mcp_github', 'mcp_git', 'filesystem'])
-    expect(sees('filesystem.read')).toEqual(['filesystem'])
+    const visible = (pattern: string) =>
+      ['mcp_github', 'mcp_git', 'filesystem'].filter((owner) => policy([{ tools: [pattern] }]).allowsOwner(owner))
+    expect(visible('github.*')).toEqual(['mcp_github'])
+    expect(visible('git*')).toEqual(['mcp_github', 'mcp_git'])
+    expect(visible('mcp_git__x')).toEqual(['mcp_git'])
+    expect(visible('*.read')).toEqual(['mcp_github', 'mcp_git', 'filesystem'])
+    expect(visible('filesystem.read')).toEqual(['filesystem'])
   })
 })

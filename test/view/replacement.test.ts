@@ -28,7 +28,7 @@ function profiles(info: Partial<OwnerInfo>, tools: readonly Tool[], later = fals
     })
   set(tools)
   const rules = (id: string): ViewRules => ({
-    ...sameRules(createPolicy(id === 'a' ? {} : { sees: (owner) => owner !== 'mcp_far' }))(id),
+    ...sameRules(createPolicy(id === 'a' ? {} : { hasOwner: (owner) => owner !== 'mcp_far' }))(id),
     own: new Set(id === 'a' ? ['mcp_far'] : []),
   })
   const views = createViews({ catalog, rulesOf: rules, log: createLog((line) => logged.push(line), 'warn') })
