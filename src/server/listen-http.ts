@@ -1,4 +1,7 @@
+import type { Caller } from '../core/caller.ts'
+import { isRecord } from '../core/is-record.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { CLIENT_CAPABILITIES, CLIENT_INFO } from '../core/protocol-meta.ts'
 import { notifyClient } from './client-notifications.ts'
 import { callerOf, type Identity } from './identity.ts'
 import { createClientQuestions } from './legacy-2025/client-questions.ts'
@@ -26,8 +29,10 @@ export interface ListenOptions extends Pick<HttpOptions, 'settings' | 'token' | 
 export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
   const { host, settings, token, clock, forget, profile = DEFAULT_PROFILE } = options
   const notifier = createListNotifier(host, clock)
-  const callerFor = (identity: Identity, meta?: unknown) =>
-    createRequestClaims(host, identity).of(callerOf({ era: 'modern', identity }, undefined, undefined), meta)
+  function callerFor(identity: Identity, meta: unknown): Caller {
+    const { [CLIENT_INFO]: client, [CLIENT_CAPABILITIES]: capabilities } = isRecord(meta) ? meta : {}
+    return createRequestClaims(host, identity).of(callerOf({ era: 'modern', identity }, client, capabilities), meta)
+  }
   const http = await serveHttp({
     settings,
     token,
@@ -49,9 +54,9 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
       enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
       follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),
       followTasks: (identity, meta, tasks, send) => followTasks(host, clock, callerFor(identity, meta), tasks, send),
-      // 2026 clients have no session: all that listen with the same identity share one notifier.
-      listening(identity, notify) {
-        const caller = callerFor(identity)
+      // 2026 clients have no session: all that listen with the same identity and name share one notifier.
+      listening(identity, meta, notify) {
+        const caller = callerFor(identity, meta)
         const stop = notifier.add({ callers: () => [caller], listChanged: (kind) => notify[`${kind}Changed`]() })
         const stopUpdates = host.onUpstream({
           resourceUpdated(uri, isKnown, who) {
@@ -83,12 +88,21 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
           instance.server.server.transport?.onmessage?.(message as never)
         },
       })
-      const stop = notifyClient(host, notifier, requests, (method, params) => send({ jsonrpc: '2.0', method, params }))
+      let stop: (() => void) | undefined
       return {
         server: instance.server,
-        session: { introduce: ({ params }) => requests.introduce(params), take: fastPath.take },
+        session: {
+          introduce({ params }) {
+            requests.introduce(params)
+            // Only now, because what a client is notified of depends on its name.
+            stop ??= notifyClient(host, notifier, requests, (method, params) =>
+              send({ jsonrpc: '2.0', method, params }),
+            )
+          },
+          take: fastPath.take,
+        },
         dispose() {
-          stop()
+          stop?.()
           fastPath.close()
           instance.dispose()
           forget(sessionId)

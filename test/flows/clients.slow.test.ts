@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it } from 'vitest'
-import { type Answer, answerOf, startApp } from '../app.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { type Answer, answerOf, listenToAll, startApp } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { place, serveHttp } from '../process.ts'
 import { makeTool } from '../tools.ts'
@@ -135,6 +135,35 @@ describe('a client that ignores changed lists', () => {
     await expect.poll(() => told).toEqual(['other'])
     await new Promise((resolve) => setTimeout(resolve, 300))
     expect(told).toEqual(['other'])
+  })
+})
+
+describe('clients of the modern era over HTTP', () => {
+  it('learn of changes of their own list, although a client with the same token has another one', async () => {
+    const settings = {
+      exposure: { mode: 'discovery', primitives: false },
+      clients: { whole: { exposure: { mode: 'direct' } } },
+    }
+    const { app } = await startApp(settings)
+    app.catalog.set(many, { tools: [makeTool('many.one')] })
+    const http = await listenToAll(app)
+    onTestFinished(() => http.close())
+    const told: string[] = []
+    for (const name of ['few', 'whole']) {
+      const onChanged = () => void told.push(name)
+      const client = new Client(
+        { name, version: '1' },
+        {
+          versionNegotiation: { mode: { pin: '2026-07-28' } },
+          listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
+        },
+      )
+      await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url)))
+      onTestFinished(() => client.close())
+      await client.listTools()
+    }
+    app.catalog.set(many, { tools: [makeTool('many.one', { description: 'Does something else now.' })] })
+    await expect.poll(() => told).toEqual(['whole'])
   })
 })
 

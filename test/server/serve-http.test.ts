@@ -250,7 +250,7 @@ describe('streams', () => {
       {},
       {
         modern: {
-          listening(_entrant, notify) {
+          listening(_identity, _meta, notify) {
             tell = () => notify.toolsChanged()
             return () => undefined
           },

@@ -18,8 +18,8 @@ export interface ModernHooks {
   follow?(identity: Identity, meta: unknown, uris: readonly string[]): ResourceSubscriptions
   /** Sends changes of tasks; returns how to stop. */
   followTasks?(identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void): () => void
-  /** Called when the first client of an identity listens; the result is called when the last one stops. */
-  listening?(identity: Identity, notify: ServerNotifier): () => void
+  /** Called when the first client of a group listens; the result is called when the last one stops. */
+  listening?(identity: Identity, meta: unknown, notify: ServerNotifier): () => void
 }
 
 export interface ModernOptions extends ModernHooks {
@@ -36,7 +36,7 @@ export interface ModernHttp {
   close(): Promise<void>
 }
 
-/** Clients with the same identity. They share notifications, which no other group gets. */
+/** Clients with the same identity and name, which see the same. They share notifications, which no other group gets. */
 interface ClientGroup {
   readonly handler: McpHttpHandler
   readonly identity: Identity
@@ -58,7 +58,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   const clients = new Set<string>()
 
   function met(principal: string, meta: unknown): void {
-    const client = labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
+    const client = clientOf(meta)
     const key = JSON.stringify([principal, client])
     if (clients.has(key)) return
     if (clients.size >= MAX_CLIENTS) clients.delete(clients.values().next().value as string)
@@ -66,8 +66,8 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     options.onOpen?.(client, principal)
   }
 
-  function groupFor(identity: Identity): ClientGroup {
-    const key = identityKey(identity)
+  function groupFor(identity: Identity, client: string): ClientGroup {
+    const key = JSON.stringify([identityKey(identity), client])
     const known = groups.get(key)
     if (known) return known
     const handler = createMcpHandler(
@@ -85,8 +85,8 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     return group
   }
 
-  function listens(group: ClientGroup, res: ServerResponse): void {
-    if (group.open++ === 0) group.stop = options.listening?.(group.identity, group.handler.notify) ?? group.stop
+  function listens(group: ClientGroup, meta: unknown, res: ServerResponse): void {
+    if (group.open++ === 0) group.stop = options.listening?.(group.identity, meta, group.handler.notify) ?? group.stop
     res.once('close', () => {
       if (--group.open === 0) group.stop()
     })
@@ -97,10 +97,10 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       let message = wanted
       const meta = message.params?.['_meta']
       const identity = options.enter?.(came, meta) ?? came
-      const group = groupFor(identity)
+      const group = groupFor(identity, clientOf(meta))
       if (message.method === 'subscriptions/listen') {
         res.once('close', slots.take(identity.principal, message.id))
-        listens(group, res)
+        listens(group, meta, res)
         const following = follow?.(identity, meta, subscribedUris(message))
         if (following) {
           res.once('close', following.stop)
@@ -217,3 +217,6 @@ const waitForDrain = (res: ServerResponse, gone: AbortSignal): Promise<void> =>
     res.on('drain', done)
     gone.addEventListener('abort', done)
   })
+
+/** The name and version of the client of a request. */
+const clientOf = (meta: unknown): string => labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
