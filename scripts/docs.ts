@@ -14,4 +14,4 @@ const stale = rewritePages('.', modules, check)
 if (stale.length > 0) {
   process.stderr.write(check ? `Stale: ${stale.join(', ')}. Run npm run docs.\n` : `Written: ${stale.join(', ')}\n`)
   if (check) process.exitCode = 1
-}
+} else process.stderr.write('All generated pages are current.\n')

@@ -46,7 +46,7 @@ export async function serve(
 }
 
 export function asking({ app }: TestApp) {
-  const withheld = (id: string) => app.catalog.snapshot().owners.get(id)?.withheld ?? []
+  const quarantined = (id: string) => app.catalog.snapshot().owners.get(id)?.quarantined ?? []
   return {
     /** Names of server tools for clients, by id. */
     named: (): Record<string, string> =>
@@ -54,7 +54,7 @@ export function asking({ app }: TestApp) {
         app.catalog.snapshot().tools.flatMap(({ id, name, origin }) => (origin === 'upstream' ? [[id, name]] : [])),
       ),
     ids: () => app.catalog.snapshot().tools.flatMap((tool) => (tool.origin === 'upstream' ? [tool.id] : [])),
-    withheld: (id: string) => withheld(id).map(({ tool }) => tool.id),
+    quarantined: (id: string) => quarantined(id).map(({ tool }) => tool.id),
     async call(name: string, args: object = {}): Promise<Answer> {
       const client = await connectTo(app)
       try {

@@ -7,7 +7,7 @@ export const emptyOwner = (more: Partial<Owner>): Owner => ({
   origin: 'upstream',
   state: 'ready',
   tools: [],
-  withheld: [],
+  quarantined: [],
   resources: [],
   templates: [],
   prompts: [],

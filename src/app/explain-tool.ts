@@ -119,7 +119,7 @@ function hiddenBy(id: string, hidden: HiddenReason): Partial<Verdict> {
 /** Ids of hidden tools with this name, in any spelling. */
 function findHiddenIds({ app }: Session, name: string): readonly string[] {
   const { tools, owners, byId, byName } = app.catalog.snapshot()
-  const all = [...tools, ...[...owners.values()].flatMap(({ withheld }) => withheld.map(({ tool }) => tool))]
+  const all = [...tools, ...[...owners.values()].flatMap(({ quarantined }) => quarantined.map(({ tool }) => tool))]
   const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
   const exact = byId.get(name) ?? byName.get(name)
   if (exact) return [exact.id]

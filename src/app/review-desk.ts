@@ -18,7 +18,7 @@ import {
   assess,
   type ListedDefinition,
   type OtherTools,
-  type QuarantinedTool,
+  type QuarantineReason,
   type TrustMode,
 } from '../trust/assess-tools.ts'
 import { type Change, changesBetween, linesOfNew } from '../trust/definition-diff.ts'
@@ -37,7 +37,7 @@ export interface WaitingTool {
   readonly name: string
   readonly hash: string
   /** `first`: it will be approved when its server is next used. */
-  readonly state: QuarantinedTool['why'] | 'first'
+  readonly state: QuarantineReason['why'] | 'first'
   readonly findings: readonly Finding[]
   readonly changes: readonly Change[]
   /** The approved definition is not stored on this machine. */
@@ -149,7 +149,7 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
   if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
-  const { withheld, newlyApproved } = assess(
+  const { quarantined, newlyApproved } = assess(
     {
       server: id,
       mode: settings.trust,
@@ -162,17 +162,17 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
   const passes = createFilter(settings)
   const before = desk.kept.get(definitionsKey(desk.file, id)) ?? {}
   const first = new Set(newlyApproved.map(({ name }) => name))
-  const isRejected = ({ name }: ListedDefinition): boolean => withheld.get(name)?.why === 'rejected'
+  const isRejected = ({ name }: ListedDefinition): boolean => quarantined.get(name)?.why === 'rejected'
   const waiting = tools
-    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (withheld.has(tool.name) && !isRejected(tool))))
-    .map((tool) => waitingTool(tool, withheld.get(tool.name), pins?.get(tool.name), before))
+    .filter((tool) => passes(tool.name) && (first.has(tool.name) || (quarantined.has(tool.name) && !isRejected(tool))))
+    .map((tool) => waitingTool(tool, quarantined.get(tool.name), pins?.get(tool.name), before))
   const rejected = tools.filter((tool) => passes(tool.name) && isRejected(tool)).map(({ name }) => name)
   return { id, trust: settings.trust, seen: true, waiting, rejected, gone }
 }
 
 function waitingTool(
   tool: ListedDefinition,
-  held: QuarantinedTool | undefined,
+  held: QuarantineReason | undefined,
   pin: string | undefined,
   before: StoredDefinitions,
 ): WaitingTool {

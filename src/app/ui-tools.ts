@@ -48,7 +48,7 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
 function knownTools({ app }: UiContext): ReadonlyMap<string, Tool> {
   const { byId, owners } = app.catalog.snapshot()
   const all = new Map(byId)
-  for (const { withheld } of owners.values()) for (const { tool } of withheld) all.set(tool.id, tool)
+  for (const { quarantined } of owners.values()) for (const { tool } of quarantined) all.set(tool.id, tool)
   return all
 }
 

@@ -100,13 +100,13 @@ type RulePattern = Pick<Entry, 'meant' | 'permits'>
 const fitting = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
 
 /** The tools of an owner that a rule fits: ids, and the number of those that wait for a review. */
-function fittingTools({ meant, permits }: RulePattern, { tools, withheld }: Owner) {
+function fittingTools({ meant, permits }: RulePattern, { tools, quarantined }: Owner) {
   const key = JSON.stringify([meant, permits])
   const fits = createMatcher({ meant, permits })
   const known = fitting.get(tools) ?? new Map<string, readonly string[]>()
   const ids = known.get(key) ?? tools.filter(fits).map(({ id }) => id)
   fitting.set(tools, known.set(key, ids))
-  return { ids, waiting: withheld.filter(({ tool }) => fits(tool)).length }
+  return { ids, waiting: quarantined.filter(({ tool }) => fits(tool)).length }
 }
 
 const isFitting = (entry: Entry, owner: Owner): boolean => {

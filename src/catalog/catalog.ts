@@ -187,7 +187,7 @@ interface PublishedOwner {
 
 const ownerOf = ({ info, contents, tools }: PublishedOwner): Owner =>
   Object.freeze({
-    withheld: [],
+    quarantined: [],
     resources: [],
     templates: [],
     prompts: [],

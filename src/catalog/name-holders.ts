@@ -62,7 +62,7 @@ export function createReservations(
   }
   return {
     tools: (id) =>
-      isAway(ownerOf(id)) || (owners.get(ownerOf(id))?.withheld.some(({ tool }) => tool.id === id) ?? false),
-    prompts: (id) => isAway(id) || (owners.get(id)?.withheld.length ?? 0) > 0,
+      isAway(ownerOf(id)) || (owners.get(ownerOf(id))?.quarantined.some(({ tool }) => tool.id === id) ?? false),
+    prompts: (id) => isAway(id) || (owners.get(id)?.quarantined.length ?? 0) > 0,
   }
 }

@@ -93,7 +93,7 @@ export interface Endpoints {
 }
 
 /** A tool that waits for a review by the operator. It is not listed, found or called. */
-export interface WithheldTool {
+export interface QuarantinedTool {
   readonly tool: Tool
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   /** Completes the sentence "it …". Safe to show to a model. */
@@ -119,7 +119,7 @@ export interface LazyTools {
 /** What an owner publishes, all at once. */
 export interface OwnerContents {
   readonly tools: readonly Tool[] | LazyTools
-  readonly withheld?: readonly WithheldTool[]
+  readonly quarantined?: readonly QuarantinedTool[]
   readonly resources?: readonly Resource[]
   readonly templates?: readonly ResourceTemplate[]
   readonly prompts?: readonly Prompt[]

@@ -1,5 +1,5 @@
 import { toPrintable } from '../core/printable.ts'
-import { sentenceOf } from './open-app.ts'
+import { formatLogEntry } from './open-app.ts'
 
 type Entry = Readonly<Record<string, unknown>>
 
@@ -7,7 +7,7 @@ type Entry = Readonly<Record<string, unknown>>
 export function activityLine(line: string): string | undefined {
   const entry = JSON.parse(line) as Entry
   const { level, time } = entry
-  if (level === 'warn' || level === 'error') return sentenceOf(line)
+  if (level === 'warn' || level === 'error') return formatLogEntry(line)
   const text = textOf(entry)
   // Text of a client or server may contain terminal commands.
   return text === undefined ? undefined : toPrintable(`${String(time).slice(11, 19)} ${text}`)

@@ -346,7 +346,7 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
         effect: tool.effect,
         description: tool.description,
       })),
-      waiting: (owner?.withheld ?? []).map(({ tool, reason }) => ({ id: tool.id, reason })),
+      waiting: (owner?.quarantined ?? []).map(({ tool, reason }) => ({ id: tool.id, reason })),
     }
   } catch (error) {
     return { findings: [{ code: 'server-failed', message: messageOf(error) }], tools: [], waiting: [] }

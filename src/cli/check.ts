@@ -94,11 +94,11 @@ function reportOf(
         `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
-  const waiting = owners.flatMap(({ id, notice, withheld }) =>
+  const waiting = owners.flatMap(({ id, notice, quarantined }) =>
     notice === undefined
       ? []
       : [
-          `${id}: ${notice} (${withheld.map(({ tool, reason }) => `${tool.id.slice(id.length + 1)} ${reason}`).join('; ')})`,
+          `${id}: ${notice} (${quarantined.map(({ tool, reason }) => `${tool.id.slice(id.length + 1)} ${reason}`).join('; ')})`,
         ],
   )
   if (frozen) errors.push(...waiting)

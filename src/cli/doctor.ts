@@ -41,7 +41,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       return loaded
     },
     open: (config) =>
-      openApp(config, args.values['verbose'] === true ? openLog(args, io, 'error') : silentLog, io, {
+      openApp(config, args.values['verbose'] === true ? openLog(args, io, 'error', config.log.format) : silentLog, io, {
         connectDelayMs: { ...offline.connectDelayMs, cold: 0 },
       }),
     clientLimits,

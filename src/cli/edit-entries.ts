@@ -63,9 +63,9 @@ async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io
   if (wanted.length === 0) return new Map()
   return await withOfflineApp(config, io, (app) => {
     const { owners } = app.catalog.snapshot()
-    const ids = [...owners.values()].flatMap(({ tools, withheld }) => [
+    const ids = [...owners.values()].flatMap(({ tools, quarantined }) => [
       ...tools.map(({ id }) => id),
-      ...withheld.map(({ tool }) => tool.id),
+      ...quarantined.map(({ tool }) => tool.id),
     ])
     return new Map(
       wanted.map(({ name, entry, action }) => {

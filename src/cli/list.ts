@@ -99,7 +99,7 @@ function tools({ app, caller, config }: Session, hidden: boolean, short: boolean
   if (!hidden) return rows
   const { byId: known, owners } = app.catalog.snapshot()
   const byId = new Map(known)
-  for (const { withheld } of owners.values()) for (const { tool } of withheld) byId.set(tool.id, tool)
+  for (const { quarantined } of owners.values()) for (const { tool } of quarantined) byId.set(tool.id, tool)
   for (const [id, why] of view.hidden) {
     const tool = byId.get(id)
     if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${hiddenReason(why)}` })

@@ -117,14 +117,14 @@ export function withFlags(config: Config, args: Args): Config {
 
 /**
  * A log on stderr.
- * @param quiet lowest level that is logged without --verbose
+ * @param level minimum level without --verbose
  * @param format default: text on a terminal
  */
-export function openLog(args: Args, io: Io, quiet: LogLevel, format?: LogSettings['format']): Log {
+export function openLog(args: Args, io: Io, level: LogLevel, format?: LogSettings['format']): Log {
   const asText = format === undefined ? io.terminal?.err === true : format === 'text'
   return createLog(
-    (line) => io.stderr(`${asText ? sentenceOf(line) : line}\n`),
-    args.values['verbose'] === true ? 'debug' : quiet,
+    (line) => io.stderr(`${asText ? formatLogEntry(line) : line}\n`),
+    args.values['verbose'] === true ? 'debug' : level,
   )
 }
 
@@ -134,8 +134,8 @@ export function bugOf({ message, at, error, tool, callId }: Readonly<Record<stri
   return `${at} ${(error as { message?: string }).message ?? ''} (${tool}, ${callId})`
 }
 
-/** A log entry as text for people. */
-export function sentenceOf(line: string): string {
+/** A log entry as text for people: level, scope and message, then one line a field. Without the time. */
+export function formatLogEntry(line: string): string {
   const entry = tryParseJson(line) as Readonly<Record<string, unknown>> | undefined
   // Not a log entry.
   if (entry === undefined) return line

@@ -33,7 +33,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new UsageError(
       'review needs a configuration file; name one with --config FILE, or create one with pegboard init',
     )
-  const desk = openReviewDesk(config, file, openLog(args, io, 'warn'))
+  const desk = openReviewDesk(config, file, openLog(args, io, 'warn', config.log.format))
   if (desk.lock.broken !== undefined)
     throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {
       hint: 'Repair it, or take it from version control; deleting it means approving everything again.',

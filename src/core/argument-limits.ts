@@ -26,10 +26,10 @@ export function checkText(text: string): void {
  */
 export function checkArguments(value: unknown): number {
   let keys = 0
-  let bytes = 0
+  let characters = 0
   let level: Array<{ readonly value: object; readonly path: string }> = []
   const visit = (item: unknown, path: string, next: typeof level): void => {
-    if (typeof item === 'string') bytes += item.length
+    if (typeof item === 'string') characters += item.length
     else if (typeof item === 'number') {
       if (Number.isInteger(item) && !Number.isSafeInteger(item))
         throw new PegboardError(
@@ -56,9 +56,12 @@ export function checkArguments(value: unknown): number {
         visit((container as Record<string, unknown>)[name], path ? `${path}.${name}` : name, next)
       }
     }
-    if (bytes > MAX_TEXT)
-      throw new PegboardError('E_VALIDATION', `The arguments hold more than ${MAX_TEXT} bytes of text (size limit).`)
+    if (characters > MAX_TEXT)
+      throw new PegboardError(
+        'E_VALIDATION',
+        `The arguments hold more than ${MAX_TEXT} characters of text (size limit).`,
+      )
     level = next
   }
-  return bytes
+  return characters
 }

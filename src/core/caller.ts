@@ -48,7 +48,7 @@ export interface Caller {
   readonly origin?: Origin
   /** The message that the request answers, from a trusted client. */
   readonly turn?: Turn
-  /** `clientInfo` of the client. Some HTTP requests of the 2025 protocol have none, so nothing may depend on it. */
+  /** `clientInfo` of the client, if it sent one. Clients choose it, so it may decide how tools are shown, never which tools exist. */
   readonly client?: { readonly name: string; readonly version: string }
   readonly era: 'legacy' | 'modern'
   /** Session of the 2025 protocol. Its exposure mode does not change. */

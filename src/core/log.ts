@@ -4,7 +4,10 @@ import { redactSecrets } from './secret-values.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** The operator's log: one JSON line per entry, never on stdout, which belongs to the protocol. */
+/**
+ * The operator's log: one JSON line per entry, never on stdout, which belongs to the protocol. The command line turns
+ * these lines into text for people (`src/cli/open-app.ts`).
+ */
 export interface Log {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void
   info(message: string, fields?: Readonly<Record<string, unknown>>): void

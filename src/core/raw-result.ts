@@ -50,8 +50,8 @@ export const rawBytes = (result: object): Pieces | undefined => (result as { rea
 export const mayLink = (result: object): boolean => (result as { readonly [LINKED]?: boolean })[LINKED] ?? true
 
 /**
- * The size of a result as JSON in bytes. Exact for raw results; otherwise its texts, its keys and two bytes for
- * everything else, slightly less than the JSON. Not recursive.
+ * The size of a result as JSON in bytes. Exact for raw results. Otherwise an estimate that is too low: escapes in texts are
+ * not counted, and numbers count as two bytes. Not recursive.
  */
 export function sizeOf(result: object): number {
   const raw = rawBytes(result)

@@ -81,7 +81,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
     return report.found({ code, about, message: `${reason}.`, ...fix })
   }
   const owner = status && app.catalog.snapshot().owners.get(status.module)
-  const waiting = owner?.withheld.length ?? 0
+  const waiting = owner?.quarantined.length ?? 0
   if (waiting > 0)
     report.found({
       code: 'tools-waiting',

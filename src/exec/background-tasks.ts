@@ -59,7 +59,7 @@ export interface Tasks {
   list(owner: string): Promise<readonly Task[]>
   /** Cancels a task. Returns an ended task unchanged. */
   cancel(owner: string, id: string): Promise<Task | undefined>
-  /** Resolves when the task ends, or after `timeoutMs`. */
+  /** Resolves when the task ends, after `timeoutMs`, or when `signal` aborts. */
   wait(owner: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<Task | undefined>
   /**
    * Sends the result to a channel when the task ends, or at once if it has. `undefined` if there is no such task.

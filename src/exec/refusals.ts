@@ -33,7 +33,7 @@ export function createTimeoutError({ id, timeoutMs, timeoutSetting }: Tool, afte
 }
 
 /** @throws PegboardError E_TOO_LARGE */
-export function checkSize({ id }: Tool, result: object, maxBytes: number): void {
+export function checkResultSize({ id }: Tool, result: object, maxBytes: number): void {
   const bytes = sizeOf(result)
   if (bytes > maxBytes) throw resultTooLarge(`${id} returned ${bytes} bytes; the limit is ${maxBytes}.`)
 }

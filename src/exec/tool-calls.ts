@@ -39,7 +39,7 @@ import {
 import { type ApprovedCall, passGate, type ResolvedCall } from './pass-gate.ts'
 import type { RecentCalls } from './recent-calls.ts'
 import {
-  checkSize,
+  checkResultSize,
   createCancelledError,
   createInvalidArgumentsError,
   createNotFoundError,
@@ -246,7 +246,7 @@ export function createCalls(options: CallsOptions): Calls {
         entry.tool,
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
-      if (ran.kind === 'mcp') checkSize(entry.tool, ran.result, settings.maxResultBytes)
+      if (ran.kind === 'mcp') checkResultSize(entry.tool, ran.result, settings.maxResultBytes)
       if (approved && ran.kind === 'input_required') gate.keepApproval(approved.pending)
       const inspected = inspection ? inspect(ran, inspection) : ran
       const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true

@@ -31,7 +31,9 @@ export const logOptions = z.strictObject({
   format: z
     .enum(['json', 'text'])
     .optional()
-    .describe('Format of log lines on stderr: json or text (default: text on a terminal, json elsewhere).'),
+    .describe(
+      'Format of log lines on stderr: json, or text without times (default: text on a terminal, json elsewhere). In a terminal, serve --http prints one line per event unless this is set.',
+    ),
 })
 
 export const telemetryOptions = z.strictObject({

@@ -311,7 +311,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       return { tool, why: held.get(record.name) }
     })
     tools = made.flatMap(({ tool, why }) => (why ? [] : [tool]))
-    const withheld = made.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
+    const quarantined = made.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
     named = own
     const summary = settings.summary ?? (kept?.title ? `The API ${kept.title}` : '')
     catalog.set(
@@ -324,7 +324,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
         ...waiting(),
         ...(reason === undefined ? {} : { reason }),
       },
-      { tools, withheld },
+      { tools, quarantined },
     )
     for (const problem of problems().filter((one) => !mayStillCome(one) && !told.has(one))) {
       told.add(problem)

@@ -20,13 +20,16 @@ const patterns = z.union([z.string().min(1), words])
 
 const ruleShape = z
   .strictObject({
-    tools: patterns.optional(),
-    module: z.string().min(1).optional(),
-    actions: patterns.optional(),
-    effects: z.array(z.enum(['read', 'write', 'destructive'])).optional(),
-    roles: words.optional(),
-    profiles: words.optional(),
-    reason: z.string().optional(),
+    tools: patterns.optional().describe('Ids or other names of tools; `*` matches any characters.'),
+    module: z.string().min(1).optional().describe('Name of a module, server or API.'),
+    actions: patterns.optional().describe('Names of tools without the module.'),
+    effects: z
+      .array(z.enum(['read', 'write', 'destructive']))
+      .optional()
+      .describe('Only tools with one of these effects.'),
+    roles: words.optional().describe('Only callers with one of these roles.'),
+    profiles: words.optional().describe('Only callers in one of these profiles.'),
+    reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
   })
   .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
 

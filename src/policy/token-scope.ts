@@ -40,8 +40,8 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
 /** True if a token with this pattern could never match. Servers that were never seen may have any tool. */
 export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): boolean {
   const rule = createRule({ tools: [pattern] }, true)
-  for (const { id, tools, withheld } of owners) {
-    const all = [...tools, ...withheld.map(({ tool }) => tool)]
+  for (const { id, tools, quarantined } of owners) {
+    const all = [...tools, ...quarantined.map(({ tool }) => tool)]
     if (
       all.length === 0
         ? mayName(lower(pattern), lower(id))
@@ -55,7 +55,7 @@ export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): bo
 interface OwnerTools {
   readonly id: string
   readonly tools: readonly Tool[]
-  readonly withheld: readonly { readonly tool: Tool }[]
+  readonly quarantined: readonly { readonly tool: Tool }[]
 }
 
 /** Prefixes of the names of an owner's tools. */

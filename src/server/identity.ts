@@ -45,7 +45,7 @@ export function labelOf(clientInfo: unknown): string {
     .slice(0, 100)
 }
 
-/** What the transport knows of a connection. */
+/** What is known of a connection before its first request. */
 export interface Connection {
   readonly era: 'legacy' | 'modern'
   readonly identity: Identity

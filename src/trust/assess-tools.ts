@@ -41,7 +41,7 @@ export interface ServerTools {
 }
 
 /** A quarantined tool and the reason. */
-export interface QuarantinedTool {
+export interface QuarantineReason {
   /** `changed`: another definition is approved; `rejected`: a person rejected this definition. */
   readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'unreadable'
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
@@ -53,7 +53,7 @@ export interface QuarantinedTool {
 
 export interface Assessment {
   /** Quarantined tools by name. */
-  readonly withheld: ReadonlyMap<string, QuarantinedTool>
+  readonly quarantined: ReadonlyMap<string, QuarantineReason>
   /** Tools approved automatically; they are added to the lock file. */
   readonly newlyApproved: readonly ListedDefinition[]
   /** Those of them that would be quarantined if the tools they mention existed. */
@@ -72,7 +72,7 @@ export interface AssessmentRules {
   readonly withdrawn?: ReadonlyMap<string, string>
 }
 
-const nothing: Assessment = { withheld: new Map(), newlyApproved: [], pendingMentions: new Map() }
+const nothing: Assessment = { quarantined: new Map(), newlyApproved: [], pendingMentions: new Map() }
 
 /** Decides about every tool of a server, without side effects. A tool already in the lock file costs one comparison. */
 export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
@@ -82,7 +82,7 @@ export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
   const hidesOne = losesRule(look, pins)
   let unknownTools: string[] = []
   const around = createCheckContext(look, (spelling) => unknownTools.push(spelling))
-  const withheld = new Map<string, QuarantinedTool>()
+  const quarantined = new Map<string, QuarantineReason>()
   const newlyApproved: ListedDefinition[] = []
   const pendingMentions = new Map<string, PendingMention>()
   for (const tool of unknown) {
@@ -93,7 +93,7 @@ export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
       ? judge(tool, look.mode, { ...rules, hidesOne }, findings)
       : createQuarantine('unreadable', UNREADABLE)
     if (verdict) {
-      withheld.set(tool.name, { ...verdict, findings })
+      quarantined.set(tool.name, { ...verdict, findings })
       continue
     }
     newlyApproved.push(tool)
@@ -103,7 +103,7 @@ export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
     )
     if (names.length > 0) pendingMentions.set(tool.name, { hash: tool.hash, names })
   }
-  return { withheld, newlyApproved, pendingMentions }
+  return { quarantined, newlyApproved, pendingMentions }
 }
 
 // A hostile server may have written thousands.
@@ -137,7 +137,7 @@ function definitionOf({ hash, text }: ListedDefinition): Readonly<Record<string,
   }
 }
 
-type Verdict = Omit<QuarantinedTool, 'findings'>
+type Verdict = Omit<QuarantineReason, 'findings'>
 
 /** A server lists at most 500 tools. Without this limit, one that keeps inventing names would fill the disk. */
 const MAX_PINS = 2_000
@@ -179,7 +179,7 @@ function judge(
   return createQuarantine('new', 'is new and not approved yet')
 }
 
-const createQuarantine = (why: QuarantinedTool['why'], reason: string): Verdict => ({
+const createQuarantine = (why: QuarantineReason['why'], reason: string): Verdict => ({
   why,
   code: 'E_TOOL_QUARANTINED',
   reason,

@@ -54,7 +54,7 @@ export function checkDefinition(definition: Json, around: CheckContext, json = J
   const { name, description } = definition
   if (typeof name === 'string') found.push(...checkName(name, around))
   if (typeof description === 'string') {
-    found.push(...checkSize(description))
+    found.push(...checkResultSize(description))
     if (typeof name === 'string') found.push(...findClone(description, around.descriptionsOf?.(name) ?? []))
   }
   // Worst first, so that many minor findings cannot hide a serious one.
@@ -208,7 +208,7 @@ const createSizeFinding = (text: string, where: string): Finding => ({
   evidence: `${escapeInvisible(text.slice(0, 80))}…`,
 })
 
-function checkSize(description: string): Finding[] {
+function checkResultSize(description: string): Finding[] {
   const at = { where: 'description', evidence: `${escapeInvisible(description.slice(0, 80))}…` }
   const { length } = description
   const found: Finding[] = []

@@ -11,7 +11,7 @@ import {
   type AssessmentRules,
   assess,
   type ListedDefinition,
-  type QuarantinedTool,
+  type QuarantineReason,
   type ServerTools,
 } from './assess-tools.ts'
 import type { Finding, FindingCode } from './finding.ts'
@@ -46,7 +46,7 @@ export interface Trust {
    * Returns the quarantined tools of a server by name. Records tools that are approved automatically.
    * @param fresh true if the definitions come from the server now and not from disk
    */
-  look(look: Omit<ServerTools, 'reserved'>, fresh: boolean): ReadonlyMap<string, QuarantinedTool>
+  look(look: Omit<ServerTools, 'reserved'>, fresh: boolean): ReadonlyMap<string, QuarantineReason>
   /** A seal for the current approvals of a server; undefined unless all these tools are approved as they are. */
   seal(server: string, tools: readonly Pick<ListedDefinition, 'name' | 'hash'>[]): string | undefined
   /** True if the lock file is unchanged since this seal was made, so that the same tools are approved. */
@@ -118,7 +118,7 @@ export function createTrust(options: TrustOptions): Trust {
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
       const {
-        withheld,
+        quarantined,
         newlyApproved,
         pendingMentions: speaking,
       } = assess({ ...look, reserved: options.reserved }, rules)
@@ -141,12 +141,12 @@ export function createTrust(options: TrustOptions): Trust {
         }
         withdrawAll([
           ...(look.own ? pendingMentions.takeMatching(server, look.own) : []),
-          ...findLookalikes(server, withheld),
+          ...findLookalikes(server, quarantined),
         ])
         if (fresh && definitions) saveLater.schedule(server, () => keep(server, tools, lock))
       }
-      logWaiting(server, withheld)
-      return withheld
+      logWaiting(server, quarantined)
+      return quarantined
     },
     seal(server, tools) {
       asked.add(server)
@@ -231,7 +231,7 @@ export function createTrust(options: TrustOptions): Trust {
    * New tools here that look like a tool quarantined for looking alike, or that copy one with another address. A
    * person must decide which is genuine.
    */
-  function findLookalikes(server: string, held: ReadonlyMap<string, QuarantinedTool>): ApprovedTool[] {
+  function findLookalikes(server: string, held: ReadonlyMap<string, QuarantineReason>): ApprovedTool[] {
     const namesWith = (wanted: FindingCode): string[] =>
       [...held].flatMap(([name, { findings }]) => (findings.some(({ code }) => code === wanted) ? [name] : []))
     const alike = namesWith('look-alike-name')
@@ -275,7 +275,7 @@ export function createTrust(options: TrustOptions): Trust {
     storeDefinitions(definitions, options.file, server, approved)
   }
 
-  function logWaiting(server: string, held: ReadonlyMap<string, QuarantinedTool>): void {
+  function logWaiting(server: string, held: ReadonlyMap<string, QuarantineReason>): void {
     const waiting = [...held].filter(([, { why }]) => why !== 'rejected')
     const signature = waiting.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
     if ((loggedSignatures.get(server) ?? '') === signature) return

@@ -19,7 +19,8 @@ export interface CallSlotRequest {
 }
 
 /**
- * Makes a request in one of the call slots of its server, queueing for it if necessary.
+ * Makes a request that is not a tool call (a read, a prompt, a completion) in one of the call slots of its server. Waits
+ * for a slot if necessary. Tool calls take theirs in `src/exec/tool-calls.ts`.
  * @param work gets a relay that releases the slot while the client is asked something, because people take long
  * @throws PegboardError E_OVERLOADED, E_TIMEOUT, E_CANCELLED if it never got a slot
  */

@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { actionName, actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
-import type { Endpoints, LazyTools, OwnerInfo, Prompt, WithheldTool } from '../catalog/owner.ts'
+import type { Endpoints, LazyTools, OwnerInfo, Prompt, QuarantinedTool } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
@@ -8,7 +8,7 @@ import { once } from '../core/once.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Tool } from '../core/tool.ts'
 import { createUniqueNames, isToolName } from '../core/tool-names.ts'
-import type { QuarantinedTool } from '../trust/assess-tools.ts'
+import type { QuarantineReason } from '../trust/assess-tools.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
 import { formatFinding, reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, type ToolHost } from './adapt-server-tool.ts'
@@ -64,7 +64,7 @@ export interface Publisher {
 /** A server can send other entries each time. */
 const MAX_WARNINGS = 200
 
-const nobody: ReadonlyMap<string, QuarantinedTool> = new Map()
+const nobody: ReadonlyMap<string, QuarantineReason> = new Map()
 
 /** For a server whose content is hidden: its resources cannot be read by name either. */
 const withoutResources = (endpoints: Endpoints): Endpoints => ({
@@ -142,27 +142,27 @@ export function createPublisher(options: PublisherOptions): Publisher {
   /** Which tools are approved, and which are quarantined. */
   function admitted(listing: Listing): {
     readonly tools: readonly Tool[] | LazyTools
-    readonly withheld: WithheldTool[]
+    readonly quarantined: QuarantinedTool[]
   } {
     const known = knownOf(listing)
     if (known) {
       count = known.count
       const later = { ...known, available: options.available, make: () => makeAll(listing.tools) }
-      return { tools: later, withheld: [] }
+      return { tools: later, quarantined: [] }
     }
     const records = listing.tools.filter(({ name }) => passes(name))
-    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), withheld: [] }
+    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), quarantined: [] }
     // Quarantined tools keep their names, so that no other tool takes them.
     const all = [...make(records)]
     const tools = all.flatMap(([name, tool]) => (held.has(name) ? [] : [tool]))
     count = tools.length
-    const withheld = all.flatMap(([name, tool]) => {
+    const quarantined = all.flatMap(([name, tool]) => {
       const found = held.get(name)
       if (!found) return []
       const { code, reason, why } = found
       return [{ tool, code, reason, hint: reviewHint(id), ...(why === 'rejected' ? { rejected: true as const } : {}) }]
     })
-    return { tools, withheld }
+    return { tools, quarantined }
   }
 
   function losesRules(gone: readonly string[], now: readonly string[]): boolean {
@@ -175,7 +175,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     listing: Listing,
     isFresh: boolean,
     definitions: Definitions | undefined,
-  ): ReadonlyMap<string, QuarantinedTool> {
+  ): ReadonlyMap<string, QuarantineReason> {
     const { trust } = options
     if (!trust || knownOf(listing)) return nobody
     const otherTools = otherToolsTo(catalog, module)
@@ -354,5 +354,5 @@ function isSame(before: Listing, now: Listing): boolean {
   )
 }
 
-const reasonsOf = (held: ReadonlyMap<string, QuarantinedTool>): string =>
+const reasonsOf = (held: ReadonlyMap<string, QuarantineReason>): string =>
   held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))

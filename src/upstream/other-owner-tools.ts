@@ -9,9 +9,9 @@ export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
   mergeOtherTools(() =>
     [...catalog.snapshot().owners.values()].flatMap((owner) => {
       if (owner.id === module) return []
-      const { tools, withheld } = owner
+      const { tools, quarantined } = owner
       // Quarantined tools count, because they may be approved later.
-      const out = withheld.length === 0 ? [] : [otherToolsOf(() => withheld.map(({ tool }) => otherToolOf(tool)))]
+      const out = quarantined.length === 0 ? [] : [otherToolsOf(() => quarantined.map(({ tool }) => otherToolOf(tool)))]
       if (tools.length === 0) return out
       const known = cache.get(tools) ?? otherToolsOf(() => tools.map(otherToolOf))
       cache.set(tools, known)

@@ -324,7 +324,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
 /**
  * The settings that restart a server when they change, because its process or session depends on them. Attribution is
- * fixed per connection, so an empty `prefix` is one of them. Every other setting must be read when it is used.
+ * fixed per connection, so an empty `prefix` is one of them. For other settings, `apply` replaces what was made of them.
  */
 const restartKeyOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
   JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])

@@ -8,7 +8,7 @@ import type { SchemaStyle } from './portable-schema.ts'
 
 /** Limits of a client. They decide how tools are shown, never which tools are allowed. */
 export interface ClientLimits {
-  /** Equal for clients with the same limits. */
+  /** All the others as JSON, so it is equal for clients with the same limits. Such clients share a view. */
   readonly key: string
   /** Infinity if unknown. */
   readonly maxTools: number

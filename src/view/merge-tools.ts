@@ -144,15 +144,15 @@ function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]
  * Tools that wait for a review: why each is hidden, and their ids by all of their names. A caller who may not use one
  * does not learn about it.
  */
-export function withheldTools(
+export function quarantinedTools(
   { owners }: Snapshot,
   caller: Caller,
   rules: ViewRules,
 ): { readonly hidden: ReadonlyMap<string, HiddenReason>; readonly names: ReadonlyMap<string, string> } {
   const hidden = new Map<string, HiddenReason>()
   const names = new Map<string, string>()
-  for (const { withheld } of owners.values())
-    for (const { tool, ...why } of withheld) {
+  for (const { quarantined } of owners.values())
+    for (const { tool, ...why } of quarantined) {
       const seen = checkVisibility(tool, caller, rules)
       const mayLearn = 'tool' in seen || seen.hidden.kind === 'unavailable'
       hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', ...why } : seen.hidden)

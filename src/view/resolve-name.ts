@@ -40,12 +40,12 @@ export type Resolution =
  *
  * A name that begins with the name of an owner, or that contains a dot, means only a tool of that owner. The name of a
  * hidden tool never means another tool.
- * @param withheld ids of tools that wait for a review, by their names
+ * @param quarantined ids of tools that wait for a review, by their names
  * @param owners those that the caller sees
  */
 export function createResolver(
   { tools, byId, hidden, short }: MergedTools,
-  withheld: ReadonlyMap<string, string>,
+  quarantined: ReadonlyMap<string, string>,
   owners: readonly Owner[],
   snapshot: Snapshot,
 ): (name: string) => Resolution {
@@ -75,7 +75,7 @@ export function createResolver(
   function hiddenCalled(name: string): Resolution | undefined {
     const dotted = name.replace(FIRST_SEPARATOR, '.')
     const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
-    const id = tool?.id ?? withheld.get(name) ?? withheld.get(dotted)
+    const id = tool?.id ?? quarantined.get(name) ?? quarantined.get(dotted)
     const reason = id === undefined ? undefined : hidden.get(id)
     return id !== undefined && reason && reason.kind !== 'denied' ? { kind: 'hidden', id, hidden: reason } : undefined
   }
@@ -341,7 +341,7 @@ function findUnavailable(
 ): { readonly down: UnavailableOwner; readonly isEmpty: boolean } | undefined {
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
-  const isEmpty = owner.tools.length + owner.withheld.length === 0
+  const isEmpty = owner.tools.length + owner.quarantined.length === 0
   if (state === 'known' && !isEmpty) return undefined
   return { down: { id, state, ...(reason === undefined ? {} : { reason }) }, isEmpty }
 }

@@ -5,7 +5,7 @@ import type { View } from './view.ts'
 export const unreadServers = ({ owners }: View): string[] =>
   owners
     .filter(({ state, reason }) => (state === 'connecting' || state === 'configured') && reason === undefined)
-    .filter(({ tools, withheld }) => tools.length + withheld.length === 0)
+    .filter(({ tools, quarantined }) => tools.length + quarantined.length === 0)
     .map(({ id }) => id)
 
 export const shownServers = (ids: readonly string[]): string => joinNames(ids, 5)

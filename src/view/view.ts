@@ -12,9 +12,9 @@ import {
   type ListingLimits,
   type MergeScope,
   mergeTools,
+  quarantinedTools,
   unchangedEntry,
   type Warn,
-  withheldTools,
 } from './merge-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 import { createResolver, type Resolution } from './resolve-name.ts'
@@ -30,7 +30,10 @@ export interface ViewTool {
   readonly schema?: SchemaStyle
 }
 
-/** The catalog as one caller may see it now. A tool is visible exactly if the caller can call it. */
+/**
+ * The catalog as one caller may see it now. A call of any other tool fails as if the tool did not exist. A call of a visible
+ * tool can still be refused, for example by an approval or a rate limit.
+ */
 export interface View {
   /** Version of the catalog. */
   readonly version: number
@@ -92,11 +95,11 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   )
   const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, fitting, warn }))
   const merged = once(() => mergeTools(snapshot.tools, scope()))
-  const withheld = once(() => withheldTools(snapshot, caller, rules))
-  const hidden = once(() => new Map([...merged().hidden, ...withheld().hidden]))
-  const counted = once(() => countTools(scope(), merged, (id) => withheld().hidden.get(id)))
+  const quarantined = once(() => quarantinedTools(snapshot, caller, rules))
+  const hidden = once(() => new Map([...merged().hidden, ...quarantined().hidden]))
+  const counted = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id)))
   const resolver = once(() =>
-    createResolver({ ...merged(), hidden: hidden() }, withheld().names, counted().owners, snapshot),
+    createResolver({ ...merged(), hidden: hidden() }, quarantined().names, counted().owners, snapshot),
   )
   const noticing = once(() =>
     owners().filter(
@@ -159,7 +162,7 @@ interface ToolTotals {
 function countTools(
   scope: MergeScope,
   merged: () => ReturnType<typeof mergeTools>,
-  withheldReason: (id: string) => HiddenReason | undefined,
+  quarantineReason: (id: string) => HiddenReason | undefined,
 ): ToolTotals {
   const { caller, rules, owners } = scope
   const together = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
@@ -177,10 +180,10 @@ function countTools(
     lazyTokens += lazyTools.tokens
     lazySize += lazyTools.count
   }
-  const isDenied = ({ id: owner, tools, withheld, resources, templates, prompts }: Owner): boolean =>
-    tools.length + withheld.length > 0
+  const isDenied = ({ id: owner, tools, quarantined, resources, templates, prompts }: Owner): boolean =>
+    tools.length + quarantined.length > 0
       ? tools.every(({ id }) => visible.hidden.get(id)?.kind === 'denied') &&
-        withheld.every(({ tool }) => withheldReason(tool.id)?.kind === 'denied')
+        quarantined.every(({ tool }) => quarantineReason(tool.id)?.kind === 'denied')
       : resources.length + templates.length + prompts.length > 0 && !rules.policy.allowsResources(owner, caller)
   return {
     counts,
@@ -195,5 +198,5 @@ function countTools(
 }
 
 const hasMore = (owner: Owner): boolean =>
-  owner.resources.length + owner.templates.length + owner.prompts.length + owner.withheld.length > 0 ||
+  owner.resources.length + owner.templates.length + owner.prompts.length + owner.quarantined.length > 0 ||
   (owner.origin === 'upstream' && owner.state !== 'ready')

@@ -99,7 +99,10 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
 
 export const MERGE_FAILED = 'cannot merge the tools of servers with those of modules; clients see the modules only'
 
-/** Everything that a view may depend on. Callers with the same key share a view. */
+/**
+ * Everything of a caller that a view may depend on. Callers with the same key share a view. `sharedCaller` passes the same
+ * properties on.
+ */
 const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] | undefined): string =>
   JSON.stringify([
     caller.principal,

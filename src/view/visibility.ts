@@ -41,7 +41,7 @@ export interface HiddenReason {
   readonly rejected?: true
 }
 
-/** The error for a call of a hidden tool. Never use it for a `denied` tool. */
+/** The error for a call of a hidden tool. Never for the reason `denied`: the caller must not learn that the tool exists. */
 export function createHiddenError({
   id,
   hidden,
@@ -108,8 +108,8 @@ export function createUnavailableError(
 export type Visibility = { readonly tool: Tool } | { readonly hidden: HiddenReason }
 
 /**
- * Decides whether a caller sees a tool. Listing, search and calls all use this decision, so that a tool is visible
- * exactly if it can be called. The first check that fails hides the tool:
+ * Decides whether a caller sees a tool. Listing, search and calls all use this decision, so nobody can call a tool that
+ * they do not see. The first check that fails hides the tool:
  *
  * 1. Internal tools are for set-up steps and modules only.
  * 2. The policy: profile, constraints, deny rules, maximum effect.

@@ -60,7 +60,7 @@ describe('a policy rule that matches no tool', () => {
       {},
       { policy: { deny: ['gh.delete_*'] } },
     )
-    expect(served.withheld('mcp_gh')).toEqual(['mcp_gh.delete_repo'])
+    expect(served.quarantined('mcp_gh')).toEqual(['mcp_gh.delete_repo'])
     expect(await warnings(served.app)).toBe(undefined)
   })
 

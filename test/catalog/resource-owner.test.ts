@@ -10,7 +10,7 @@ const owner = (id: string, uris: string[], templates: string[] = [], prompts: st
   origin: 'upstream',
   state: 'ready',
   tools: [],
-  withheld: [],
+  quarantined: [],
   resources: uris.map((uri) => ({ uri, entry: { uri } })),
   templates: templates.map((uriTemplate) => ({ uriTemplate, entry: { uriTemplate } })),
   prompts: prompts.map((name) => ({ name, entry: { name } })),

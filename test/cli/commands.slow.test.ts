@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sentenceOf } from '../../src/cli/open-app.ts'
+import { formatLogEntry } from '../../src/cli/open-app.ts'
 import { run as runWith } from '../../src/cli/run-command.ts'
 import { folder, notesModule, pegboard, terminal } from './terminal.ts'
 
@@ -149,10 +149,10 @@ describe('on a terminal', () => {
       retryInMs: 5,
       stderr: 'one\n\u001b[31mtwo',
     }
-    expect(sentenceOf(JSON.stringify(line))).toBe(
+    expect(formatLogEntry(JSON.stringify(line))).toBe(
       'pegboard: warn: mcp_a: it broke\n    retryInMs: 5\n    stderr: one\n      two',
     )
-    expect(sentenceOf('{"cut…')).toBe('{"cut…')
+    expect(formatLogEntry('{"cut…')).toBe('{"cut…')
   })
 })
 

@@ -44,7 +44,7 @@ function contentsOf(color: string, asked: string[] = [], more = '') {
   const uri = `${color}://doc`
   return {
     tools: [makeTool(`mcp_${color}_ready.${color}_dig${more}`, { origin: 'upstream', output: { type: 'object' } })],
-    withheld: [
+    quarantined: [
       {
         tool: makeTool(`mcp_${color}_ready.${color}_kept`, { origin: 'upstream' }),
         code: 'E_TOOL_QUARANTINED',

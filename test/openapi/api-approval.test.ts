@@ -73,7 +73,7 @@ describe('the operations of an API', () => {
         await apis.refresh()
         const owner = catalog.snapshot().owners.get('api_pets')
         expect(owner?.tools.map(({ id }) => id)).toEqual(['api_pets.show'])
-        expect(owner?.withheld.map(({ tool: { id }, code, reason, hint }) => [id, code, reason, hint])).toEqual([
+        expect(owner?.quarantined.map(({ tool: { id }, code, reason, hint }) => [id, code, reason, hint])).toEqual([
           [
             'api_pets.list',
             'E_TOOL_CHANGED',
@@ -91,7 +91,7 @@ describe('the operations of an API', () => {
         held.servers['openapi.pets'].list = [...kept.lists.values()][0]?.operations[0]?.hash
         writeFileSync(lock, JSON.stringify(held))
         trust.reread()
-        expect(catalog.snapshot().owners.get('api_pets')?.withheld).toEqual([])
+        expect(catalog.snapshot().owners.get('api_pets')?.quarantined).toEqual([])
         expect(tool('api_pets.list').description).toBe('Lists pets of a shop.')
       },
       { trust, kept },
@@ -106,7 +106,7 @@ describe('the operations of an API', () => {
     await withApis(
       { pets: { document: file } },
       async ({ catalog }) =>
-        expect(catalog.snapshot().owners.get('api_pets')?.withheld).toMatchObject([
+        expect(catalog.snapshot().owners.get('api_pets')?.quarantined).toMatchObject([
           { tool: { id: 'api_pets.shops' }, reason: 'is new and not approved yet' },
         ]),
       { trust: trustIn(lock) },
@@ -126,8 +126,8 @@ describe('the operations of an API', () => {
         async ({ apis, catalog }) => {
           write(pets(changed))
           await apis.refresh()
-          const withheld = catalog.snapshot().owners.get('api_pets')?.withheld
-          expect(withheld?.map(({ tool }) => tool.aliases[0] ?? tool.id.slice('api_pets.'.length))).toEqual(waiting)
+          const quarantined = catalog.snapshot().owners.get('api_pets')?.quarantined
+          expect(quarantined?.map(({ tool }) => tool.aliases[0] ?? tool.id.slice('api_pets.'.length))).toEqual(waiting)
         },
         { trust },
       )
@@ -162,7 +162,7 @@ describe('the operations of an API', () => {
     await withApis({ pets: { document: file } }, async ({ catalog }) => {
       const owner = catalog.snapshot().owners.get('api_pets')
       expect(owner?.tools.map(({ id }) => id)).toEqual(['api_pets.shops'])
-      expect(owner?.withheld).toMatchObject([
+      expect(owner?.quarantined).toMatchObject([
         {
           tool: { id: 'api_pets.list' },
           code: 'E_TOOL_QUARANTINED',

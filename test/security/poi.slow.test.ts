@@ -56,7 +56,7 @@ test('POI-02: invisible characters in any field quarantine a tool, and the revie
   const tools = [add, ...UNSEEN.map(([, definition]) => definition)]
   const served = await serve({ a: { tools } })
   expect(served.ids()).toEqual(['mcp_a.add'])
-  expect(served.withheld('mcp_a')).toHaveLength(4)
+  expect(served.quarantined('mcp_a')).toHaveLength(4)
   expect((await served.call('a__add')).content[0].text).toBe('add ran')
   const { text, json } = await review({ tools })
   for (const [where, , code, shown] of UNSEEN) {
@@ -96,7 +96,7 @@ test('POI-04: an approved tool that changed is rejected and hidden, its siblings
 
   const changed = { ...add, description: 'Adds two numbers. Zanzibar.' }
   const second = await serve({ calc: { tools: [changed, sub] } }, {}, dir)
-  await until(() => second.withheld('mcp_calc').length > 0)
+  await until(() => second.quarantined('mcp_calc').length > 0)
   expect(second.ids()).toEqual(['mcp_calc.subtract'])
   for (const name of ['calc__add', 'mcp_calc.add', 'calc.add'])
     expect((await second.call(name)).structuredContent.error).toMatchObject({
@@ -147,9 +147,9 @@ test('POI-06: a definition that changes and changes back stays hidden until a re
     served.offer('calc', { tools })
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
-  await until(() => served.withheld('mcp_calc').length === 1)
+  await until(() => served.quarantined('mcp_calc').length === 1)
   await new Promise((resolve) => setTimeout(resolve, 1_500))
-  expect(served.withheld('mcp_calc')).toEqual(['mcp_calc.add'])
+  expect(served.quarantined('mcp_calc')).toEqual(['mcp_calc.add'])
   expect(codeOf(await served.call('calc__add'))).toBe('E_TOOL_QUARANTINED')
   expect((await served.call('calc__subtract')).content[0].text).toBe('subtract ran')
   expect(told).toBeLessThanOrEqual(2)
@@ -157,7 +157,7 @@ test('POI-06: a definition that changes and changes back stays hidden until a re
   await served.app.stop()
   // It stays hidden in the next run, too, until a person reviews it.
   const next = await serve({ calc: { tools: [add, sub] } }, {}, dir)
-  expect(next.withheld('mcp_calc')).toEqual(['mcp_calc.add'])
+  expect(next.quarantined('mcp_calc')).toEqual(['mcp_calc.add'])
   await next.app.stop()
   const calc = { command: process.execPath, args: [LISTED, join(dir, 'calc.tools.json')], start: 'background' }
   writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ dirs: { state: 'state' }, mcpServers: { calc } }))
@@ -173,7 +173,7 @@ test('POI-06: a tool that is listed twice with different definitions counts as n
     [changed, sub, add],
   ]) {
     served.offer('calc', { tools })
-    await until(() => served.withheld('mcp_calc').length === 1)
+    await until(() => served.quarantined('mcp_calc').length === 1)
     expect(codeOf(await served.call('calc__add'))).toBe('E_TOOL_CHANGED')
   }
   served.offer('calc', { tools: [add, sub] })
@@ -194,7 +194,7 @@ test('POI-07: a tool that appears after the first connection waits for a review 
   // The first connection counts for ten seconds.
   ahead = 11_000
   served.offer('calc', { tools: [add, { ...sub, description: 'Zanzibar of numbers.' }] })
-  await until(() => served.withheld('mcp_calc').length > 0)
+  await until(() => served.quarantined('mcp_calc').length > 0)
   expect((await served.call('calc__subtract')).structuredContent.error).toMatchObject({
     code: 'E_TOOL_QUARANTINED',
     message: 'mcp_calc.subtract is new and not approved yet.',
@@ -298,7 +298,7 @@ test("POI-14: a copy of another server's tool with one changed address waits for
   expect(served.ids()).toEqual(['mcp_billing.create_invoice'])
   await served.app.stop()
   const again = await serve({ billing: { tools: [real] }, other: { tools: [clone, add] } }, {}, served.dir)
-  await until(() => again.withheld('mcp_other').length === 1)
+  await until(() => again.quarantined('mcp_other').length === 1)
   expect(again.ids().sort()).toEqual(['mcp_billing.create_invoice', 'mcp_other.add'])
   expect((await again.call('other__create_invoice')).structuredContent.error.message).toBe(
     'mcp_other.create_invoice has the findings cloned-tool.',
@@ -352,7 +352,7 @@ test('POI-15: invisible characters that a script needs stay', async () => {
   ]
   const tools = texts.map((description, n) => ({ name: `say_${n}`, description }))
   const served = await serve({ a: { tools } })
-  expect(served.withheld('mcp_a')).toEqual([])
+  expect(served.quarantined('mcp_a')).toEqual([])
   await served.client(async (client) => {
     const listed = (await client.listTools()).tools.filter(({ name }) => name.startsWith('a__'))
     // Only direction characters are removed from the shown text.
@@ -507,7 +507,7 @@ else {
     },
     dir,
   )
-  await until(() => served.withheld('mcp_a').length + served.withheld('mcp_c').length === 2)
+  await until(() => served.quarantined('mcp_a').length + served.quarantined('mcp_c').length === 2)
   writeFileSync(join(dir, 'end'), '')
   const shown: unknown[] = []
   for (const id of ['a', 'c', 'd']) {

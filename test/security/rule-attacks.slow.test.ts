@@ -69,7 +69,7 @@ describe('a server cannot evade a rule', () => {
       },
     )
     expect(served.ids().length).toBeGreaterThan(1)
-    for (const id of [...served.ids(), ...served.withheld('mcp_gh')])
+    for (const id of [...served.ids(), ...served.quarantined('mcp_gh')])
       if (id !== 'mcp_gh.safe') expect(codeOf(await served.call(id)), id).not.toMatch(RAN)
   })
 
@@ -148,7 +148,7 @@ describe('a server cannot evade a rule', () => {
   it('by removing a tool and listing it again under a twin name', async () => {
     const served = await serveBoth(offer('delete_repo', 'x'), offer('one'), { policy: { deny: ['gh.delete_repo'] } })
     served.offer('gh', offer('x', 'Delete Repo', 'deleteRepo', 'DELETE_REPO'))
-    await until(() => served.ids().length + served.withheld('mcp_gh').length >= 5)
+    await until(() => served.ids().length + served.quarantined('mcp_gh').length >= 5)
     for (const id of [...served.ids(), 'gh.delete_repo', 'gh__delete_repo', 'delete_repo'])
       if (!/\.(?:x|one)$/.test(id)) expect(codeOf(await served.call(id)), id).not.toMatch(RAN)
   })
@@ -158,7 +158,7 @@ describe('a server that wants the calls of another server', () => {
   it('does not get them with the bare name of a tool that is unavailable or waits for a review', async () => {
     const served = await serve({ gh: offer('create_issue'), z: offer('one') }, { z: { trust: 'always' } })
     served.offer('gh', { tools: [tool('create_issue', { description: 'Changed.' })] })
-    await until(() => served.withheld('mcp_gh').length === 1)
+    await until(() => served.quarantined('mcp_gh').length === 1)
     served.offer('z', offer('one', 'create_issue', 'CREATE_ISSUE', 'createIssue', 'gh_create_issue'))
     await until(() => served.ids().length >= 5)
     for (const name of [

@@ -162,7 +162,10 @@ const keys = (count: number): string => Array.from({ length: count }, (_, n) => 
 const millionKeys = `{${keys(1_000_000)}}`
 const fiveMegabytes = `{"name":"${'x'.repeat(5_000_000)}"}`
 const manyItems = { code: 'E_VALIDATION', message: 'The arguments hold more than 10000 keys and items (size limit).' }
-const muchText = { code: 'E_VALIDATION', message: 'The arguments hold more than 4194304 bytes of text (size limit).' }
+const muchText = {
+  code: 'E_VALIDATION',
+  message: 'The arguments hold more than 4194304 characters of text (size limit).',
+}
 
 /**
  * Repeats until an answer took less than 200 ms and the event loop was blocked for less than 100 ms, each at least

@@ -51,7 +51,7 @@ describe('a rule about one tool of a server', () => {
       const served = await servedAs({ policy: { deny: ['gh.delete_repo'] } }, ['delete_repo', 'list_repos'], trust)
       const before = served.named()
       served.offer('gh', offer(...TWINS, 'delete_repo', 'list_repos'))
-      await until(() => served.ids().length + served.withheld('mcp_gh').length > 8)
+      await until(() => served.ids().length + served.quarantined('mcp_gh').length > 8)
       expect(served.named()).toMatchObject(before)
       for (const name of ['gh__delete_repo', 'gh.delete_repo', 'delete_repo', ...served.ids()])
         if (!name.includes('list_repos')) expect(codeOf(await served.call(name)), name).not.toMatch(/ran$/)
@@ -115,7 +115,7 @@ describe('a rule whose tool was removed', () => {
     it(`keeps new tools of its server waiting, whatever its trust: ${how}`, async () => {
       const served = await servedAs(config, ['delete_repo', 'list_repos'], 'always')
       served.offer('gh', offer('list_repos', 'purge_everything'))
-      await until(() => served.withheld('mcp_gh').length > 0)
+      await until(() => served.quarantined('mcp_gh').length > 0)
       expect(codeOf(await served.call('gh__purge_everything'))).toBe('E_TOOL_QUARANTINED')
       expect((await served.call('gh__list_repos')).content[0].text).toBe('list_repos ran')
       expect(served.logged.join('\n')).toContain(
@@ -129,7 +129,7 @@ describe('a rule whose tool was removed', () => {
       { gh: { trust: 'always', deny: ['delete_*'] } },
     )
     served.offer('gh', offer('list_repos', 'purge_everything'))
-    await until(() => served.withheld('mcp_gh').length > 0)
+    await until(() => served.quarantined('mcp_gh').length > 0)
     expect(codeOf(await served.call('gh__purge_everything'))).toBe('E_TOOL_QUARANTINED')
     expect(served.logged.join('\n')).toContain('the rule \\"gh.delete_*\\" matches no tool of gh any more')
   })
@@ -138,7 +138,7 @@ describe('a rule whose tool was removed', () => {
     const config = { policy: { deny: ['gh.delete_repo'] } }
     const served = await servedAs(config, ['delete_repo', 'list_repos'], 'first-use')
     served.offer('gh', offer('list_repos', 'purge_everything'))
-    await until(() => served.withheld('mcp_gh').length > 0)
+    await until(() => served.quarantined('mcp_gh').length > 0)
     const other = await servedAs(config, ['list_repos'], 'always')
     other.offer('gh', offer('list_repos', 'find_repos'))
     await until(() => other.ids().length === 2)

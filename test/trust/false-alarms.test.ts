@@ -29,5 +29,5 @@ it('the checks quarantine no tool of the reference servers', async () => {
   const { owners } = app.catalog.snapshot()
   const looked = Object.keys(mcpServers).map((id) => owners.get(`mcp_${id}`))
   expect(looked.map((owner) => (owner?.tools.length ?? 0) > 0)).toEqual([true, true, true, true])
-  expect(looked.flatMap((owner) => owner?.withheld.map(({ tool }) => tool.id))).toEqual([])
+  expect(looked.flatMap((owner) => owner?.quarantined.map(({ tool }) => tool.id))).toEqual([])
 }, 90_000)
