@@ -25,11 +25,13 @@ export interface UnmatchedRule {
   readonly owners: readonly (string | undefined)[]
 }
 
-/** An entry of the policy with all its possible meanings. */
+/** An entry of the policy. */
 interface Entry {
   readonly setting: string
+  /** As written in the configuration. */
   readonly given: unknown
-  readonly meant: readonly RuleSetting[]
+  /** The entry, and copies of it with the other names of its servers. */
+  readonly variants: readonly RuleSetting[]
   readonly permits: boolean
 }
 
@@ -41,10 +43,10 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
   // Their names differ from those of their owners.
   const renamed = snapshot.clashes.flatMap(({ ids }) => ids.flatMap((id) => snapshot.byId.get(id) ?? []))
   return entries
-    .filter((entry) => !owners.some((owner) => isFitting(entry, owner)) && !renamed.some(createMatcher(entry)))
-    .map(({ setting, given, meant }) => ({
+    .filter((entry) => !owners.some((owner) => hasMatch(entry, owner)) && !renamed.some(createMatcher(entry)))
+    .map(({ setting, given, variants }) => ({
       sentence: `${setting} names ${JSON.stringify(given)}, which matches no tool.`,
-      owners: meant.flatMap(patternsOf).map(ownerIn),
+      owners: variants.flatMap(patternsOf).map(ownerIn),
     }))
 }
 
@@ -53,13 +55,13 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
   const owners = [...snapshot.owners.values()]
   return entriesOf(config)
     .filter(({ permits }) => !permits)
-    .flatMap(({ setting, meant }) =>
-      [...new Set(meant.flatMap(listPatterns).filter(isSingle))].flatMap((name) => {
+    .flatMap(({ setting, variants }) =>
+      [...new Set(variants.flatMap(listPatterns).filter(isSingle))].flatMap((name) => {
         const head = ownerIn(name)
         const rule = { owners: [head] }
         return owners.flatMap((owner) => {
           if (!mayConcern(rule, owner.id)) return []
-          const matches = fittingIn(name, owner)
+          const matches = describeMatches(name, owner)
           return matches === undefined
             ? []
             : [{ ...rule, sentence: `${setting} names ${JSON.stringify(name)}, which matches ${matches}.` }]
@@ -70,54 +72,58 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
 
 function entriesOf(config: Config): readonly Entry[] {
   const ids = moduleIds(config.servers)
-  const said = ({ policy }: Pick<Config, 'policy'>, where: string, renamed: ReturnType<typeof renamedIn>): Entry[] => [
+  const entriesIn = (
+    { policy }: Pick<Config, 'policy'>,
+    where: string,
+    renamed: ReturnType<typeof renamedIn>,
+  ): Entry[] => [
     ...RULE_LISTS.flatMap((list) =>
       policy[list].map((given) => ({
         setting: `${where}policy.${list}`,
         given,
-        meant: withRenamedOwners({ deny: [given] }, renamed).deny ?? [given],
+        variants: withRenamedOwners({ deny: [given] }, renamed).deny ?? [given],
         permits: list === 'allow',
       })),
     ),
     ...policy.rateLimits.map(({ tools }) => ({
       setting: `${where}policy.rateLimits`,
       given: tools,
-      meant: withRenamedOwners({ deny: listOf(tools) }, renamed).deny ?? [],
+      variants: withRenamedOwners({ deny: listOf(tools) }, renamed).deny ?? [],
       permits: false,
     })),
   ]
   return [
-    ...said(config, '', renamedIn(config, ids)),
+    ...entriesIn(config, '', renamedIn(config, ids)),
     ...Object.entries(config.profiles).flatMap(([id, profile]) =>
-      said(profile, `profiles.${id}.`, renamedIn(config, ids, profile)),
+      entriesIn(profile, `profiles.${id}.`, renamedIn(config, ids, profile)),
     ),
   ]
 }
 
-type RulePattern = Pick<Entry, 'meant' | 'permits'>
+type RulePattern = Pick<Entry, 'variants' | 'permits'>
 
 /** Ids of fitting tools by rule, cached by the list of tools: there may be ten thousand. */
-const fitting = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
+const matchesByRule = new WeakMap<readonly Tool[], Map<string, readonly string[]>>()
 
 /** The tools of an owner that a rule fits: ids, and the number of those that wait for a review. */
-function fittingTools({ meant, permits }: RulePattern, { tools, quarantined }: Owner) {
-  const key = JSON.stringify([meant, permits])
-  const fits = createMatcher({ meant, permits })
-  const known = fitting.get(tools) ?? new Map<string, readonly string[]>()
-  const ids = known.get(key) ?? tools.filter(fits).map(({ id }) => id)
-  fitting.set(tools, known.set(key, ids))
-  return { ids, waiting: quarantined.filter(({ tool }) => fits(tool)).length }
+function matchingTools({ variants, permits }: RulePattern, { tools, quarantined }: Owner) {
+  const key = JSON.stringify([variants, permits])
+  const matches = createMatcher({ variants, permits })
+  const known = matchesByRule.get(tools) ?? new Map<string, readonly string[]>()
+  const ids = known.get(key) ?? tools.filter(matches).map(({ id }) => id)
+  matchesByRule.set(tools, known.set(key, ids))
+  return { ids, waiting: quarantined.filter(({ tool }) => matches(tool)).length }
 }
 
-const isFitting = (entry: Entry, owner: Owner): boolean => {
-  const { ids, waiting } = fittingTools(entry, owner)
+const hasMatch = (entry: Entry, owner: Owner): boolean => {
+  const { ids, waiting } = matchingTools(entry, owner)
   return ids.length + waiting > 0
 }
 
 /** `3 tools: a, b and 1 that waits for a review`; undefined if fewer than two fit. */
-function fittingIn(name: string, owner: Owner): string | undefined {
+function describeMatches(name: string, owner: Owner): string | undefined {
   // Names that wait for a review are not shown.
-  const { ids: found, waiting } = fittingTools({ meant: [name], permits: false }, owner)
+  const { ids: found, waiting } = matchingTools({ variants: [name], permits: false }, owner)
   const total = found.length + waiting
   if (total < 2) return undefined
   const shown = found.slice(0, 5).join(', ')
@@ -126,8 +132,8 @@ function fittingIn(name: string, owner: Owner): string | undefined {
   return `${total} tools: ${[`${shown}${rest}`, held].filter(Boolean).join(' and ')}`
 }
 
-function createMatcher({ meant, permits }: RulePattern): (tool: Tool) => boolean {
-  const rules = meant.map((rule) => createRule(forAnybody(rule), permits))
+function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => boolean {
+  const rules = variants.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>
       rule.matches(tool, () => (permits ? ownNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),

@@ -115,8 +115,8 @@ const modelErrors = {
   },
   E_TOO_LARGE: {
     class: 'argument',
-    meaning: 'The arguments or the result exceed a size limit.',
-    next: 'Ask for a part.',
+    meaning: 'A result, a file or a stored value exceeds a size limit.',
+    next: 'Ask for a part, or store less.',
   },
   E_INTERNAL: {
     class: 'bug',

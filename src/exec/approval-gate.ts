@@ -37,7 +37,7 @@ export interface JointApproval {
   answer?: Promise<void>
 }
 
-export type PlannedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
+export type GatedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
 
 /**
  * What happened at the gate, in the words of the audit log. `unasked`: nobody could be asked. `unanswered`: the client
@@ -56,7 +56,7 @@ export interface ApprovalGate {
    */
   askIfNeeded(call: PendingCall, onGate?: OnGateEvent): Promise<void> | undefined
   /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
-  combineApprovals(calls: readonly PlannedCall[]): JointApproval | undefined
+  combineApprovals(calls: readonly GatedCall[]): JointApproval | undefined
   /**
    * Call this when an approved call ended with a question of its server, or with a page to open. When the client
    * repeats the call with the answer, it needs no second approval.
@@ -78,7 +78,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   const limiter = createRateLimiter(clock)
   const keptApprovals = new Map<string, number>()
 
-  const keyOf = ({ tool, input, caller }: PlannedCall): string =>
+  const keyOf = ({ tool, input, caller }: GatedCall): string =>
     digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
 
   /** True once for each call that was approved before its server asked a question. */
@@ -198,7 +198,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
       return ask(call, decision.ask, onGate)
     },
     combineApprovals(calls) {
-      const asked = calls.flatMap((call): Array<PlannedCall & ApprovalRequest> => {
+      const asked = calls.flatMap((call): Array<GatedCall & ApprovalRequest> => {
         const decision = call.policy.decide(call.tool, call.caller)
         return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
       })

@@ -10,7 +10,7 @@ export const sessionOwner = ({
 /** Owner of lasting work: the principal in this profile, in any session. */
 export const lastingOwner = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
 
-/** The caller without its connection, so that it cannot be asked anything. */
+/** The caller without session and message, so that it cannot be asked anything. */
 export function withoutConnection({ session: _gone, turn: _over, ...caller }: Caller): Caller {
   return { ...caller, supports: { elicitation: false, sampling: false, roots: false } }
 }

@@ -131,7 +131,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Known tools that were approved as a whole are not parsed until accessed. */
-  function knownOf({ brief }: Listing): ToolSummary | undefined {
+  function storedSummaryOf({ brief }: Listing): ToolSummary | undefined {
     const { trust } = options
     const asListed = settings.allow.length + settings.deny.length + Object.keys(settings.tools).length === 0
     if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
@@ -144,7 +144,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     readonly tools: readonly Tool[] | LazyTools
     readonly quarantined: QuarantinedTool[]
   } {
-    const known = knownOf(listing)
+    const known = storedSummaryOf(listing)
     if (known) {
       count = known.count
       const later = { ...known, available: options.available, make: () => makeAll(listing.tools) }
@@ -177,7 +177,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     definitions: Definitions | undefined,
   ): ReadonlyMap<string, QuarantineReason> {
     const { trust } = options
-    if (!trust || knownOf(listing)) return nobody
+    if (!trust || storedSummaryOf(listing)) return nobody
     const otherTools = otherToolsTo(catalog, module)
     const own = once(() => otherToolsNamed(module, settings, listing.tools))
     const { tools } = listing

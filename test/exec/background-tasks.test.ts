@@ -79,6 +79,7 @@ function rig(lookUpRights: RightsLookup = ({ roles }) => ({ roles })) {
       back: () => backs.forEach((back) => void back()),
     }
   }
+  /** Time passes. Call `turns` before, if something must first set a timer. */
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 500) {
       clock.pass(Math.min(500, left))
