@@ -132,7 +132,7 @@ const rows = measured.map((one) => ({
   'menu, tokens': one.menu,
   'in, a job': sum(one.results, 'in') / one.results.length,
   'out, a job': sum(one.results, 'out') / one.results.length,
-  'of direct, %': direct ? (100 * whole(one)) / whole(direct) : Number.NaN,
+  'tokens of direct, %': direct ? (100 * whole(one)) / whole(direct) : Number.NaN,
   'calls, a job': sum(one.results, 'calls') / one.results.length,
   'searches, a tool': sum(one.results, 'searches') / needed,
   's, a job': sum(one.results, 'ms') / one.results.length / 1_000,

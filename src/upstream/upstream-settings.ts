@@ -227,7 +227,7 @@ export const serverSchema = z.looseObject({
     .enum(['lazy', 'background', 'eager'])
     .optional()
     .describe(
-      'When to start the server: on first use (lazy, default), after the first list (background) or immediately (eager).',
+      'When to start the server: on first use (lazy, default), after the first list or after one second (background), or immediately (eager).',
     ),
   idleStopMs: z
     .int()
