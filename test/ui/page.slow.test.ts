@@ -220,7 +220,7 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
     const tools = Array.from({ length: 10_000 }, (_, at) =>
       makeTool(`mcp_many.tool_${at}`, { origin: 'upstream', description: `Handles item ${at} of the long list.` }),
     )
-    const contents = { tools, resources: [], templates: [], prompts: [], withheld: [] }
+    const contents = { tools, resources: [], templates: [], prompts: [], quarantined: [] }
     served.app.catalog.set({ id: 'mcp_many', summary: 'Many.', origin: 'upstream', state: 'ready' }, contents)
     const { page, problems } = await openTab(browser(), served.link())
     await page.getByRole('link', { name: 'Tools' }).click()
