@@ -29,10 +29,8 @@ export interface ListenOptions extends Pick<HttpOptions, 'settings' | 'token' | 
 export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
   const { host, settings, token, clock, forget, profile = DEFAULT_PROFILE } = options
   const notifier = createListNotifier(host, clock)
-  function callerFor(identity: Identity, meta: unknown): Caller {
-    const { [CLIENT_INFO]: client, [CLIENT_CAPABILITIES]: capabilities } = isRecord(meta) ? meta : {}
-    return createRequestClaims(host, identity).of(callerOf({ era: 'modern', identity }, client, capabilities), meta)
-  }
+  const callerFor = (identity: Identity, meta: unknown): Caller =>
+    createRequestClaims(host, identity).of(callerWithoutClaims(identity, meta), meta)
   const http = await serveHttp({
     settings,
     token,
@@ -56,7 +54,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
       followTasks: (identity, meta, tasks, send) => followTasks(host, clock, callerFor(identity, meta), tasks, send),
       // 2026 clients have no session: all that listen with the same identity and name share one notifier.
       listening(identity, meta, notify) {
-        const caller = callerFor(identity, meta)
+        const caller = callerWithoutClaims(identity, meta)
         const stop = notifier.add({ callers: () => [caller], listChanged: (kind) => notify[`${kind}Changed`]() })
         const stopUpdates = host.onUpstream({
           resourceUpdated(uri, isKnown, who) {
@@ -117,4 +115,10 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
       await http.close(graceMs)
     },
   }
+}
+
+/** The caller of a 2026 request, without what its `_meta` claims about user, channel and model. */
+function callerWithoutClaims(identity: Identity, meta: unknown): Caller {
+  const { [CLIENT_INFO]: client, [CLIENT_CAPABILITIES]: capabilities } = isRecord(meta) ? meta : {}
+  return callerOf({ era: 'modern', identity }, client, capabilities)
 }

@@ -57,8 +57,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   const groups = new Map<string, ClientGroup>()
   const clients = new Set<string>()
 
-  function met(principal: string, meta: unknown): void {
-    const client = clientOf(meta)
+  function met(principal: string, client: string): void {
     const key = JSON.stringify([principal, client])
     if (clients.has(key)) return
     if (clients.size >= MAX_CLIENTS) clients.delete(clients.values().next().value as string)
@@ -97,7 +96,8 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       let message = wanted
       const meta = message.params?.['_meta']
       const identity = options.enter?.(came, meta) ?? came
-      const group = groupFor(identity, clientOf(meta))
+      const client = labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
+      const group = groupFor(identity, client)
       if (message.method === 'subscriptions/listen') {
         res.once('close', slots.take(identity.principal, message.id))
         listens(group, meta, res)
@@ -128,7 +128,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
         authInfo,
         parsedBody: tasks && followTasks ? holdOpen(message) : message,
       })
-      if (response.ok) met(identity.principal, meta)
+      if (response.ok) met(identity.principal, client)
       const list = instances.get(request)?.listed?.()
       // The client may have disconnected before the server was created.
       if (over) dispose()
@@ -217,6 +217,3 @@ const waitForDrain = (res: ServerResponse, gone: AbortSignal): Promise<void> =>
     res.on('drain', done)
     gone.addEventListener('abort', done)
   })
-
-/** The name and version of the client of a request. */
-const clientOf = (meta: unknown): string => labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
