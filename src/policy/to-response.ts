@@ -17,7 +17,7 @@ export function toResponse(
   if (statusCode > 599)
     throw new PegboardError(
       'E_HTTP_PROTOCOL',
-      `The address answered with HTTP ${statusCode}, which is no valid status.`,
+      `The address answered with HTTP ${statusCode}, which is not a valid status.`,
     )
   const converted = new Headers()
   for (const [name, value] of Object.entries(headers))

@@ -267,7 +267,7 @@ describe('a guarded fetch', () => {
     const address = await serve((_, answer) => answer.writeHead(999).end('not for programs'))
     await expect(made()(address)).rejects.toMatchObject({
       code: 'E_HTTP_PROTOCOL',
-      message: 'The address answered with HTTP 999, which is no valid status.',
+      message: 'The address answered with HTTP 999, which is not a valid status.',
     })
   })
 })
