@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { configJsonSchema } from '../src/config/config-schema.ts'
+import { configJsonSchema, fileSchema } from '../src/config/config-schema.ts'
 import type { ToolModule } from '../src/core/module.ts'
 import {
   clientsTable,
@@ -51,11 +51,15 @@ export function rewritePages(root: string, modules: readonly ToolModule[], check
   return [
     ...PAGES.filter((name) => rewrite(name, (old) => fillSections(old, sections))),
     ...['mcp.config.schema.json'].filter((name) => rewrite(name, schemaFile)),
+    ...['src/config/default-settings.json'].filter((name) => rewrite(name, defaultsFile)),
   ]
 }
 
 /** The text of mcp.config.schema.json. */
 export const schemaFile = (): string => `${JSON.stringify(configJsonSchema(), null, 2)}\n`
+
+/** The text of default-settings.json, which `parseFile` uses. */
+export const defaultsFile = (): string => `${JSON.stringify(fileSchema.parse({}), null, 2)}\n`
 
 const SECTION = /(<!-- generated:([\w-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g
 

@@ -91,7 +91,7 @@ async function readProduct(args: Args, io: Io): Promise<EvalSettings> {
   const { loadConfig } = await import('../config/load-config.ts')
   const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, readOption(args, 'config'))
   const embedder = readOption(args, 'embedder') ?? config.search.embedder
-  const read = searchOptions.shape.embedder.safeParse(embedder)
+  const read = searchOptions.unwrap().shape.embedder.safeParse(embedder)
   if (!read.success) throw new UsageError(`--embedder ${read.error.issues[0]?.message}`)
   const baseDir = config.file === undefined ? io.cwd : dirname(config.file)
   const places = { cacheDir: config.dirs.cache, baseDir, encoder: includedEncoderFiles() }

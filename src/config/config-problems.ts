@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { PegboardError } from '../core/errors.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import { findNearest } from '../core/tool-names.ts'
-import { configJsonSchema, fileSchema, knownKeys } from './config-schema.ts'
+import { configJsonSchema, type FileSettings, fileSchema, knownKeys, parseFile } from './config-schema.ts'
 import type { FilledValue } from './variables.ts'
 
 /** Collects all problems of a configuration file, with their lines, to report them together. */
@@ -19,20 +19,13 @@ export interface ProblemCollector {
    * Validates `value`. Adds problems and returns undefined if it is invalid. `more` is validated with it, but its
    * variables are not replaced.
    */
-  check<S extends z.ZodType>(
-    schema: S,
-    filled: FilledValue,
-    more: Readonly<Record<string, unknown>>,
-  ): z.output<S> | undefined
+  check(filled: FilledValue, more: Readonly<Record<string, unknown>>): FileSettings | undefined
   /** @throws PegboardError E_CONFIG_INVALID with every problem */
   throwIfAny(): void
 }
 
 // Keys that other clients have too. A file that has only these was written for another client.
 const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
-
-/** Compiling a validator takes longer than one check. */
-const QUICK = { jitless: true } as const
 
 export function createProblemCollector(shown: string, lines: ReadonlyMap<string, number>): ProblemCollector {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
@@ -71,12 +64,11 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
       if (dropped.length > 0) warnings.push(`Ignored unknown keys: ${dropped.join(', ')}.`)
       return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
     },
-    check(schema, filled, more) {
+    check(filled, more) {
       const given = Object.entries(more).filter(([, value]) => value !== undefined)
       const value = { ...(filled.value as object), ...Object.fromEntries(given) }
-      let result = schema.safeParse(value, QUICK)
-      if (!result.success && convertVariables(value, result.error.issues, filled.whole))
-        result = schema.safeParse(value, QUICK)
+      let result = parseFile(value)
+      if (!result.success && convertVariables(value, result.error.issues, filled.whole)) result = parseFile(value)
       if (result.success) return result.data
       for (const issue of result.error.issues) {
         const path = issue.path.map(String)

@@ -12,6 +12,7 @@ import { stateOptions } from '../state/state-options.ts'
 import { serverSchema } from '../upstream/upstream-settings.ts'
 import { clientOptions } from '../view/client-options.ts'
 import { exposureOptions } from '../view/exposure-options.ts'
+import defaultSettings from './default-settings.json' with { type: 'json' }
 import { profileOptions } from './profile-settings.ts'
 import { toolsSection } from './tool-settings.ts'
 
@@ -48,34 +49,40 @@ export const moduleOptions = z.lazy(() =>
   }),
 )
 
-const dirsOptions = z.strictObject({
-  state: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'Folder for data that must survive a restart (default: PEGBOARD_STATE_DIR, or the state folder of the platform).',
-    ),
-  cache: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('Folder for data that can be deleted (default: the cache folder of the platform).'),
-  workspace: z.string().min(1).optional().describe('Folder that tools work in (default: the folder of this file).'),
-})
+const dirsOptions = z.lazy(() =>
+  z.strictObject({
+    state: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Folder for data that must survive a restart (default: PEGBOARD_STATE_DIR, or the state folder of the platform).',
+      ),
+    cache: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Folder for data that can be deleted (default: the cache folder of the platform).'),
+    workspace: z.string().min(1).optional().describe('Folder that tools work in (default: the folder of this file).'),
+  }),
+)
 
-const loaderOptions = z.strictObject({
-  importTimeoutMs: z.int().min(1).max(600_000).default(10_000).describe('Maximum time to import one module file.'),
-  startTimeoutMs: z.int().min(1).max(600_000).default(30_000).describe('Maximum time for the start of one module.'),
-})
+const loaderOptions = z.lazy(() =>
+  z.strictObject({
+    importTimeoutMs: z.int().min(1).max(600_000).default(10_000).describe('Maximum time to import one module file.'),
+    startTimeoutMs: z.int().min(1).max(600_000).default(30_000).describe('Maximum time for the start of one module.'),
+  }),
+)
 
-const registryOptions = z.strictObject({
-  url: z
-    .url()
-    .default('https://registry.modelcontextprotocol.io')
-    .describe('Base URL of the MCP registry for pegboard registry and pegboard add.'),
-  allowPrivate: z.boolean().default(false).describe('Allow a registry at a private address.'),
-})
+const registryOptions = z.lazy(() =>
+  z.strictObject({
+    url: z
+      .url()
+      .default('https://registry.modelcontextprotocol.io')
+      .describe('Base URL of the MCP registry for pegboard registry and pegboard add.'),
+    allowPrivate: z.boolean().default(false).describe('Allow a registry at a private address.'),
+  }),
+)
 
 const inputOptions = z.lazy(() =>
   z.looseObject({
@@ -139,6 +146,19 @@ export const fileSchema = z.strictObject({
 })
 
 export type FileSettings = z.infer<typeof fileSchema>
+
+/** Compiling a validator takes longer than one check. */
+const QUICK = { jitless: true } as const
+
+/** Validates the sections that a file has. The other sections get their defaults, without creating their schemas. */
+export function parseFile(value: Readonly<Record<string, unknown>>): z.ZodSafeParseResult<FileSettings> {
+  const given = Object.fromEntries(Object.entries(fileSchema.shape).filter(([key]) => Object.hasOwn(value, key)))
+  const result = z.strictObject(given).safeParse(value, QUICK)
+  return result.success
+    ? { success: true, data: { ...defaultSettings, ...result.data } as FileSettings }
+    : (result as z.ZodSafeParseError<FileSettings>)
+}
+
 export type ModuleSettings = z.infer<typeof moduleOptions>
 type Json = Record<string, unknown>
 

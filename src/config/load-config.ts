@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import type { z } from 'zod'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { assertRegularFile } from '../core/regular-file.ts'
 import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
 import { createProblemCollector } from './config-problems.ts'
-import { type FileSettings, fileSchema, type ModuleSettings, moduleOptions } from './config-schema.ts'
+import { type FileSettings, type ModuleSettings, moduleOptions } from './config-schema.ts'
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
 import { nameServers, type ProfileSettings, tokenProblems } from './profile-settings.ts'
@@ -147,7 +146,7 @@ export function readConfig(
     const { services } = filled.value as { services: { llm?: unknown } }
     delete services.llm
   }
-  const settings = problems.check(fileSchema, filled, { mcpServers, servers })
+  const settings = problems.check(filled, { mcpServers, servers })
   if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
   const entries = readServers(
     { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
@@ -255,7 +254,7 @@ function dirsOf({ dirs }: FileSettings, base: string, machine: Machine): Dirs {
   }
 }
 
-function assemble(settings: z.output<typeof fileSchema>, parts: ConfigParts): Config {
+function assemble(settings: FileSettings, parts: ConfigParts): Config {
   const { file, base, machine, missing, read, names, written, dirs } = parts
   const { $schema: _editors, inputs: _answered, mcpServers: _own, servers: _older, ...kept } = settings
   const { cacheDir } = settings.search.embedderOptions

@@ -86,7 +86,9 @@ export const profileOptions = z.lazy(() =>
     deliberate: deliberateOptions
       .prefault({})
       .describe('Tools that Pegboard lists only when a user message asks for them.'),
-    exposure: withoutDefaults(exposureOptions).default({}).describe('How Pegboard lists tools to its clients.'),
+    exposure: withoutDefaults(exposureOptions.unwrap())
+      .default({})
+      .describe('How Pegboard lists tools to its clients.'),
   }),
 )
 

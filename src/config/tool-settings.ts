@@ -4,11 +4,12 @@ import { rateLimitOptions } from '../policy/policy-options.ts'
 import { maxResultTokens } from '../results/results-options.ts'
 
 /** Seconds, or a duration such as "30s", "1m30s" or "500ms". */
-const duration = z
-  .union([z.number().positive(), z.string().regex(/^(?:\d+(?:\.\d+)?(?:ms|h|m|s))+$/)], {
-    error: 'must be seconds, or a duration such as "30s"',
-  })
-  .transform((given) => (typeof given === 'number' ? given : secondsOf(given)))
+const duration = () =>
+  z
+    .union([z.number().positive(), z.string().regex(/^(?:\d+(?:\.\d+)?(?:ms|h|m|s))+$/)], {
+      error: 'must be seconds, or a duration such as "30s"',
+    })
+    .transform((given) => (typeof given === 'number' ? given : secondsOf(given)))
 
 const UNITS: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 }
 const secondsOf = (text: string): number =>
@@ -32,7 +33,7 @@ const toolOptions = z.lazy(() =>
       .optional()
       .describe('For read_file and bash: paths to deny, in addition to denied_paths of the module.'),
     max_bytes: z.int().min(1).optional().describe('For write_file: maximum size of one call, in bytes.'),
-    timeout: duration.optional().describe('For bash and url_fetch: seconds, or a duration such as "30s".'),
+    timeout: duration().optional().describe('For bash and url_fetch: seconds, or a duration such as "30s".'),
   }),
 )
 

@@ -15,30 +15,31 @@ export const constraintsOptions = z.strictObject({
 
 export type Constraints = z.infer<typeof constraintsOptions>
 
-const words = z.array(z.string().min(1)).min(1)
-const patterns = z.union([z.string().min(1), words])
-
-const ruleShape = z
-  .strictObject({
-    tools: patterns.optional().describe('Ids or other names of tools; `*` matches any characters.'),
-    module: z.string().min(1).optional().describe('Name of a module, server or API.'),
-    actions: patterns.optional().describe('Names of tools without the module.'),
-    effects: z
-      .array(z.enum(['read', 'write', 'destructive']))
-      .optional()
-      .describe('Only tools with one of these effects.'),
-    roles: words.optional().describe('Only callers with one of these roles.'),
-    profiles: words.optional().describe('Only callers in one of these profiles.'),
-    reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
-  })
-  .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
+const words = () => z.array(z.string().min(1)).min(1)
+const patterns = () => z.union([z.string().min(1), words()])
 
 /** The lists of rules that match tools. Only `allow` permits. */
 export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
+const ruleShape = () =>
+  z
+    .strictObject({
+      tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
+      module: z.string().min(1).optional().describe('Name of a module, server or API.'),
+      actions: patterns().optional().describe('Names of tools without the module.'),
+      effects: z
+        .array(z.enum(['read', 'write', 'destructive']))
+        .optional()
+        .describe('Only tools with one of these effects.'),
+      roles: words().optional().describe('Only callers with one of these roles.'),
+      profiles: words().optional().describe('Only callers in one of these profiles.'),
+      reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
+    })
+    .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
+
 /** Which tools, for whom; all given conditions must match. */
 const ruleOptions = z.lazy(() =>
-  z.union([z.string().min(1), ruleShape], {
+  z.union([z.string().min(1), ruleShape()], {
     error:
       'must be a pattern such as "*.delete_*", or an object of tools, module, actions, effects, roles, profiles and reason',
   }),
@@ -48,7 +49,7 @@ export type RuleSetting = z.infer<typeof ruleOptions>
 
 const rateOptions = z.lazy(() =>
   z.strictObject({
-    tools: patterns.describe('Tools to limit, by id or any of their names. All matching tools share one limit.'),
+    tools: patterns().describe('Tools to limit, by id or any of their names. All matching tools share one limit.'),
     perMinute: z.number().positive().max(1_000_000).describe('Calls per minute.'),
     burst: z.int().min(1).optional().describe('Maximum burst of calls (default perMinute).'),
     per: z
@@ -67,32 +68,37 @@ export const rateLimitOptions = z.strictObject({
 
 export const tripwireOptions = z.enum(['off', 'warn', 'redact', 'throw'])
 
-const shape = z.strictObject({
-  default: z
-    .enum(['auto', 'ask', 'block'])
-    .default('auto')
-    .describe(
-      'What to do with tools that no list names: run them (auto), ask a person first (ask), or deny them (block).',
-    ),
-  maxEffect: z
-    .enum(['read', 'write', 'destructive'])
-    .default('destructive')
-    .describe('Maximum effect of a tool. Tools with a worse effect are denied, even if `allow` names them.'),
-  deny: z.array(ruleOptions).default([]).describe('Tools to deny, by id or any of their names, such as "*.delete_*".'),
-  ask: z.array(ruleOptions).default([]).describe('Tools that need the approval of a person for each call.'),
-  allow: z.array(ruleOptions).default([]).describe('Tools that run without approval, by id or client name.'),
-  hidden: z.array(ruleOptions).default([]).describe('Tools to deny unless `allow` names them.'),
-  approvalTimeoutMs: z
-    .int()
-    .min(30_000)
-    .max(3_600_000)
-    .default(300_000)
-    .describe('Maximum time to wait for an approval.'),
-  rateLimits: z.array(rateOptions).default([]).describe('How often tools may be called.'),
-  tripwire: tripwireOptions
-    .optional()
-    .describe('Minimum tripwire (what to do with credentials in results) of all modules and servers.'),
-})
+const shape = z.lazy(() =>
+  z.strictObject({
+    default: z
+      .enum(['auto', 'ask', 'block'])
+      .default('auto')
+      .describe(
+        'What to do with tools that no list names: run them (auto), ask a person first (ask), or deny them (block).',
+      ),
+    maxEffect: z
+      .enum(['read', 'write', 'destructive'])
+      .default('destructive')
+      .describe('Maximum effect of a tool. Tools with a worse effect are denied, even if `allow` names them.'),
+    deny: z
+      .array(ruleOptions)
+      .default([])
+      .describe('Tools to deny, by id or any of their names, such as "*.delete_*".'),
+    ask: z.array(ruleOptions).default([]).describe('Tools that need the approval of a person for each call.'),
+    allow: z.array(ruleOptions).default([]).describe('Tools that run without approval, by id or client name.'),
+    hidden: z.array(ruleOptions).default([]).describe('Tools to deny unless `allow` names them.'),
+    approvalTimeoutMs: z
+      .int()
+      .min(30_000)
+      .max(3_600_000)
+      .default(300_000)
+      .describe('Maximum time to wait for an approval.'),
+    rateLimits: z.array(rateOptions).default([]).describe('How often tools may be called.'),
+    tripwire: tripwireOptions
+      .optional()
+      .describe('Minimum tripwire (what to do with credentials in results) of all modules and servers.'),
+  }),
+)
 
 /**
  * What clients may run. Also accepts the keys of other tool servers: `default_policy`, `grant`, `approve` and so on.
