@@ -8,18 +8,21 @@ const known = new Set(rows.map(({ id }) => id))
 const prefixes = new Set(rows.map(({ id }) => id.slice(0, 3)))
 const cited = new Map()
 
+/** The title of a describe, it or test, also after a table of `each`. The indentation shows what is inside what. */
+const TITLE = /^( *)(?:(?:describe|it|test)\b.*?|\][^)\n]*\))\(\s*(['"`])((?:(?!\2)[^\\]|\\.)*)\2/gm
+
 for (const file of readdirSync('test', { recursive: true })
   .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
   .sort()) {
-  const text = readFileSync(`test/${file}`, 'utf8')
-  for (const [, , name] of text.matchAll(
-    /\b(?:it|test|describe)(?:\.each\([^)]*\))?\(\s*(['"`])((?:(?!\1)[^\\]|\\.)*)\1/g,
-  )) {
+  const around = []
+  for (const [, { length: depth }, , name] of readFileSync(`test/${file}`, 'utf8').matchAll(TITLE)) {
+    while (around.length > 0 && around.at(-1).depth >= depth) around.pop()
+    around.push({ depth, name })
     for (const [, list] of name.matchAll(/\[((?:[A-Z]{3}-\d+(?:, )?)+)\]/g)) {
       for (const id of list.split(', ')) {
         if (!prefixes.has(id.slice(0, 3))) continue
         if (!known.has(id)) throw new Error(`test/${file} cites ${id}, which is no row`)
-        const title = name.replaceAll(/\s*\[[^\]]*\]/g, '').replaceAll('|', '\\|')
+        const title = around.map(({ name }) => name.replaceAll(/\s*\[[^\]]*\]/g, '')).join(' ')
         cited.set(id, [...(cited.get(id) ?? []), `${title} (\`test/${file}\`)`])
       }
     }
@@ -27,10 +30,12 @@ for (const file of readdirSync('test', { recursive: true })
 }
 
 const shown = rows.filter(({ id }) => cited.has(id)).length
-const line = ({ id, title, area }) => `| ${id} | ${title} | ${cited.get(id)?.join('<br>') ?? `not yet: ${area}`} |`
+const line = ({ id, title, area }) =>
+  `| ${[id, title, cited.get(id)?.join('<br>') ?? `not yet: ${area}`].map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 const text = `# Coverage
 
 Each row is one requirement. \`npm run docs\` generates the table from the row ids in test names. ${shown} of ${rows.length} rows have a test.
+In a test name, \`%s\`, \`%j\` and \`%i\` stand for the values of each case.
 
 | Row | Requirement | Tests |
 |---|---|---|

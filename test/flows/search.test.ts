@@ -342,7 +342,7 @@ it("a principal's calls affect its own ranking only", async () => {
   expect(await found('ann')).toEqual(before)
 })
 
-describe('the original formula', () => {
+describe('a score by the original formula', () => {
   /** Texts with `near 0.8` have that cosine to the query; others are far from it. */
   const vectorOf = (text: string): number[] => {
     if (text.startsWith('polish')) return [1, 0, 0]

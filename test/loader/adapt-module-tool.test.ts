@@ -28,7 +28,7 @@ const value = async (subject: Tool, input: unknown = {}): Promise<unknown> => {
   return result.kind === 'value' ? result.value : result
 }
 
-describe('a tool definition becomes a tool', () => {
+describe('a tool of a module', () => {
   it('fills in defaults', () => {
     const made = tool({ aliases: ['a'], sideEffects: ['none'] })
     expect(made).toMatchObject({

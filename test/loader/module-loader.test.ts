@@ -179,7 +179,7 @@ describe('loading', () => {
   })
 })
 
-describe('names', () => {
+describe('the loader with conflicting names', () => {
   it('rejects the second module of one name, and keeps a renamed tool callable by its old name [TOM-07]', async () => {
     const first = moduleSource('same', 'first').replace('tools:', "renamed: { speak: 'say' }, tools:")
     const bundled = await tempDir({ 'one.mjs': first, 'two.mjs': moduleSource('same', 'second') })
@@ -251,7 +251,7 @@ describe('names', () => {
   })
 })
 
-describe('configuration', () => {
+describe('the loader with a configuration', () => {
   const configured = `import { defineModule, z } from 'pegboard'
 export default defineModule({
   name: 'clock', description: 'Tells the time.',

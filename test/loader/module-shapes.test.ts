@@ -57,7 +57,7 @@ describe('resources of a module', () => {
   })
 })
 
-describe('shapes of drop-in files', () => {
+describe('the loader of drop-in files', () => {
   it('loads a module, a single tool, a list of tools and scripts that register [CTX-33]', async () => {
     const before = 'registerTool' in globalThis
     const found = await bench({

@@ -346,7 +346,7 @@ describe('a completed entry', () => {
   })
 })
 
-describe('the tool is rejected', () => {
+describe('todo_update', () => {
   it.each([
     ['action is required', { content: 'x', people: ['Bob'] }],
     ['action is required', { action: '', content: 'x' }],
@@ -363,7 +363,7 @@ describe('the tool is rejected', () => {
     ['missing_reference_id', { ...add, content: 'Ask [Bob]()' }],
     ['reference id is not reachable:', { ...add, content: 'Ask Bob (tg:77)' }],
     ['no matching todo item in TODO.md', { action: 'complete', content: 'x' }],
-  ])('says "%s" in agreed words [MOR-25, MOR-26]', async (words, input) => {
+  ])('rejects invalid arguments with a stable message: %s [MOR-25, MOR-26]', async (words, input) => {
     const { refusal, model } = await rig([])
     expect(await refusal(input)).toContain(words)
     expect(model.asked).toEqual([])
@@ -378,13 +378,13 @@ describe('the tool is rejected', () => {
     ['invalid semantic_dedup response', [resolved('Ask Bob (tg:@bob_b)'), []], add, WIP(one)],
     ['invalid semantic_match response', ['no idea'], { action: 'complete', content: 'x' }, WIP(one)],
     ['ambiguous todo item match', [{ status: 'ambiguous' }], { action: 'complete', content: 'x' }, WIP(one, two)],
-  ])('says "%s" when the model answers %j, and writes nothing [MOR-26]', async (words, replies, input, wip) => {
+  ])('writes nothing after an unusable answer of the model: %s [MOR-26]', async (words, replies, input, wip) => {
     const { refusal, file } = await rig(replies as never, { 'contacts/ACTIVE.md': CONTACTS, 'TODO.md': wip })
     expect(await refusal(input)).toContain(words)
     expect(file('TODO.md')).toBe(wip)
   })
 
-  it('completely if it is disabled or has no model [MOR-26, CTX-17]', async () => {
+  it('is unavailable if it is disabled or there is no model, with a stable message [MOR-26, CTX-17]', async () => {
     const refused = async (settings: Record<string, unknown>): Promise<string> => {
       const { app } = await startApp({ exposure: { mode: 'direct' }, ...settings })
       const client = await connectTo(app)
@@ -400,7 +400,7 @@ describe('the tool is rejected', () => {
     )
   })
 
-  it('not if the client provides the model [CTX-17]', async () => {
+  it('uses the model of the client if there is no other [CTX-17]', async () => {
     const { app, dir } = await startApp({ exposure: { mode: 'direct' } })
     const client = await connectTo(app, 'legacy', { capabilities: { sampling: {} } })
     client.setRequestHandler('sampling/createMessage', async () => ({
