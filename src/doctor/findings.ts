@@ -39,7 +39,7 @@ export const findingCatalogue = {
   },
   'config-warning': {
     exit: 0,
-    title: 'A setting has no effect, or probably another effect than you intended',
+    title: 'A setting has no effect, or probably not the effect that you intended',
     why: 'Pegboard ignores unknown keys in server entries, because people paste these entries from other clients.',
     fix: 'Correct or remove the named setting.',
   },
@@ -76,7 +76,7 @@ export const findingCatalogue = {
   'disk-full': {
     exit: 11,
     title: 'The disk of the state folder is nearly full',
-    why: 'To keep some space free, Pegboard does not store results and tools any more.',
+    why: 'Pegboard no longer stores long results and tool lists, so that some space stays free.',
     fix: 'Delete files that you do not need, or set dirs.state to another disk.',
   },
   'lock-damaged': {
@@ -214,7 +214,7 @@ export const findingCatalogue = {
   'server-no-tls': {
     exit: 12,
     title: 'A server does not use TLS',
-    why: '"url" begins with https://, and the server speaks plain http.',
+    why: '"url" begins with https://, but the server speaks plain http.',
     fix: 'Use http:// in "url" if the server is on your machine or network.',
   },
   'server-wrong-path': {
@@ -250,7 +250,7 @@ export const findingCatalogue = {
   'server-needs-browser': {
     exit: 11,
     title: 'A server needs a browser',
-    why: 'It controls a browser, and did not find one.',
+    why: 'It controls a browser, but did not find one.',
     fix: 'Install one, for example with npx playwright install chromium.',
   },
   'server-needs-cluster': {

@@ -75,7 +75,7 @@ export const apiOptions = z.lazy(() =>
       .boolean()
       .optional()
       .describe(
-        'Allow addresses that are private or http. Default: only addresses written in this file, such as baseUrl.',
+        'Allow addresses that are private or http. Default: only the addresses in baseUrl, document and tokenUrl, if baseUrl is set.',
       ),
   }),
 )

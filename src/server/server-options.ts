@@ -132,7 +132,7 @@ export const httpOptions = z.lazy(() =>
       .min(1)
       .default(1_000)
       .describe(
-        'Maximum number of sessions (protocol revisions before 2026). At the limit, Pegboard closes the session that was idle the longest.',
+        'Maximum number of sessions (protocol revisions before 2026). At the limit, Pegboard closes the longest idle session of the principal with the most sessions.',
       ),
     sessionIdleMs: z
       .int()

@@ -58,7 +58,7 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     listChanged: true,
     deferral: ['anthropic/alwaysLoad'],
     maxText: 2_048,
-    note: 'Hides tools behind its own search. Applies a changed list from the next turn on (2.1.0; some versions did not). Writes results above 25,000 tokens or 50,000 characters to a file. Of an error, its model reads only the text.',
+    note: 'Hides tools behind its own search. Applies a changed list from the next turn on (2.1.0; some versions did not). Writes results above 25,000 tokens or 50,000 characters to a file. If a call fails, its model reads only the text.',
     sources:
       'code.claude.com/docs/en/mcp, anthropics/claude-code#45106 (2026-04), #77314 (2026-07), #79944 and #86032 (2026-09), screenpipe/screenpipe#5796 (2026-08)',
   },
@@ -103,7 +103,7 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     reads: 'structured',
     listChanged: false,
     elicitation: 'form',
-    note: 'The limit of names is that of its model provider.',
+    note: 'Its model provider sets the limit of names.',
     sources: `openai/codex codex-rs/protocol/src/models.rs (2026), #5309, #10105, #37417 (2026-08), screenpipe/screenpipe#5796 (2026-08), ${REGISTRY}`,
   },
   'gemini-cli': {

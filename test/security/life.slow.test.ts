@@ -195,7 +195,7 @@ test('LIFE-04: a thousand concurrent echo calls over a hundred sessions get thei
 const statusOf = ({ pid }: ChildProcess): string => readFileSync(`/proc/${pid}/status`, 'utf8')
 const memoryMiB = (child: ChildProcess): number => Number(/^VmHWM:\s+(\d+)/m.exec(statusOf(child))?.[1]) / 1024
 
-test('LIFE-05: of a thousand calls, half to a slow server with 5 % failures, 95 of 100 fast ones are answered within 200 ms and fewer than 5 % rejected', async () => {
+test('LIFE-05: while half of a thousand calls wait for a slow server, 95 % of the others are answered within 200 ms, and fewer than 5 % of all are rejected', async () => {
   const settings = {
     exposure: { mode: 'direct' },
     execution: { timeoutMs: 120_000 },

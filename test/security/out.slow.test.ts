@@ -148,7 +148,7 @@ test('OUT-07: of fifty megabytes, the model gets the beginning and a handle to t
   expect(short.content).toHaveLength(1)
 })
 
-test('OUT-09: line ends and terminal commands are escaped in one record of the log and of the audit log', async () => {
+test('OUT-09: line breaks and terminal escape sequences are escaped in the log and in the audit log', async () => {
   const here = place(
     { exposure: { mode: 'direct' }, audit: { enabled: true, arguments: 'redacted' } },
     {

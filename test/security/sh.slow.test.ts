@@ -434,7 +434,7 @@ const STEERING =
   '\\033]52;c;ZXZpbA==\\007\\033]8;;https://evil.test\\033\\\\link\\033]8;;\\033\\\\\\033[2J\\302\\2332Jharmless\\rgone\\377\\376\\000end\\n'
 
 test.runIf(POSIX)(
-  'SH-18: output of commands is valid JSON without commands of terminals, wherever it is shown',
+  'SH-18: output of commands is valid JSON without terminal escape sequences, wherever it is shown',
   async () => {
     const { client, call, fails } = await open({ allowed_commands: ['sh'], sandbox: 'off' })
     const print = `printf '${STEERING}'`

@@ -88,7 +88,7 @@ const evil = {
 }
 
 test.runIf(canMount)(
-  'STA-02: on a full disk of 1 MB only work that must be stored is rejected; with free space all works again, and no cache takes it',
+  'STA-02: on a full disk only work that must be stored is rejected; it works again with free space, which no cache uses',
   async () => {
     const { connect } = await serveOnSmallDisk(':', '1m')
     const { raw, call } = await connect()
