@@ -350,6 +350,8 @@ function namedBy(name: string, names: readonly string[]): number {
  * @param servers by id
  */
 export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
+  const known = idsByServers.get(servers)
+  if (known) return known
   const uniqueName = createUniqueNames()
   const ids = new Map<string, string>()
   for (const id of Object.keys(servers)) {
@@ -359,8 +361,12 @@ export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyM
       .replaceAll(/^_+|_+$/g, '')
     ids.set(id, uniqueName(`mcp_${slug || 'server'}`.slice(0, 60)))
   }
+  idsByServers.set(servers, ids)
   return ids
 }
+
+/** A start asks for the ids of fifty servers once for each bundled module. */
+const idsByServers = new WeakMap<object, ReadonlyMap<string, string>>()
 
 /** Shares one promise among all callers; a failed one is replaced. */
 function shareOpen<T>(open: () => Promise<T>): () => Promise<T> {

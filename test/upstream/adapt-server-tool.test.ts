@@ -41,6 +41,11 @@ describe('names of server tools', () => {
       ['GitHub', 'mcp_github_2'],
     ])
   })
+
+  it('become categories once for each configuration', () => {
+    const servers = { github: 0 }
+    expect(moduleIds(servers)).toBe(moduleIds(servers))
+  })
 })
 
 describe('hostile definitions', () => {
