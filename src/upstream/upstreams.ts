@@ -91,9 +91,7 @@ const MISS_WAIT_MS = 8_000
 interface Running {
   readonly upstream: Upstream
   readonly module: string
-  /** See `restartKeyOf`. */
-  readonly restartKey: string
-  readonly text: string
+  readonly settings: ServerSettings
 }
 
 const STOP_MS = 3_000
@@ -161,12 +159,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [id, settings] of Object.entries(configured)) {
       if (!settings.enabled) continue
       const module = modules.get(id) as string
-      const text = JSON.stringify(settings)
-      const restartKey = restartKeyOf(settings)
       const before = running.get(id)
-      const stays = before && before.restartKey === restartKey && before.module === module ? before.upstream : undefined
-      next.set(id, { upstream: stays ?? createUpstream(id, module, settings, shared), module, restartKey, text })
-      if (stays && before?.text !== text) stays.apply(settings)
+      const stays = before?.module === module && restartKeyOf(before.settings) === restartKeyOf(settings)
+      const upstream = stays ? before.upstream : createUpstream(id, module, settings, shared)
+      next.set(id, { upstream, module, settings })
+      if (stays && JSON.stringify(before.settings) !== JSON.stringify(settings)) upstream.apply(settings)
     }
     const added = [...next].filter(([id, { upstream }]) => running.get(id)?.upstream !== upstream)
     for (const [id, { upstream, module }] of running) {
