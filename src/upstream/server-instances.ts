@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { changedList } from '../core/list-kinds.ts'
+import { once } from '../core/once.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { randomId } from '../core/random-id.ts'
 import type { RequestOwner } from '../core/tool.ts'
@@ -97,7 +98,7 @@ export function createInstances(options: InstancesOptions): Instances {
   const { clock } = shared
   const lines = new Map<string, Instance>()
   /** Prefix of task ids on the first connection. */
-  let mainMark = randomId()
+  let mainMark = once(randomId)
   const closing = new Set<Promise<void>>()
   // The caller that has the first connection, unless its login determines that.
   let holder: string | undefined
@@ -122,7 +123,7 @@ export function createInstances(options: InstancesOptions): Instances {
   const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
 
   function nameTask(taskId: string, link: ReconnectingLink): string {
-    const mark = [...lines.values()].find((one) => one.link === link)?.mark ?? (keepsTasks() ? undefined : mainMark)
+    const mark = [...lines.values()].find((one) => one.link === link)?.mark ?? (keepsTasks() ? undefined : mainMark())
     return mark === undefined ? taskId : `${mark}:${taskId}`
   }
 
@@ -253,7 +254,7 @@ export function createInstances(options: InstancesOptions): Instances {
   function release(): void {
     holder = undefined
     holderEnded = false
-    mainMark = randomId()
+    mainMark = once(randomId)
   }
 
   function free(): void {
@@ -299,7 +300,7 @@ export function createInstances(options: InstancesOptions): Instances {
     ofTask(id) {
       const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []
       if (mark !== undefined && taskId !== undefined) {
-        if (mark === mainMark) return { taskId, link: main }
+        if (mark === mainMark()) return { taskId, link: main }
         const line = [...lines.values()].find((one) => one.mark === mark)
         if (line) return { taskId, link: line.link }
       }
@@ -307,7 +308,7 @@ export function createInstances(options: InstancesOptions): Instances {
       return undefined
     },
     restarted() {
-      mainMark = randomId()
+      mainMark = once(randomId)
     },
     ended(session) {
       const name = nameOfSession(session)

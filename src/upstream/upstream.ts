@@ -121,7 +121,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let reason: string | undefined
   let detail: string | undefined
   let self: ServerSelf | undefined
-  let stateful = isStateful(settings, undefined)
+  let stateful = false
   let capabilities: Json = {}
   let gateways: readonly string[] = []
   let startMs: number | undefined
