@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads'
 import { ToolError } from 'pegboard'
 import type { Turns } from '../_turns.ts'
 import { badPattern } from './config.ts'
@@ -117,6 +116,7 @@ type Message = { readonly ready: true } | { readonly bad: string } | ScanResult
 function startThread(options: ScanOptions, next: () => ScanJob | undefined, fail: (reason: unknown) => void): Thread {
   const pulse = new SharedArrayBuffer(8)
   const beats = new Int32Array(pulse)
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(new URL('./scan.cjs', import.meta.url), {
     workerData: { ...options, pulse },
     resourceLimits: THREAD_LIMITS,

@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { createTurns } from '../_turns.ts'
 
 /** A request to the worker. */
@@ -58,6 +58,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   const turns = createTurns(1)
 
   function start(): Worker {
+    const { Worker } = process.getBuiltinModule('node:worker_threads')
     const made = new Worker(new URL('./reading.cjs', import.meta.url), {
       // No environment variables, and output of the packages is discarded.
       env: {},

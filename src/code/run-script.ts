@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads'
 import { checkText } from '../core/argument-limits.ts'
 import type { Clock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
@@ -56,6 +55,7 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
   const calls: string[] = []
   const ended = new AbortController()
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: MAX_CALLS, setting: 'at once' })
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(thread, {
     workerData: { source, maxCalls: MAX_CALLS } satisfies ScriptRequest,
     env: {},

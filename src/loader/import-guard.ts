@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
@@ -61,6 +60,7 @@ export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
   const shared = new SharedArrayBuffer(8)
   const state = new Int32Array(shared)
   let stop: (() => void) | undefined
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(WATCHER, {
     eval: true,
     workerData: { state: shared, maxBusyMs: MAX_BUSY_MS, maxStillMs },

@@ -1,5 +1,3 @@
-import { Worker } from 'node:worker_threads'
-
 /** A document that takes more time or memory is malicious. */
 const MOST_MS = 30_000
 const MOST_MEMORY_MB = 1_024
@@ -25,6 +23,7 @@ export async function parseDocument(text: string, mostMs = MOST_MS): Promise<unk
 
 /** The same as JSON. */
 function inThread(text: string, mostMs: number): Promise<string> {
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(new URL('./parse-thread.cjs', import.meta.url), {
     workerData: text,
     // The thread gets no environment, and the output of the package is dropped.

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isResourceExhausted } from '../core/error-codes.ts'
@@ -174,6 +173,7 @@ function unlessGone<T>(read: () => T): T | undefined {
 }
 
 function fromPs(): Map<number, Row> {
+  const { execFileSync } = process.getBuiltinModule('node:child_process')
   const rows = new Map<number, Row>()
   let text = ''
   try {

@@ -1,4 +1,4 @@
-import { type ChildProcessByStdio, execFile } from 'node:child_process'
+import type { ChildProcessByStdio } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isResourceExhausted } from '../core/error-codes.ts'
@@ -211,6 +211,7 @@ async function processFromProc(pid: number): Promise<ProgramProcess | undefined>
 const processesByPs = (pids: readonly number[]): Promise<readonly ProgramProcess[]> =>
   new Promise((resolve) => {
     const columns = ['pid=', 'ppid=', 'rss=', 'command='].flatMap((one) => ['-o', one])
+    const { execFile } = process.getBuiltinModule('node:child_process')
     execFile('/bin/ps', [...columns, '-p', pids.join(',')], { timeout: 2_000 }, (_error, stdout) =>
       resolve(
         stdout.split('\n').flatMap((line) => {

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { bubblewrapBase, SYSTEM_FOLDERS } from './bubblewrap.ts'
@@ -209,6 +208,7 @@ function tryBubblewrap(bwrap: string): Promise<boolean> {
   const attempt = (boundsTmp: boolean): Promise<string | undefined> =>
     new Promise((resolve) => {
       const args = [...bubblewrapBase(false, boundsTmp), '--', '/bin/sh', '-c', 'exit 42']
+      const { execFile } = process.getBuiltinModule('node:child_process')
       execFile(bwrap, args, { timeout: TRIAL_MS, env: {} }, (error, _out, words) => {
         const { code } = (error ?? {}) as { code?: unknown }
         resolve(code === 42 ? undefined : words.trim().slice(0, 200) || `it exited with ${String(code)}`)

@@ -1,4 +1,4 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
 import { PegboardError } from '../core/errors.ts'
 
 export const spawnExhausted = (cause: unknown, what = 'No program can be started'): PegboardError =>
@@ -13,6 +13,7 @@ export const spawnExhausted = (cause: unknown, what = 'No program can be started
  * report it later
  */
 export function spawnPiped(file: string, args: readonly string[], options: SpawnOptions): ChildProcess {
+  const { spawn } = process.getBuiltinModule('node:child_process')
   const child = spawn(file, [...args], options)
   // May be undefined, despite its types.
   if (child.stdin !== undefined) return child

@@ -1,4 +1,4 @@
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -136,6 +136,7 @@ export function killTree(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL', pla
   const { pid } = child
   if (pid === undefined) return
   if (platform === 'win32') {
+    const { spawn } = process.getBuiltinModule('node:child_process')
     spawn('taskkill', ['/pid', String(pid), '/T', '/F'], { stdio: 'ignore', windowsHide: true }).on('error', () => {
       child.kill('SIGKILL')
     })

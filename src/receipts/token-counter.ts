@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { tokensOfText } from '../core/text-tokens.ts'
 import type { CountAnswer, CountRequest, TextTokens } from './token-thread.ts'
 
@@ -46,6 +46,7 @@ export function createTokenCounter(thread: string): TokenCounter {
 
   function open(): Worker {
     if (worker) return worker
+    const { Worker } = process.getBuiltinModule('node:worker_threads')
     const made = new Worker(thread, { env: {}, execArgv: [], resourceLimits: THREAD_LIMITS })
     made.on('message', ({ id, counts }: CountAnswer) => {
       waiting.get(id)?.(counts)

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { createEmitter } from '../core/emitter.ts'
@@ -276,6 +275,7 @@ function inThread(
   patienceMs: number,
   signal: AbortSignal | undefined,
 ): Promise<ThreadAnswer> {
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
   // It gets no environment.
   const worker = new Worker(thread, { workerData: request, env: {}, execArgv: [], resourceLimits: THREAD_LIMITS })
   return new Promise<ThreadAnswer>((resolve, reject) => {

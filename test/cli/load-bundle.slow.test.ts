@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
@@ -73,3 +73,24 @@ process.stdout.write = function (...args) { process.stderr.write(new Error('here
   expect(stderr).toContain(join(copy, 'dist/pegboard.cjs'))
   expect(stderr).not.toContain(join(root, 'dist/pegboard.cjs'))
 }, 60_000)
+
+it('a start loads neither node:child_process nor node:worker_threads before the first tools/list', async () => {
+  const here = place()
+  const [hook, loaded] = [join(here.dir, 'hook.cjs'), join(here.dir, 'loaded.json')]
+  writeFileSync(
+    hook,
+    `const { write } = process.stdout
+process.stdout.write = function (data, ...more) {
+  if (String(data).includes('"tools":['))
+    require('node:fs').writeFileSync(${JSON.stringify(loaded)}, JSON.stringify(process.moduleLoadList))
+  return write.call(this, data, ...more)
+}`,
+  )
+  const talking = await talkTo({ ...here, env: { ...here.env, NODE_OPTIONS: `--require ${hook}` } })
+  talking.send({ id: 1, method: 'tools/list' })
+  await talking.answer(1)
+  const names = JSON.parse(readFileSync(loaded, 'utf8')) as string[]
+  expect(names).toContain('NativeModule net')
+  expect(names).not.toContain('NativeModule child_process')
+  expect(names).not.toContain('NativeModule worker_threads')
+}, 30_000)

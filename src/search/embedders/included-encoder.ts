@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
 import type { Atlas } from '../atlas.ts'
 import type { Embedder, EmbedderSource } from '../embedder.ts'
 import { toolTextOf } from '../encoder/encoder-text.ts'
@@ -20,6 +19,7 @@ export function includedEncoder({ thread, model, atlas }: EncoderFiles): Embedde
   return {
     label: 'embedded',
     async load(signal) {
+      const { Worker } = process.getBuiltinModule('node:worker_threads')
       const worker = new Worker(thread, { workerData: { model } satisfies EncoderWorkerData, env: {}, execArgv: [] })
       worker.unref()
       const waiting = new Map<number, { resolve(vectors: Float32Array): void; reject(error: Error): void }>()

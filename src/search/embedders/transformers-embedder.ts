@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, statSync } from 'node:fs'
@@ -103,6 +103,7 @@ const LOAD = 0
 
 /** One child process that handles requests in order. When it ends or a request times out, all open requests fail. */
 function startChild(label: string) {
+  const { spawn } = process.getBuiltinModule('node:child_process')
   const child = spawn(process.execPath, ['--input-type=module', '--eval', CHILD], {
     // Its stdout must not be inherited: stdout belongs to the MCP protocol.
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { PegboardError } from '../../core/errors.ts'
 import { isLoopback } from '../../policy/network-rules.ts'
 import type { Environment } from '../../programs/spawn.ts'
@@ -46,6 +45,7 @@ export function createBrowser(platform: string, environment: Environment): OpenB
   return (url) =>
     new Promise((resolve, reject) => {
       const [command, ...args] = browserCommand(url, platform, environment)
+      const { spawn } = process.getBuiltinModule('node:child_process')
       const child = spawn(command, args, {
         stdio: 'ignore',
         detached: true,
