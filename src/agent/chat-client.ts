@@ -85,8 +85,8 @@ function read(text: string): ChatAnswer {
 /** The endpoint's rejection as an error. */
 export function createRejection(status: number, text: string): PegboardError {
   const { error } = (parseBody(text) ?? {}) as { readonly error?: unknown }
-  const said = isRecord(error) ? error['message'] : error
-  const why = typeof said === 'string' ? `: ${scrub(said)}` : ''
+  const message = isRecord(error) ? error['message'] : error
+  const why = typeof message === 'string' ? `: ${scrub(message)}` : ''
   return createUnreachableError(`The model's server returned status ${status}${why}`)
 }
 

@@ -50,8 +50,8 @@ export function createCitations(): Citations {
   return {
     add(tool, text) {
       for (const url of urlsIn(text)) {
-        const known = tools.get(url)
-        if (known) known.add(tool)
+        const citingTools = tools.get(url)
+        if (citingTools) citingTools.add(tool)
         else if (tools.size < MAX_URLS) tools.set(url, new Set([tool]))
       }
     },

@@ -88,7 +88,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
   const { textTools } = toolset
   const cited = createCitations()
   const calls: (Pick<RequestedCall, 'name' | 'arguments'> & ToolAnswer)[] = []
-  const said: ChatMessage[] =
+  const history: ChatMessage[] =
     typeof options.messages === 'string' ? [{ role: 'user', content: options.messages }] : [...options.messages]
   let mode = toolset.mode(endpoint.provider)
 
@@ -97,10 +97,10 @@ export async function runConversation(options: ConversationOptions): Promise<Con
 
   async function ask(withTools: boolean): Promise<ModelTurn> {
     const tools = toolset.list()
-    const messages = [system(), ...said, ...(withTools ? [] : [{ role: 'user', content: ANSWER_NOW }])]
+    const messages = [system(), ...history, ...(withTools ? [] : [{ role: 'user', content: ANSWER_NOW }])]
     const answer = await chat(endpoint, { messages, ...(withTools ? dialect().request(tools) : {}) }, signal)
     if (answer.ok) {
-      said.push(answer.message)
+      history.push(answer.message)
       return dialect().read(answer.message, tools)
     }
     const { status, text } = answer
@@ -110,7 +110,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
     }
     const turn = textTools === 'off' || !text.includes('failed_generation') ? undefined : writtenTurn(text, tools)
     if (!turn || turn.wishes.length === 0) throw createRejection(status, text)
-    said.push({ role: 'assistant', content: failedGeneration(text) })
+    history.push({ role: 'assistant', content: failedGeneration(text) })
     return turn
   }
 
@@ -143,7 +143,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
     if (turn.wishes.length === 0) {
       const urls = cited.all.map(({ url }) => url)
       const { used: rounds, limit } = loop
-      return { text: turn.text, messages: [system(), ...said], calls, rounds, limit, mode, urls }
+      return { text: turn.text, messages: [system(), ...history], calls, rounds, limit, mode, urls }
     }
     if (!mayCall || !begin())
       throw new PegboardError('E_LOOP_LIMIT', `tool-call loop did not converge after ${loop.used} rounds.`)
@@ -158,7 +158,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
       calls.push({ name: wish.name, arguments: wish.arguments, ...answer })
       cited.add(wish.name, answer.text)
     }
-    said.push(...turn.answer(answers))
+    history.push(...turn.answer(answers))
   }
 }
 

@@ -51,7 +51,7 @@ function convert(given: unknown, depth: number): GeminiSchema {
   const schema = mergeAllOf(given)
   const out: GeminiSchema = {}
   const types = Array.isArray(schema['type']) ? schema['type'].map(String) : [String(schema['type'])]
-  const known = types.flatMap((one) => (Object.hasOwn(TYPES, one) ? [TYPES[one as keyof typeof TYPES]] : []))
+  const knownTypes = types.flatMap((one) => (Object.hasOwn(TYPES, one) ? [TYPES[one as keyof typeof TYPES]] : []))
   if (types.includes('null')) out.nullable = true
   for (const key of KEPT) if (schema[key] !== undefined) out[key] = schema[key]
   if (isRecord(schema['properties']) && Object.keys(schema['properties']).length > 0)
@@ -59,13 +59,13 @@ function convert(given: unknown, depth: number): GeminiSchema {
 
   const options = [schema['anyOf'], schema['oneOf']].find(Array.isArray) as readonly unknown[] | undefined
   if (options) return eitherOf(out, options, depth)
-  if (known.length > 1)
+  if (knownTypes.length > 1)
     return eitherOf(
       out,
       types.map((type) => ({ ...schema, type })),
       depth,
     )
-  const [type] = known
+  const [type] = knownTypes
   if (type) out.type = type
   if (type === 'STRING' && schema['format'] === 'date-time') out['format'] = 'date-time'
   const values = schema['const'] === undefined ? schema['enum'] : [schema['const']]

@@ -165,8 +165,8 @@ function readAfter(text: string, at: number, budget: Budget): ParsedJson | undef
 
 /** Sorted by position, without matches inside other matches. */
 function removeNested(found: readonly FoundCalls[]): FoundCalls[] {
-  const kept: FoundCalls[] = []
+  const outermost: FoundCalls[] = []
   for (const one of found.toSorted((a, b) => a.start - b.start))
-    if (one.start >= (kept.at(-1)?.end ?? 0)) kept.push(one)
-  return kept
+    if (one.start >= (outermost.at(-1)?.end ?? 0)) outermost.push(one)
+  return outermost
 }

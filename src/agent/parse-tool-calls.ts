@@ -92,15 +92,15 @@ const budgetFor = (text: string): Budget => ({ left: 4 * text.length + 65_536 })
 /** A call inside an argument of another call may come from someone else and does not count. */
 function findOutermost(all: readonly FoundCalls[]): ReadonlySet<FoundCalls> {
   const inOrder = all.toSorted((a, b) => a.start - b.start || b.end - a.end)
-  const kept = new Set<FoundCalls>()
+  const outermost = new Set<FoundCalls>()
   let last: FoundCalls | undefined
   for (const one of inOrder) {
     const isInside = last !== undefined && one.end <= last.end && (one.start !== last.start || one.end !== last.end)
     if (isInside) continue
-    kept.add(one)
+    outermost.add(one)
     if (last === undefined || one.end > last.end) last = one
   }
-  return kept
+  return outermost
 }
 
 /** Replaces typographic quotes by plain ones. One character for one, so that positions stay valid. */

@@ -9,11 +9,11 @@ const WORD = /[A-Za-z][\w.:/-]{0,127}(?:\([^()\n]{0,200}\))?/g
  * @param names of tools, in any spelling that may occur
  */
 export function stripToolNames(text: string, names: Iterable<string>): string {
-  const known = new Set(names)
-  const special = new Set([...known].filter((name) => !/^[A-Za-z]+$/.test(name)))
+  const knownNames = new Set(names)
+  const special = new Set([...knownNames].filter((name) => !/^[A-Za-z]+$/.test(name)))
   const prose = (part: string): string =>
     part
-      .replaceAll(IN_TICKS, (all: string, name: string) => (known.has(name) ? MARK : all))
+      .replaceAll(IN_TICKS, (all: string, name: string) => (knownNames.has(name) ? MARK : all))
       .replaceAll(WORD, (all: string) => replaceUnlessWord(all, special))
       .replaceAll(NAMED_TOOL, '$1')
       .replaceAll(ARTICLE, '$1 tool')

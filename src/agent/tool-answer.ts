@@ -24,9 +24,9 @@ export function answerOf(result: ToolResult): ToolAnswer {
       files: [],
     }
   const { value, files, warnings } = result
-  const said = typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null')
+  const valueText = typeof value === 'string' ? value : (JSON.stringify(value ?? null) ?? 'null')
   return {
-    text: joinText([said, ...files.map(describeFile), ...warnings.map((warning) => `Warning: ${warning}`)]),
+    text: joinText([valueText, ...files.map(describeFile), ...warnings.map((warning) => `Warning: ${warning}`)]),
     isError: false,
     data: value,
     files,
@@ -44,9 +44,9 @@ const errorText = ({ code, message, hint }: PegboardError): string => `${code}: 
 function relayedAnswer({ content = [], structuredContent, isError }: McpResult): ToolAnswer {
   const files = content.flatMap((block) => fileOf(block) ?? [])
   const texts = content.flatMap((block) => textOf(block) ?? [])
-  const said = texts.length > 0 || structuredContent === undefined ? texts : [JSON.stringify(structuredContent)]
+  const textsOrJson = texts.length > 0 || structuredContent === undefined ? texts : [JSON.stringify(structuredContent)]
   return {
-    text: joinText([...said, ...files.map(describeFile)]),
+    text: joinText([...textsOrJson, ...files.map(describeFile)]),
     isError: isError === true,
     ...(structuredContent === undefined ? {} : { data: structuredContent }),
     files,

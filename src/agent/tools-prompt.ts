@@ -59,17 +59,18 @@ export function systemPrompt(options: PromptOptions): string {
  * The tool description of `systemPrompt` in native mode, without the identity. At most `maxChars` long: the meta-tool
  * descriptions are dropped first, then texts of other authors, the last one first.
  */
-export function toolsPrompt(told: PromptContext, maxChars: number): string {
-  const [before, after] = orderSections(told.sections)
+export function toolsPrompt(context: PromptContext, maxChars: number): string {
+  const [before, after] = orderSections(context.sections)
   const lines = (...parts: readonly string[]): string => [...before, ...parts, ...after].filter(Boolean).join('\n')
   let text = ''
   for (const detail of DETAILS) {
-    const known = detail === 'none' ? [summarizeTools(told, 0)] : [summarizeTools(told), ...collectNotices(told.view)]
-    text = lines(...known.slice(0, 1), describeAccess(told, detail), ...known.slice(1))
+    const summaryAndNotices =
+      detail === 'none' ? [summarizeTools(context, 0)] : [summarizeTools(context), ...collectNotices(context.view)]
+    text = lines(...summaryAndNotices.slice(0, 1), describeAccess(context, detail), ...summaryAndNotices.slice(1))
     if (text.length <= maxChars) return text
   }
-  const head = [summarizeTools(told, 0), describeAccess(told, 'none')].join('\n')
-  return fitTexts(before, head, [...collectNotices(told.view), ...after], maxChars)
+  const head = [summarizeTools(context, 0), describeAccess(context, 'none')].join('\n')
+  return fitTexts(before, head, [...collectNotices(context.view), ...after], maxChars)
 }
 
 /** A text that is cut to fewer characters is dropped. */
@@ -77,20 +78,20 @@ const MIN_CUT = 80
 
 /** The texts that fit, in order. The first text that does not fit is cut at a word and ends with a mark. */
 function fitTexts(before: readonly string[], head: string, after: readonly string[], maxChars: number): string {
-  const kept: string[] = []
+  const fittingTexts: string[] = []
   let room = maxChars - head.length
   for (const text of [...before, ...after]) {
     room -= text.length + 1
-    if (room >= 0) kept.push(text)
+    if (room >= 0) fittingTexts.push(text)
     else {
       const cut = text.slice(0, Math.max(0, text.length + room - 1))
       const space = cut.lastIndexOf(' ')
-      if (cut.length >= MIN_CUT) kept.push(`${space > cut.length / 2 ? cut.slice(0, space) : cut}…`)
+      if (cut.length >= MIN_CUT) fittingTexts.push(`${space > cut.length / 2 ? cut.slice(0, space) : cut}…`)
       break
     }
   }
-  const first = Math.min(before.length, kept.length)
-  return [...kept.slice(0, first), head, ...kept.slice(first)].join('\n').slice(0, maxChars)
+  const first = Math.min(before.length, fittingTexts.length)
+  return [...fittingTexts.slice(0, first), head, ...fittingTexts.slice(first)].join('\n').slice(0, maxChars)
 }
 
 /** The meta-tools to describe. They are listed anyway, so the prompt describes only how to reach the other tools. */
@@ -166,8 +167,8 @@ function describeSteps({ mode }: Exposure, guide: readonly MetaToolSummary[]): r
 }
 
 /** Tools for a model without native tool calls: the format of a call, and a section for each tool. */
-function asText(told: PromptContext): readonly string[] {
-  const { view, exposure, surface } = told
+function asText(context: PromptContext): readonly string[] {
+  const { view, exposure, surface } = context
   const listed = surface.list(view.caller, exposure.mode)
   const [first] = listed
   if (!first) return ['There are no tools.']

@@ -24,13 +24,16 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
       for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
       return lost.length > 0
     }
-    const held = trust.look(
+    const quarantined = trust.look(
       { server, mode: settings.trust, tools, definitions, otherTools, own, loses: warnOfLostRules },
       true,
     )
     const hint = reviewHint(server)
     return new Map(
-      [...held].map(([name, { code, reason, why }]) => [name, { code, reason, hint, waits: why !== 'rejected' }]),
+      [...quarantined].map(([name, { code, reason, why }]) => [
+        name,
+        { code, reason, hint, waits: why !== 'rejected' },
+      ]),
     )
   },
   seal: (id, operations) => trust.seal(lockName(id), operations),

@@ -17,8 +17,8 @@ export interface AppModules {
   readonly isLoaded: boolean
   /** Resolves when modules are loaded, after five seconds at the latest; undefined while nothing is being loaded. */
   whileLoading(): Promise<void> | undefined
-  /** Resolves when all modules have started or failed. @param known resolves when other sources are in the catalog */
-  load(known: Promise<unknown>): Promise<void>
+  /** Resolves when all modules have started or failed. @param otherSources resolves when other sources are in the catalog */
+  load(otherSources: Promise<unknown>): Promise<void>
 }
 
 export interface AppModulesOptions extends AppBase {
@@ -75,8 +75,8 @@ export function createAppModules(options: AppModulesOptions): AppModules {
       return isLoaded
     },
     whileLoading: () => loading,
-    async load(known) {
-      const all = Promise.all([loader.start(), known])
+    async load(otherSources) {
+      const all = Promise.all([loader.start(), otherSources])
       const settled = all.then(
         () => undefined,
         () => undefined,

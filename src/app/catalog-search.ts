@@ -73,7 +73,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
   )
   // Vectors of the bundled tools, which a new installation need not compute.
   const shipped = options.encoder && createBytesStore(dirname(options.encoder.model))
-  let told = false
+  let lossReported = false
   const places = {
     cacheDir: dirs.cache,
     baseDir: config.file === undefined ? dirs.workspace : dirname(config.file),
@@ -86,8 +86,8 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     store: { save: store.save, load: async (name) => (await store.load(name)) ?? shipped?.load(name) },
     ...(options.onModelProgress && { onProgress: options.onModelProgress }),
     onChange({ state }) {
-      if (state !== 'unavailable' || told) return
-      told = true
+      if (state !== 'unavailable' || lossReported) return
+      lossReported = true
       options.onModelLost()
     },
   })

@@ -48,9 +48,9 @@ export function createUiHost(options: UiHostOptions): UiHost {
     shown,
     // The same object for each request, because views are remembered by caller.
     caller(profile) {
-      const made = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
-      callers.set(profile, made)
-      return made
+      const caller = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
+      callers.set(profile, caller)
+      return caller
     },
   }
   const changed = createEmitter<[call?: CallRow]>()
@@ -216,13 +216,13 @@ export function createUiHost(options: UiHostOptions): UiHost {
     calls: () => recent.list().map(rowOf),
     async replay(id, signal) {
       const call = recent.get(id)
-      const kept = recent.inputOf(id)
-      if (!call || !kept)
+      const inputRecord = recent.inputOf(id)
+      if (!call || !inputRecord)
         throw new PegboardError('E_NOT_FOUND', 'The arguments of this call are no longer in memory.', {
           hint: 'Pegboard keeps them for 15 minutes and never writes them to disk. Run the tool from the list of tools.',
         })
       const caller = parts.caller(call.caller.profile)
-      return await tryTool(parts, { name: call.tool, input: kept.input, caller, signal })
+      return await tryTool(parts, { name: call.tool, input: inputRecord.input, caller, signal })
     },
     clients: () => listClients(parts),
     async usage() {

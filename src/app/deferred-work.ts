@@ -201,17 +201,17 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
       return outcome.success ? { status, result: outcome.data } : { status, error: outcome.error }
     },
     factsOf(caller) {
-      const told = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
+      const describeFact = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
       return {
-        add: async (content) => told(await facts().add(caller, content)),
-        list: async () => (await facts().list(caller)).map(told),
+        add: async (content) => describeFact(await facts().add(caller, content)),
+        list: async () => (await facts().list(caller)).map(describeFact),
         forget: (id) => facts().forget(caller, id),
       }
     },
     async remembered(caller) {
       if (!schedules || !shared.mayHaveData) return undefined
-      const known = await facts().list(caller)
-      return known.length === 0 ? undefined : factsSection(known)
+      const listedFacts = await facts().list(caller)
+      return listedFacts.length === 0 ? undefined : factsSection(listedFacts)
     },
     work,
     async stop() {

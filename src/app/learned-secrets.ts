@@ -5,18 +5,18 @@ const MAX_KEPT = 200
 
 /** Secrets that no configuration contains: tokens of servers, which a server may repeat in an answer or an error. */
 export function createLearnedSecrets(onNew: (secrets: readonly string[]) => void) {
-  const known = new Set<string>()
+  const learnedSecrets = new Set<string>()
 
   function learn(grant: Secrets): void {
-    const fresh = secretsIn(grant).filter((one) => !known.has(one))
+    const fresh = secretsIn(grant).filter((one) => !learnedSecrets.has(one))
     if (fresh.length === 0) return
-    for (const secret of fresh) known.add(secret)
-    for (const one of known) if (known.size > MAX_KEPT) known.delete(one)
-    onNew([...known])
+    for (const secret of fresh) learnedSecrets.add(secret)
+    for (const one of learnedSecrets) if (learnedSecrets.size > MAX_KEPT) learnedSecrets.delete(one)
+    onNew([...learnedSecrets])
   }
 
   return {
-    secrets: (): readonly string[] => [...known],
+    secrets: (): readonly string[] => [...learnedSecrets],
     /** The same store, which records the secrets that pass. */
     from: ({ read, write }: TokenStore): Pick<TokenStore, 'read' | 'write'> => ({
       async read(key) {

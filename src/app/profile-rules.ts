@@ -26,7 +26,7 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   const owners = ownersOf(config, ids)
   const shared = withRenamedOwners(policySettings(config), renamedIn(config, ids))
   const common = createPolicy(shared)
-  const known = new Map<string, ViewRules>()
+  const rulesByProfile = new Map<string, ViewRules>()
   const flagged = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
   const make = (id: string): ViewRules => {
     const settings = config.profiles[id]
@@ -55,10 +55,10 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   return {
     ids: profiles,
     of(id) {
-      let rules = known.get(id)
+      let rules = rulesByProfile.get(id)
       if (!rules) {
         rules = profiles.includes(id) ? make(id) : nothing(id)
-        if (profiles.includes(id)) known.set(id, rules)
+        if (profiles.includes(id)) rulesByProfile.set(id, rules)
       }
       return rules
     },

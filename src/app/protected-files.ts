@@ -61,15 +61,15 @@ export function createOwnFiles(
   env: Environment,
   installed: string,
 ): (except?: string) => OwnFiles {
-  let known: { readonly config: Config; readonly files: OwnFiles } | undefined
+  let cached: { readonly config: Config; readonly files: OwnFiles } | undefined
   return (except) => {
     const now = config()
     if (except !== undefined) {
       const others = Object.entries(now.servers).filter(([, { where }]) => where !== except)
       return ownFilesOf({ ...now, servers: Object.fromEntries(others) }, env, installed)
     }
-    if (known?.config !== now) known = { config: now, files: ownFilesOf(now, env, installed) }
-    return known.files
+    if (cached?.config !== now) cached = { config: now, files: ownFilesOf(now, env, installed) }
+    return cached.files
   }
 }
 
@@ -78,7 +78,7 @@ export function ownFilesOf(config: Config, env: Environment, installed: string):
   const { file, dirs, modulesDir } = config
   // Secrets, what `undo` needs and compiled code of Pegboard are there, whatever the configuration says.
   const fallback = defaultDirs({ env, cwd: process.cwd() }, process.cwd())
-  const kept = new Set([dirs.state, dirs.cache, fallback.state, fallback.cache])
+  const stateFolders = new Set([dirs.state, dirs.cache, fallback.state, fallback.cache])
   const secret = new Set<string>([dirs.state, fallback.state].flatMap((at) => STATE.map((name) => join(at, name))))
   const fixed = new Set<string>()
   const code = new Set<string>([installed])
@@ -118,7 +118,7 @@ export function ownFilesOf(config: Config, env: Environment, installed: string):
         for (const name of names) fixed.add(join(at, name))
   for (const home of new Set([env['HOME'], env['USERPROFILE']]))
     if (home !== undefined && isAbsolute(home)) for (const name of HOME) fixed.add(join(home, name))
-  return { secret: [...secret], kept: [...kept], fixed: [...fixed], code: [...code] }
+  return { secret: [...secret], kept: [...stateFolders], fixed: [...fixed], code: [...code] }
 }
 
 /** Folders in which modules may work, and every other path in their settings: only a module knows which paths are folders. */

@@ -132,17 +132,17 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
 }
 
 /** @throws ReviewError if there is no such server */
-export function serversOf(desk: ReviewDesk, wanted: string | undefined): ReviewedServer[] {
+export function serversOf(desk: ReviewDesk, serverName: string | undefined): ReviewedServer[] {
   const ids = [...desk.entries.keys()]
-  if (wanted === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
+  if (serverName === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
   const named = (spelled: (id: string, entry: ReviewEntry) => readonly string[]) =>
-    [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(wanted))
+    [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(serverName))
   // A server and an API may have the same name.
   const found =
     named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
   if (found) return [serverOf(desk, ...found)]
   const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
-  throw new ReviewError(`there is no server "${wanted}"${didYouMean(wanted, ids, there)}`)
+  throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, there)}`)
 }
 
 function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry): ReviewedServer {
@@ -172,20 +172,20 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
 
 function waitingTool(
   tool: ListedDefinition,
-  held: QuarantineReason | undefined,
+  quarantine: QuarantineReason | undefined,
   pin: string | undefined,
   before: StoredDefinitions,
 ): WaitingTool {
   const now = JSON.parse(tool.text || '{}') as Record<string, unknown>
-  const known = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
-  const old = known !== undefined && known.hash === pin ? known.definition : undefined
+  const stored = Object.hasOwn(before, tool.name) ? before[tool.name] : undefined
+  const old = stored !== undefined && stored.hash === pin ? stored.definition : undefined
   return {
     name: tool.name,
     hash: tool.hash,
-    state: held?.why ?? 'first',
-    findings: held?.findings ?? [],
+    state: quarantine?.why ?? 'first',
+    findings: quarantine?.findings ?? [],
     changes: old ? changesBetween(old, now) : linesOfNew(now),
-    unknownBefore: held?.why === 'changed' && old === undefined,
+    unknownBefore: quarantine?.why === 'changed' && old === undefined,
   }
 }
 
@@ -280,10 +280,10 @@ export async function decide(
   for (const { id, seen, waiting, gone } of servers) {
     if (!seen) continue
     const offered = desk.entries.get(id)?.tools ?? []
-    const known = offered.map(({ name }) => name)
-    const unknown = names.find((name) => !known.includes(name))
+    const toolNames = offered.map(({ name }) => name)
+    const unknown = names.find((name) => !toolNames.includes(name))
     if (unknown !== undefined)
-      throw new ReviewError(`${id} has no tool ${JSON.stringify(unknown)}${didYouMean(unknown, known)}`)
+      throw new ReviewError(`${id} has no tool ${JSON.stringify(unknown)}${didYouMean(unknown, toolNames)}`)
     const chosen = offered.filter(({ name }) =>
       names.length > 0 ? names.includes(name) : waiting.some((one) => one.name === name),
     )

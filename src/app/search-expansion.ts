@@ -89,8 +89,8 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   let cancelPause: (() => void) | undefined
 
   function keyOf(tool: Tool): string {
-    const known = keys.get(tool)
-    if (known !== undefined) return known
+    const cached = keys.get(tool)
+    if (cached !== undefined) return cached
     const { stamp, description } = tool
     const key = digestOf([bareNameOf(tool), stamp ?? [description, tool.input.json]]).slice(0, 32)
     keys.set(tool, key)
@@ -119,7 +119,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   }
 
   async function write(missing: readonly UnknownTool[], llm: Llm): Promise<boolean> {
-    const isAnswered = await written.writeNext(missing, (wanted) => llm.complete(wanted))
+    const isAnswered = await written.writeNext(missing, (request) => llm.complete(request))
     failures = isAnswered ? 0 : failures + 1
     if (!isAnswered) return false
     version++

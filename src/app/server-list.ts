@@ -69,15 +69,15 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
       })
   }
   // `available` of many tools asks for the list one after the other.
-  let kept: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
+  let cached: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
   return (caller) => {
     const now = version()
-    if (kept?.version !== now) {
-      kept = { version: now, lists: new WeakMap() }
-      queueMicrotask(() => (kept = undefined))
+    if (cached?.version !== now) {
+      cached = { version: now, lists: new WeakMap() }
+      queueMicrotask(() => (cached = undefined))
     }
-    const list = kept.lists.get(caller) ?? listFor(caller)
-    kept.lists.set(caller, list)
+    const list = cached.lists.get(caller) ?? listFor(caller)
+    cached.lists.set(caller, list)
     return list
   }
 }
@@ -117,7 +117,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     view().owners.find((owner) => owner.id === category)
 
   /** The same, after connecting to a server for the first time. */
-  async function known(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
+  async function requireConnected(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
     const server = requireServer(id)
     if (server.state === 'configured') await connect(server)
     const owner = ownerOf(server)
@@ -211,7 +211,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
         ].filter(({ uri }) => !isOwnScheme(uri))
       }),
     async readResource(id, uri) {
-      const { server, owner } = await known(id)
+      const { server, owner } = await requireConnected(id)
       if (ownerOfResource([owner], uri) === undefined)
         throw new PegboardError('E_NOT_FOUND', `${server.id} has no resource ${uri.slice(0, 200)}.`)
       return await ask(owner, 'resources/read', { uri })
@@ -221,7 +221,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
         (ownerOf(server)?.prompts ?? []).map(({ name, entry }): ServerPrompt => ({ server: server.id, name, entry })),
       ),
     async getPrompt(id, name, args) {
-      const { server, owner } = await known(id)
+      const { server, owner } = await requireConnected(id)
       const own = owner.prompts.filter((prompt) => prompt.name === name || prompt.name.endsWith(`_${name}`))
       const [prompt] = own.length === 1 ? own : own.filter((one) => one.name === name)
       if (!prompt) throw new PegboardError('E_NOT_FOUND', `${server.id} has no prompt ${name.slice(0, 80)}.`)

@@ -90,10 +90,10 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
           () => (maxKeys === undefined ? undefined : clock.now() + CHANNEL_MS),
         )
   const byProfile = <Value>(kind: string, isValue: (value: unknown) => boolean) => {
-    const known = new Map<string, Documents<Value>>()
+    const documentsByProfile = new Map<string, Documents<Value>>()
     return (profile: string): Documents<Value> => {
-      const found = known.get(profile) ?? documentsOf<Value>(isValue, MAX_CHANNELS, kind, keyOf(profile))
-      known.set(profile, found)
+      const found = documentsByProfile.get(profile) ?? documentsOf<Value>(isValue, MAX_CHANNELS, kind, keyOf(profile))
+      documentsByProfile.set(profile, found)
       return found
     }
   }
@@ -133,11 +133,11 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
       return { name, id: resolved.kind === 'found' ? resolved.tool.tool.id : undefined }
     })
     const before = new Set(injected.of(caller))
-    const known = [...new Set(found.flatMap(({ id }) => (id === undefined ? [] : [id])))]
+    const knownIds = [...new Set(found.flatMap(({ id }) => (id === undefined ? [] : [id])))]
     return {
-      injected: injected.add(caller, known),
+      injected: injected.add(caller, knownIds),
       unknown: found.filter(({ id }) => id === undefined).map(({ name }) => name.slice(0, 200)),
-      already: known.filter((id) => before.has(id)),
+      already: knownIds.filter((id) => before.has(id)),
     }
   }
 
@@ -253,8 +253,8 @@ function createTextComparison(table: () => EmbeddingTable, log: Log): CompareTex
     if (broken) return undefined
     try {
       const model = table()
-      const wanted = model.query(query)
-      return texts.map((text) => model.query(text).reduce((sum, value, at) => sum + value * (wanted[at] ?? 0), 0))
+      const queryVector = model.query(query)
+      return texts.map((text) => model.query(text).reduce((sum, value, at) => sum + value * (queryVector[at] ?? 0), 0))
     } catch (error) {
       broken = true
       log.warn('messages are searched by keywords only', { error: messageOf(error) })

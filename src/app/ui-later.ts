@@ -64,8 +64,8 @@ export async function listLater({ shared, shown: toShown, clock }: UiContext): P
 export async function stopLater({ shared, deferred }: UiContext, kind: LaterKind, id: string): Promise<boolean> {
   if (!shared.mayHaveData) return false
   if (kind === 'task') {
-    const kept = await shared.store().table<StoredTask>('task', isStoredTask).get(id)
-    return kept !== undefined && (await deferred.tasks.cancel(kept.owner, id)) !== undefined
+    const storedTask = await shared.store().table<StoredTask>('task', isStoredTask).get(id)
+    return storedTask !== undefined && (await deferred.tasks.cancel(storedTask.owner, id)) !== undefined
   }
   const table = kind === 'watcher' ? 'watcher' : 'job'
   const row = await shared.store().table<Watcher | Job>(table, isRecord).get(id)

@@ -93,15 +93,15 @@ function actionsOf(status: UpstreamStatus, state: string, logsIn: boolean): read
   ]
 }
 
-const known = new WeakMap<View, ReadonlyMap<string, number>>()
+const tokensByView = new WeakMap<View, ReadonlyMap<string, number>>()
 
 /** Estimated tokens of the definitions of each owner. */
 function tokensByOwner(view: View): ReadonlyMap<string, number> {
-  const before = known.get(view)
+  const before = tokensByView.get(view)
   if (before) return before
   const sums = new Map<string, number>()
   for (const entry of view.tools) sums.set(entry.tool.module, (sums.get(entry.tool.module) ?? 0) + tokensOf(entry))
-  known.set(view, sums)
+  tokensByView.set(view, sums)
   return sums
 }
 

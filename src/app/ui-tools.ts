@@ -17,12 +17,12 @@ import type { UiContext } from './ui-parts.ts'
 const SUMMARY_CHARS = 120
 const MAX_TEXT = 200_000
 
-const known = new WeakMap<View, readonly ToolRow[]>()
+const rowsByView = new WeakMap<View, readonly ToolRow[]>()
 
 /** All tools: those that clients see, then those that they do not, each by owner. */
 export function listTools(parts: UiContext, profile: string): readonly ToolRow[] {
   const view = parts.app.view(parts.caller(profile))
-  const before = known.get(view)
+  const before = rowsByView.get(view)
   if (before) return before
   const row = (tool: Tool, description: string): Omit<ToolRow, 'tokens'> => ({
     id: tool.id,
@@ -40,7 +40,7 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
     const tool = all.get(id)
     if (tool) rows.push({ ...row(tool, tool.description), tokens: 0, hidden: parts.shown(hiddenReason(why)) })
   }
-  known.set(view, rows)
+  rowsByView.set(view, rows)
   return rows
 }
 

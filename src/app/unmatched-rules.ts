@@ -109,9 +109,9 @@ const matchesByRule = new WeakMap<readonly Tool[], Map<string, readonly string[]
 function matchingTools({ variants, permits }: RulePattern, { tools, quarantined }: Owner) {
   const key = JSON.stringify([variants, permits])
   const matches = createMatcher({ variants, permits })
-  const known = matchesByRule.get(tools) ?? new Map<string, readonly string[]>()
-  const ids = known.get(key) ?? tools.filter(matches).map(({ id }) => id)
-  matchesByRule.set(tools, known.set(key, ids))
+  const idsByRule = matchesByRule.get(tools) ?? new Map<string, readonly string[]>()
+  const ids = idsByRule.get(key) ?? tools.filter(matches).map(({ id }) => id)
+  matchesByRule.set(tools, idsByRule.set(key, ids))
   return { ids, waiting: quarantined.filter(({ tool }) => matches(tool)).length }
 }
 
@@ -128,8 +128,8 @@ function describeMatches(name: string, owner: Owner): string | undefined {
   if (total < 2) return undefined
   const shown = found.slice(0, 5).join(', ')
   const rest = found.length > 5 ? ', …' : ''
-  const held = waiting === 0 ? '' : `${waiting} that ${waiting === 1 ? 'waits' : 'wait'} for a review`
-  return `${total} tools: ${[`${shown}${rest}`, held].filter(Boolean).join(' and ')}`
+  const waitingText = waiting === 0 ? '' : `${waiting} that ${waiting === 1 ? 'waits' : 'wait'} for a review`
+  return `${total} tools: ${[`${shown}${rest}`, waitingText].filter(Boolean).join(' and ')}`
 }
 
 function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => boolean {

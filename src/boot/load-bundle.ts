@@ -71,12 +71,13 @@ function requireChunk(id: string): unknown {
 
 function evaluate(id: string): unknown {
   const file = join(__dirname, id)
-  const kept = join(folder, `${BUILD}-${place}-${basename(id, '.cjs')}-${process.version}-${process.arch}.bin`)
-  const cachedData = read(kept)
+  const cacheFile = join(folder, `${BUILD}-${place}-${basename(id, '.cjs')}-${process.version}-${process.arch}.bin`)
+  const cachedData = read(cacheFile)
   const script = new Script(readFileSync(file, 'utf8'), { filename: file, ...(cachedData ? { cachedData } : {}) })
   const cjs: { exports: unknown } = { exports: {} }
   script.runInThisContext()(cjs, requireChunk, file, pathToFileURL(file).href)
-  if (!cachedData || script.cachedDataRejected) setTimeout(() => keep(kept, script.createCachedData()), KEEP_MS).unref()
+  if (!cachedData || script.cachedDataRejected)
+    setTimeout(() => keep(cacheFile, script.createCachedData()), KEEP_MS).unref()
   return cjs.exports
 }
 
@@ -84,21 +85,21 @@ function evaluate(id: string): unknown {
  * Reads a complete cache file of this user, or returns undefined. V8 runs the file without checks, so it must not come
  * from another user.
  */
-function read(kept: string): Buffer | undefined {
-  const bytes = readOwnFile(kept)
+function read(cacheFile: string): Buffer | undefined {
+  const bytes = readOwnFile(cacheFile)
   const data = bytes?.subarray(SUM_BYTES)
   return bytes && data && sumOf(data).equals(bytes.subarray(0, SUM_BYTES)) ? data : undefined
 }
 
 /** If the folder is not writable, the next start is slower; nothing else changes. */
-function keep(kept: string, data: Buffer): void {
-  const temporary = `${kept}.${process.pid}.tmp`
+function keep(cacheFile: string, data: Buffer): void {
+  const temporary = `${cacheFile}.${process.pid}.tmp`
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const { bavail, bsize } = statfsSync(folder)
     if (bavail * bsize < data.length + SPARE_BYTES) return
     writeFileSync(temporary, Buffer.concat([sumOf(data), data]), { mode: 0o600 })
-    renameSync(temporary, kept)
+    renameSync(temporary, cacheFile)
     // Caches of other builds, for this version of Node.
     for (const name of readdirSync(folder))
       if (name.endsWith(`-${process.version}-${process.arch}.bin`) && !name.startsWith(BUILD))

@@ -72,9 +72,9 @@ export function createCatalog(
   const published = new Map<string, PublishedOwner>()
   let saved = ''
   const holders = once(() => {
-    const kept = readHolders(store?.get())
-    saved = textOf(kept)
-    return kept
+    const stored = readHolders(store?.get())
+    saved = textOf(stored)
+    return stored
   })
   const changed = createEmitter<[Snapshot, Snapshot]>()
   let claimed: OwnerNames = new Map()
@@ -123,11 +123,11 @@ export function createCatalog(
   }
 
   function save(ofOwners: OwnerNames): void {
-    const kept = contestedHolders(holders(), ofOwners)
-    const text = textOf(kept)
+    const contested = contestedHolders(holders(), ofOwners)
+    const text = textOf(contested)
     if (text === saved) return
     saved = text
-    store?.set({ tools: Object.fromEntries(kept.tools), prompts: Object.fromEntries(kept.prompts) })
+    store?.set({ tools: Object.fromEntries(contested.tools), prompts: Object.fromEntries(contested.prompts) })
   }
 
   function publish(owners: ReadonlyMap<string, Owner>): void {

@@ -20,14 +20,14 @@ export interface HolderStore {
 }
 
 /** The stored holders, if they are valid. */
-export function readHolders(kept: unknown): NameHolders {
+export function readHolders(stored: unknown): NameHolders {
   const mapOf = (value: unknown): Map<string, string> =>
     new Map(
       Object.entries(isRecord(value) ? value : {}).filter(
         (entry): entry is [string, string] => typeof entry[1] === 'string',
       ),
     )
-  const { tools, prompts } = isRecord(kept) ? kept : {}
+  const { tools, prompts } = isRecord(stored) ? stored : {}
   return { tools: mapOf(tools), prompts: mapOf(prompts) }
 }
 

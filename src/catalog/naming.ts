@@ -50,13 +50,13 @@ const renamedTo = ({ tools }: Pick<Naming, 'tools'>, shown: string): string | un
  * exactly that name: a server that lists `delete_repo_1a2b3c4d` can hide only its own `delete repo`.
  */
 export function actionNames(names: readonly string[], settings: Pick<Naming, 'tools'>): ReadonlyMap<string, string> {
-  const wanted = new Map<string, string[]>()
+  const namesByAction = new Map<string, string[]>()
   for (const name of names) {
     const action = actionName(name, settings)
-    wanted.set(action, [...(wanted.get(action) ?? []), name])
+    namesByAction.set(action, [...(namesByAction.get(action) ?? []), name])
   }
   const actions = new Map<string, string>()
-  for (const [action, group] of wanted) {
+  for (const [action, group] of namesByAction) {
     const [first] = group
     const owner = group.length === 1 ? first : group.find((name) => isPlain(name, action, settings))
     if (owner !== undefined) actions.set(owner, action)

@@ -22,48 +22,48 @@ export function promptNames(
   holders: Map<string, string>,
   isReserved: IsReserved,
 ): PromptNames {
-  const wanted = new Map<string, Array<{ readonly prompt: Prompt; readonly id: string }>>()
+  const promptsByName = new Map<string, Array<{ readonly prompt: Prompt; readonly id: string }>>()
   for (const { id, prompts } of owners)
     for (const prompt of prompts) {
-      const same = wanted.get(prompt.name)
+      const same = promptsByName.get(prompt.name)
       if (same) same.push({ prompt, id })
-      else wanted.set(prompt.name, [{ prompt, id }])
+      else promptsByName.set(prompt.name, [{ prompt, id }])
     }
   const renamed = new Map<Prompt, string>()
   const clashes: NameClash[] = []
-  for (const [name, group] of wanted) {
+  for (const [name, group] of promptsByName) {
     const holder = holders.get(name)
     if (holder !== undefined && !group.some(({ id }) => id === holder) && isReserved(holder)) {
-      for (const { prompt, id } of group) renamed.set(prompt, freeName(name, id, wanted))
+      for (const { prompt, id } of group) renamed.set(prompt, freeName(name, id, promptsByName))
       const ids = [holder, ...group.map(({ id }) => id)].map(shown).sort()
       clashes.push({ name, ids, kept: shown(holder), isAway: true, isPrompt: true })
       continue
     }
     const may = group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
-    const kept = may.find(({ id }) => id === holder) ?? may[0]
-    if (kept) holders.set(name, kept.id)
+    const winner = may.find(({ id }) => id === holder) ?? may[0]
+    if (winner) holders.set(name, winner.id)
     else holders.delete(name)
-    for (const one of group) if (one !== kept) renamed.set(one.prompt, freeName(name, one.id, wanted))
-    if (kept && group.length === 1) continue
+    for (const one of group) if (one !== winner) renamed.set(one.prompt, freeName(name, one.id, promptsByName))
+    if (winner && group.length === 1) continue
     const owner = group.length === 1 ? claimedBy({ name, module: group[0]?.id ?? '' }) : undefined
     clashes.push({
       name,
       isPrompt: true,
       ids: group.map(({ id }) => shown(id)).sort(),
-      ...(kept && { kept: shown(kept.id) }),
+      ...(winner && { kept: shown(winner.id) }),
       ...(owner === undefined ? {} : { owner }),
     })
   }
-  for (const [name, holder] of holders) if (!wanted.has(name) && !isReserved(holder)) holders.delete(name)
+  for (const [name, holder] of holders) if (!promptsByName.has(name) && !isReserved(holder)) holders.delete(name)
   return { renamed, clashes }
 }
 
 const shown = (id: string): string => `a prompt of ${id}`
 
 /** Depends only on the prompt and its owner, so that it stays the same whatever else is configured. */
-function freeName(name: string, id: string, wanted: ReadonlyMap<string, unknown>): string {
+function freeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {
   for (let seed = `${id} ${name}`; ; seed += '#') {
     const free = distinctName(name, seed)
-    if (!wanted.has(free)) return free
+    if (!takenNames.has(free)) return free
   }
 }

@@ -77,12 +77,12 @@ interface ResourceIndex {
 const indexes = new WeakMap<readonly Owner[], () => ResourceIndex>()
 
 function indexOf(owners: readonly Owner[]): ResourceIndex {
-  let known = indexes.get(owners)
-  if (!known) {
-    known = once(() => makeIndex(owners))
-    indexes.set(owners, known)
+  let getIndex = indexes.get(owners)
+  if (!getIndex) {
+    getIndex = once(() => makeIndex(owners))
+    indexes.set(owners, getIndex)
   }
-  return known()
+  return getIndex()
 }
 
 function makeIndex(owners: readonly Owner[]): ResourceIndex {
@@ -105,12 +105,12 @@ function makeIndex(owners: readonly Owner[]): ResourceIndex {
     for (const name of names) {
       const space = spaceOf(name)
       if (space === '') continue
-      const held = spaces.get(space) ?? []
-      spaces.set(space, held)
-      let own = held.at(-1)
+      const spaceOwners = spaces.get(space) ?? []
+      spaces.set(space, spaceOwners)
+      let own = spaceOwners.at(-1)
       if (own?.owner !== owner) {
         own = { owner, since: Number.POSITIVE_INFINITY, lists: false }
-        held.push(own)
+        spaceOwners.push(own)
       }
       own.since = Math.min(own.since, sinceOf(owner, name))
       own.lists ||= !isTemplate(name)
@@ -129,13 +129,13 @@ const sinceOf = ({ endpoints }: Owner, name: string): number =>
 
 /** Owners of the scheme or folder of a URI, earliest first: by a listed resource there, or by templates. */
 function holdersOf({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
-  const held = new Map<Owner, SpaceOwner>()
+  const byOwner = new Map<Owner, SpaceOwner>()
   for (const space of spacesAround(uri))
     for (const one of spaces.get(space) ?? []) {
-      const { owner, since, lists } = held.get(one.owner) ?? one
-      held.set(owner, { owner, since: Math.min(since, one.since), lists: lists || one.lists })
+      const { owner, since, lists } = byOwner.get(one.owner) ?? one
+      byOwner.set(owner, { owner, since: Math.min(since, one.since), lists: lists || one.lists })
     }
-  const inOrder = [...held.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
+  const inOrder = [...byOwner.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
   const first = inOrder.findIndex(({ lists }) => lists)
   return inOrder.slice(0, first === -1 ? undefined : first + 1).map(({ owner }) => owner)
 }
@@ -196,10 +196,10 @@ const firstWithTemplate = (owners: readonly Owner[], template: string): Owner | 
 
 /** Returns whether an owner answers for a URI in a view. Computed once for equal views. */
 export function answersFor(id: string, uri: string): (view: { readonly owners: readonly Owner[] }) => boolean {
-  const known = new Map<readonly Owner[], boolean>()
+  const answersByOwners = new Map<readonly Owner[], boolean>()
   return ({ owners }) => {
-    const answers = known.get(owners) ?? ownerOfResource(owners, uri)?.id === id
-    known.set(owners, answers)
+    const answers = answersByOwners.get(owners) ?? ownerOfResource(owners, uri)?.id === id
+    answersByOwners.set(owners, answers)
     return answers
   }
 }
@@ -209,7 +209,7 @@ export function clashesOf(owners: readonly Owner[], owner: Owner): readonly stri
   if (owner.resources.length + owner.templates.length === 0) return []
   const index = indexOf(owners)
   const others = owners.filter((one) => one !== owner)
-  const told = owner.resources.flatMap(({ uri }) => {
+  const clashes = owner.resources.flatMap(({ uri }) => {
     const other = ownerOfResource(owners, uri)
     if (other !== owner) return [`resource ${shown(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
     const [first] = holdersOf(index, uri)
@@ -223,18 +223,18 @@ export function clashesOf(owners: readonly Owner[], owner: Owner): readonly stri
     const scheme = SCHEME.exec(uriTemplate)?.[0].toLowerCase()
     if (scheme === undefined) {
       if (others.some(({ resources, templates }) => resources.length + templates.length > 0))
-        told.push(`template ${shown(uriTemplate)}: it is ignored for schemes that another server uses`)
+        clashes.push(`template ${shown(uriTemplate)}: it is ignored for schemes that another server uses`)
       continue
     }
     const holders = holdersOf(index, literalOf(uriTemplate))
     const holder = holders.includes(owner) ? undefined : holders[0]
     const first = firstWithTemplate(holders.length > 0 ? holders : owners, uriTemplate)
-    if (OWN_SCHEMES.has(scheme)) told.push(`template ${shown(uriTemplate)}: Pegboard answers for ${scheme}//`)
-    else if (holder) told.push(`template ${shown(uriTemplate)}: ${holder.id} answers, which lists resources there`)
+    if (OWN_SCHEMES.has(scheme)) clashes.push(`template ${shown(uriTemplate)}: Pegboard answers for ${scheme}//`)
+    else if (holder) clashes.push(`template ${shown(uriTemplate)}: ${holder.id} answers, which lists resources there`)
     else if (first && first !== owner)
-      told.push(`template ${shown(uriTemplate)}: ${first.id} lists the same one and came first`)
+      clashes.push(`template ${shown(uriTemplate)}: ${first.id} lists the same one and came first`)
   }
-  return told.slice(0, MAX_CLASHES)
+  return clashes.slice(0, MAX_CLASHES)
 }
 
 const MAX_CLASHES = 20
@@ -268,12 +268,12 @@ const pages = new WeakMap<Owner['tools'], ReadonlySet<string>>()
 
 /** Pages that its tools name, listed or not. */
 function pagesOf({ tools }: Owner): ReadonlySet<string> {
-  let known = pages.get(tools)
-  if (!known) {
-    known = new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? []))
-    pages.set(tools, known)
+  let cached = pages.get(tools)
+  if (!cached) {
+    cached = new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? []))
+    pages.set(tools, cached)
   }
-  return known
+  return cached
 }
 
 function pageOf(meta: unknown): string | undefined {

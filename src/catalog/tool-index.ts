@@ -30,11 +30,11 @@ export function indexTools(
   isReserved: IsReserved,
 ): ToolIndex {
   const byId = new Map(given.map((tool) => [tool.id, tool]))
-  const wanted = groupByName(given)
+  const toolsByName = groupByName(given)
   const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
-  const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, wanted))
-  for (const [folded, group] of wanted) {
+  const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, toolsByName))
+  for (const [folded, group] of toolsByName) {
     const ids = group.map(({ id }) => id).sort()
     const holder = holders.get(folded)
     if (holder !== undefined && !ids.includes(holder) && isReserved(holder)) {
@@ -44,26 +44,26 @@ export function indexTools(
     }
     const allowed = group.filter((tool) => !reserved.has(folded) && otherOwnerIn(tool, names) === undefined)
     for (const tool of group) if (!allowed.includes(tool)) rename(tool)
-    const [kept, ...others] = byPriority(allowed, holder)
-    if (kept) holders.set(folded, kept.id)
+    const [winner, ...others] = byPriority(allowed, holder)
+    if (winner) holders.set(folded, winner.id)
     else holders.delete(folded)
-    if (!kept || group.length > allowed.length) {
+    if (!winner || group.length > allowed.length) {
       const name = ids.map((id) => byId.get(id)?.name).find(Boolean) ?? folded
       const owner = group.length > 1 || reserved.has(folded) ? undefined : otherOwnerIn(group[0] as Tool, names)
-      clashes.push({ name, ids, ...(kept && { kept: kept.id }), ...(owner === undefined ? {} : { owner }) })
+      clashes.push({ name, ids, ...(winner && { kept: winner.id }), ...(owner === undefined ? {} : { owner }) })
     }
-    if (!kept || others.length === 0) continue
-    const taken = new Set([kept.name])
+    if (!winner || others.length === 0) continue
+    const taken = new Set([winner.name])
     for (const tool of others) {
       // Two tools of one server whose names differ in case keep them: its author meant both.
-      if (tool.module === kept.module && !taken.has(tool.name)) taken.add(tool.name)
+      if (tool.module === winner.module && !taken.has(tool.name)) taken.add(tool.name)
       else rename(tool)
     }
     const isCase = others.every((tool) => !newNames.has(tool))
     if (group.length === allowed.length)
-      clashes.push({ name: kept.name, ids, kept: kept.id, ...(isCase ? { isCase } : {}) })
+      clashes.push({ name: winner.name, ids, kept: winner.id, ...(isCase ? { isCase } : {}) })
   }
-  for (const [folded, holder] of holders) if (!wanted.has(folded) && !isReserved(holder)) holders.delete(folded)
+  for (const [folded, holder] of holders) if (!toolsByName.has(folded) && !isReserved(holder)) holders.delete(folded)
 
   const byName = new Map<string, Tool>()
   const tools = given.map((tool) => {
@@ -96,10 +96,10 @@ function byPriority(group: readonly Tool[], holder: string | undefined): readonl
 }
 
 /** Depends only on the tool's own name and id, so that it stays the same whatever else is configured. */
-function freeName(tool: Tool, wanted: ReadonlyMap<string, unknown>): string {
+function freeName(tool: Tool, takenNames: ReadonlyMap<string, unknown>): string {
   for (let seed = tool.id; ; seed += '#') {
     const name = distinctName(tool.name, seed)
-    if (!wanted.has(name.toLowerCase())) return name
+    if (!takenNames.has(name.toLowerCase())) return name
   }
 }
 
@@ -107,10 +107,10 @@ const renamedTools = new WeakMap<Tool, Tool>()
 
 /** The tool under another name. Returns the same object for the same name, because others cache by identity. */
 function renameTool(tool: Tool, name: string): Tool {
-  const known = renamedTools.get(tool)
-  if (known?.name === name) return known
+  const cached = renamedTools.get(tool)
+  if (cached?.name === name) return cached
   // A prototype and not a spread, because definitions may be getters that parse.
-  const made: Tool = Object.create(tool, { name: { value: name, enumerable: true } })
-  renamedTools.set(tool, made)
-  return made
+  const renamed: Tool = Object.create(tool, { name: { value: name, enumerable: true } })
+  renamedTools.set(tool, renamed)
+  return renamed
 }

@@ -22,7 +22,7 @@ export function warnWhenQuiet({
   find,
   warn,
 }: WarnWhenQuietOptions): () => void {
-  const told = new Set<string>()
+  const reported = new Set<string>()
   let cancel: (() => void) | undefined
   function wait(): void {
     cancel?.()
@@ -35,8 +35,8 @@ export function warnWhenQuiet({
       return
     }
     for (const sentence of found) {
-      if (told.has(sentence)) continue
-      told.add(sentence)
+      if (reported.has(sentence)) continue
+      reported.add(sentence)
       warn(sentence)
     }
   }

@@ -367,13 +367,13 @@ function connectionText(id: string, { findings, tools, waiting }: ConnectionChec
     effect,
     escapeLine(description.split('\n')[0] ?? '').slice(0, 100),
   ])
-  const held = waiting.map(({ id, reason }) => [id, 'waits', escapeLine(reason)])
+  const waitingRows = waiting.map(({ id, reason }) => [id, 'waits', escapeLine(reason)])
   return [
     `Added ${escapeLine(id)}. To undo: pegboard undo ${undo}\n`,
     ...findings.flatMap(({ code, message, fix }) =>
       code === 'tools-waiting' ? [] : [`  ${escapeLine(message)} ${fix ?? ''}\n`],
     ),
-    rows.length + held.length === 0 ? '' : `\n${formatTable([...rows, ...held])}`,
+    rows.length + waitingRows.length === 0 ? '' : `\n${formatTable([...rows, ...waitingRows])}`,
     waiting.length === 0 ? '' : `\nTo see why tools wait, and to approve them: pegboard review ${quoteWord(id)}\n`,
   ].join('')
 }

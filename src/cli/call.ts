@@ -31,11 +31,11 @@ export async function run(args: Args, io: Io): Promise<number> {
         // Links to files would end with this process.
         const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
         const relay = promptOnTerminal(io)
-        const asked = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
+        const effectiveCaller = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
         const request: CallRequest = {
           name,
           input,
-          caller: asked,
+          caller: effectiveCaller,
           signal: io.stop,
           waited: true,
           ...(relay && { relay }),

@@ -165,14 +165,14 @@ function findUnknownNames(app: Session['app'], config: Config, caller: Caller): 
     })
     .map(([id]) => `modules.${id} names no loaded module${didYouMean(id, owners.keys(), '.')}`)
   const ids = tools.map((tool) => tool.id)
-  const known = new Set(
+  const knownNames = new Set(
     tools.flatMap(({ id, name, module }) => {
       const action = id.slice(module.length + 1)
       return [id, name, action, `${shortOf(module)}.${action}`]
     }),
   )
   const switches = Object.keys(config.tools)
-    .filter((name) => !(name.includes('*') ? [...known].some(compilePatterns([name])) : known.has(name)))
+    .filter((name) => !(name.includes('*') ? [...knownNames].some(compilePatterns([name])) : knownNames.has(name)))
     .map((name) => `tools.${name} names no tool${didYouMean(name, ids, '.')}`)
   const view = app.view(caller)
   const pinned = config.exposure.pinned

@@ -23,10 +23,10 @@ export interface ClientReport {
 
 /** The caller that --client names: by the name it sends, or by its short name. */
 export function asClient(caller: Caller, name: string): Caller {
-  const known = factsOf(name)
+  const knownClient = factsOf(name)
   return {
     ...caller,
-    client: { name: known?.id === name.toLowerCase() ? (known.facts.names[0] ?? name) : name, version: '' },
+    client: { name: knownClient?.id === name.toLowerCase() ? (knownClient.facts.names[0] ?? name) : name, version: '' },
   }
 }
 
@@ -78,14 +78,14 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
 export function clientLines({ name, title, listed, limits, shortened, schemas }: ClientReport): string[][] {
   const some = (all: readonly string[]): string =>
     all.length === 0 ? 'none' : `${all.length}: ${all.slice(0, 5).join(', ')}${all.length > 5 ? ', …' : ''}`
-  const said = Object.entries(limits).flatMap(([key, value]) =>
+  const limitTexts = Object.entries(limits).flatMap(([key, value]) =>
     value === null || (typeof value === 'object' && Object.keys(value as object).length === 0)
       ? []
       : [`${key} ${typeof value === 'object' ? JSON.stringify(value) : String(value)}`],
   )
   return [
     ['Client', `${name}${title === null ? '' : ` (${title})`}`],
-    ['Limits', said.join(', ')],
+    ['Limits', limitTexts.join(', ')],
     ['Listed', some(listed)],
     ['Cut names', some(shortened.map(({ from, to }) => `${from} as ${to}`))],
     ['Schemas', `changed for ${some(schemas)}`],

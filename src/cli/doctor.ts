@@ -81,9 +81,9 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 function assertServers(names: readonly string[], { servers, skipped }: Config): void {
-  const known = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
-  const unknown = names.find((name) => !known.includes(name))
-  if (unknown !== undefined) throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, known)}`)
+  const knownNames = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
+  const unknown = names.find((name) => !knownNames.includes(name))
+  if (unknown !== undefined) throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, knownNames)}`)
 }
 
 const LEVELS: Readonly<Record<FindingExit, string>> = { 0: 'note', 10: 'retry', 11: 'person', 12: 'wrong' }

@@ -59,8 +59,8 @@ const SHOWN = 10
  * @throws PegboardError E_NOT_FOUND if none matches and the tools of that server are known: probably a typo
  */
 async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io): Promise<ToolsByName> {
-  const wanted = entries.filter((entry) => entry.kind === 'tool')
-  if (wanted.length === 0) return new Map()
+  const toolEntries = entries.filter((entry) => entry.kind === 'tool')
+  if (toolEntries.length === 0) return new Map()
   return await withOfflineApp(config, io, (app) => {
     const { owners } = app.catalog.snapshot()
     const ids = [...owners.values()].flatMap(({ tools, quarantined }) => [
@@ -68,7 +68,7 @@ async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io
       ...quarantined.map(({ tool }) => tool.id),
     ])
     return new Map(
-      wanted.map(({ name, entry, action }) => {
+      toolEntries.map(({ name, entry, action }) => {
         const matches = compilePatterns([name.toLowerCase()])
         const found = ids.filter((id) => matches(id.toLowerCase()))
         const listed = entry === undefined ? ids : ids.filter((id) => id.startsWith(`${entry.owner}.`))

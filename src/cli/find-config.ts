@@ -52,19 +52,19 @@ async function isConfirmed(file: string, machine: Machine, io: Io): Promise<bool
   const own = process.getuid?.()
   if (own !== undefined && (statSync(file).uid !== own || replacedByOthers(file) !== undefined)) return false
   const record = join(defaultDirs(machine, machine.cwd).state, 'confirmed-configs.json')
-  const known = readConfirmed(record)
-  if (known.includes(file)) return true
+  const confirmedFiles = readConfirmed(record)
+  if (confirmedFiles.includes(file)) return true
   if (!(await askYes(`Use ${file}? It decides which programs run here as you.`, io))) return false
   mkdirSync(dirname(record), { recursive: true, mode: 0o700 })
-  writeFileSync(record, `${JSON.stringify([...known, file], null, 2)}\n`, { mode: 0o600 })
+  writeFileSync(record, `${JSON.stringify([...confirmedFiles, file], null, 2)}\n`, { mode: 0o600 })
   return true
 }
 
 function readConfirmed(record: string): readonly string[] {
   try {
     if (replacedByOthers(record) !== undefined) return []
-    const known = JSON.parse(readFileSync(record, 'utf8')) as unknown
-    return Array.isArray(known) ? known.filter((one) => typeof one === 'string') : []
+    const content = JSON.parse(readFileSync(record, 'utf8')) as unknown
+    return Array.isArray(content) ? content.filter((one) => typeof one === 'string') : []
   } catch {
     // The person is asked again.
     return []

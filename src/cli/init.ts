@@ -64,7 +64,7 @@ interface NamedClients {
 }
 
 function namedChoices(args: Args, found: readonly FoundClient[]): NamedClients {
-  const known = clients.map(({ id }) => id)
+  const knownIds = clients.map(({ id }) => id)
   const read = (option: 'from' | 'into'): readonly ClientId[] | undefined => {
     const names = args.values[option] as readonly string[] | undefined
     if (!names) return undefined
@@ -72,7 +72,9 @@ function namedChoices(args: Args, found: readonly FoundClient[]): NamedClients {
     return ids.map((id) => {
       const one = found.find(({ client }) => client.id === id)
       if (!one)
-        throw new UsageError(`there is no client "${id}"${didYouMean(id, known, `; known are ${known.join(', ')}`, 2)}`)
+        throw new UsageError(
+          `there is no client "${id}"${didYouMean(id, knownIds, `; known are ${knownIds.join(', ')}`, 2)}`,
+        )
       if (one.problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', `${one.file}: ${one.problem}`)
       return one.client.id
     })
@@ -234,8 +236,8 @@ async function pick(
 ): Promise<readonly number[]> {
   const usual =
     fallback.length === count ? 'all' : fallback.length === 0 ? 'none' : fallback.map((at) => at + 1).join(',')
-  for (let asked = question; ; asked = 'Which?') {
-    const answer = await questions.ask(`${asked} (such as 1,3-5, all or none; default ${usual}) `)
+  for (let prompt = question; ; prompt = 'Which?') {
+    const answer = await questions.ask(`${prompt} (such as 1,3-5, all or none; default ${usual}) `)
     if (answer === undefined) return []
     const chosen = parseChoice(answer, count, fallback)
     if (chosen) return chosen
@@ -249,16 +251,16 @@ async function isConfirmed({ edits }: InitPlan, questions: Questions | undefined
 
 /** @returns the id for `undo` */
 async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): Promise<string> {
-  const kept: string[] = []
+  const storedNames: string[] = []
   try {
     for (const { name, value } of secrets) {
       if ((await store.get(name).catch(() => undefined)) === value) continue
       await store.set(name, value)
-      kept.push(name)
+      storedNames.push(name)
     }
     return (await applyEdits(edits, { stateDir: setupDir(io), clock: systemClock, reason: 'pegboard init' })).id
   } catch (error) {
-    for (const name of kept) await store.delete(name).catch(() => undefined)
+    for (const name of storedNames) await store.delete(name).catch(() => undefined)
     throw error
   }
 }

@@ -25,8 +25,8 @@ export function toTypedCommands(text: string, config: string | undefined, { self
   const file = config === undefined || input.isTTY ? config : resolve(cwd, config)
   const start = `${self.called} ${file === undefined ? '' : `--config ${quoteWord(file)} `}`
   // Log lines are JSON.
-  const asked = text.replaceAll(HELP, () => `${self.called} help`)
-  return asked.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
+  const withHelpCommand = text.replaceAll(HELP, () => `${self.called} help`)
+  return withHelpCommand.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
 }
 
 /** A text of Pegboard itself, with commands as the reader has to type them. */

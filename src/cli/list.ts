@@ -97,8 +97,8 @@ function tools({ app, caller, config }: Session, hidden: boolean, short: boolean
   })
   const rows = view.tools.map((entry) => row(entry.tool, entry.description))
   if (!hidden) return rows
-  const { byId: known, owners } = app.catalog.snapshot()
-  const byId = new Map(known)
+  const { byId: catalogTools, owners } = app.catalog.snapshot()
+  const byId = new Map(catalogTools)
   for (const { quarantined } of owners.values()) for (const { tool } of quarantined) byId.set(tool.id, tool)
   for (const [id, why] of view.hidden) {
     const tool = byId.get(id)
@@ -189,14 +189,14 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
     if (!owner)
       return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
     const clashes = clashesOf([...owners.values()], owner)
-    const told = reason ?? owner.notice ?? clashes[0]
+    const message = reason ?? owner.notice ?? clashes[0]
     const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
     return {
       id: module,
       state: shownState(owner, owner.tools.length),
       tools: view.count(module),
       summary: app.categoryLine(owner, view),
-      ...(told === undefined ? {} : { reason: short ? withNext(told, nextAttemptAt, now) : told }),
+      ...(message === undefined ? {} : { reason: short ? withNext(message, nextAttemptAt, now) : message }),
       ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
       transport,
       ...(era === undefined ? {} : { era }),

@@ -43,14 +43,14 @@ function printError(error: unknown): void {
 }
 
 // Errors may quote the arguments of a call, and modules can print anything, so all output passes the secret filter.
-const told = new Set<string>()
-const gather = () => once(() => knownSecrets([...told, ...secretsOf(process.env)]))
+const learnedSecrets = new Set<string>()
+const gather = () => once(() => knownSecrets([...learnedSecrets, ...secretsOf(process.env)]))
 let secrets = gather()
 /** Server tokens change all the time, so the oldest secrets are dropped. */
-const MAX_TOLD = 1_000
+const MAX_LEARNED = 1_000
 function addSecrets(values: readonly string[]): void {
-  for (const value of values) told.add(value)
-  for (const value of told) if (told.size > MAX_TOLD) told.delete(value)
+  for (const value of values) learnedSecrets.add(value)
+  for (const value of learnedSecrets) if (learnedSecrets.size > MAX_LEARNED) learnedSecrets.delete(value)
   secrets = gather()
 }
 

@@ -9,17 +9,17 @@ const PATH_SETTINGS: ReadonlySet<string> = new Set(['root', 'roots', 'write_root
 
 /** One sentence for each folder and program in the configuration that does not exist. Starts nothing. */
 export function missingPaths({ dirs, modules, servers }: Config, env: Environment, platform: string): string[] {
-  const said: string[] = []
+  const problems: string[] = []
   const requirePath = (key: string, path: string): void => {
     // Templates are replaced later.
     if (path.includes('{{') || existsSync(resolve(dirs.workspace, path))) return
-    said.push(`${key}: ${resolve(dirs.workspace, path)} does not exist.`)
+    problems.push(`${key}: ${resolve(dirs.workspace, path)} does not exist.`)
   }
   const requireProgram = (key: string, command: string, own: Environment = {}): void => {
     // Relative paths start in the folder of the program.
     const elsewhere = command.includes('{{') || (/[\\/]/.test(command) && !isAbsolute(command))
     if (!elsewhere && !isThere(command, { ...env, ...own }, platform))
-      said.push(`${key}: program ${command} not found.`)
+      problems.push(`${key}: program ${command} not found.`)
   }
   const look = (key: string, value: unknown): void => {
     if (Array.isArray(value)) for (const one of value) look(key, one)
@@ -40,7 +40,7 @@ export function missingPaths({ dirs, modules, servers }: Config, env: Environmen
     requireProgram(`${where}.command`, target.command, target.env)
     if (target.cwd !== undefined) requirePath(`${where}.cwd`, target.cwd)
   }
-  return said
+  return problems
 }
 
 /** True if a program can be started: an executable file, or one on PATH. */

@@ -13,11 +13,11 @@ import { type Session, withApp } from './open-app.ts'
  * `pegboard schema [module]`: all tools of a module for developers, with hidden parameters and internal tools marked.
  */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [wanted] = args.positionals
+  const [moduleName] = args.positionals
   const show = ({ app, caller }: Session): number => {
     const owners = app.catalog.snapshot().owners
     const lineOf = (owner: Owner): string => app.categoryLine(owner, app.view(caller))
-    if (wanted === undefined) {
+    if (moduleName === undefined) {
       const rows = [...owners.values()].map((owner) => ({
         id: owner.id,
         summary: lineOf(owner),
@@ -27,8 +27,8 @@ export async function run(args: Args, io: Io): Promise<number> {
       writeAnswer(args, io, rows, formatTable(table))
       return 0
     }
-    const owner = owners.get(wanted) ?? owners.get(`mcp_${wanted}`)
-    if (!owner) throw unknownModule(wanted, [...owners.keys()])
+    const owner = owners.get(moduleName) ?? owners.get(`mcp_${moduleName}`)
+    if (!owner) throw unknownModule(moduleName, [...owners.keys()])
     const value = { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(action) }
     writeAnswer(args, io, value, moduleText(owner, lineOf(owner)))
     return 0
@@ -36,9 +36,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   return withApp(args, io, show, { everyModule: true })
 }
 
-function unknownModule(wanted: string, known: readonly string[]): PegboardError {
-  const [near] = findNearest(wanted, known)
-  return new PegboardError('E_NOT_FOUND', `There is no module "${wanted}". Modules: ${known.join(', ')}.`, {
+function unknownModule(name: string, moduleNames: readonly string[]): PegboardError {
+  const [near] = findNearest(name, moduleNames)
+  return new PegboardError('E_NOT_FOUND', `There is no module "${name}". Modules: ${moduleNames.join(', ')}.`, {
     hint: near ? `Did you mean "${near}"?` : 'Use one of these.',
   })
 }

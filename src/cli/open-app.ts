@@ -219,17 +219,17 @@ export async function withApp(
     await app.start()
     for (const failed of app.failed()) writeWarning(io, `not loaded: ${failureLine(failed)}`)
     const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
-    const wanted = (server: Server): boolean => awaited(server, session)
+    const isAwaited = (server: Server): boolean => awaited(server, session)
     const momentMs = Math.min(waitMs, MOMENT_MS)
-    await app.settled(momentMs, wanted)
+    await app.settled(momentMs, isAwaited)
     // A short rest of the wait needs no message.
-    const waiting = waitMs >= 2 * MOMENT_MS && findWaiting(app, wanted).length > 0
+    const waiting = waitMs >= 2 * MOMENT_MS && findWaiting(app, isAwaited).length > 0
     if (waiting) early?.(session)
-    const stop = waiting ? showProgress(app, wanted, io) : () => undefined
-    await app.settled(waitMs - momentMs, wanted).finally(stop)
-    if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, wanted, io)
+    const stop = waiting ? showProgress(app, isAwaited, io) : () => undefined
+    await app.settled(waitMs - momentMs, isAwaited).finally(stop)
+    if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, isAwaited, io)
     for (const one of app.upstreams.status())
-      if (one.pending && one.tools === 0 && wanted(one))
+      if (one.pending && one.tools === 0 && isAwaited(one))
         writeWarning(io, `${describeLateServer(one)}; to wait longer: --wait ${LONG_WAIT_S}`)
     return await use(session)
   } finally {
@@ -237,13 +237,13 @@ export async function withApp(
   }
 }
 
-const findWaiting = (app: App, wanted: (server: Server) => boolean): UpstreamStatus[] =>
-  app.upstreams.status().filter((one) => one.pending && wanted(one))
+const findWaiting = (app: App, isAwaited: (server: Server) => boolean): UpstreamStatus[] =>
+  app.upstreams.status().filter((one) => one.pending && isAwaited(one))
 
 /** Reports the servers that are starting, and the result of each. @returns stops reporting */
-function showProgress(app: App, wanted: (server: Server) => boolean, io: Io): () => void {
+function showProgress(app: App, isAwaited: (server: Server) => boolean, io: Io): () => void {
   const startedAt = Date.now()
-  const missing = new Set(findWaiting(app, wanted).map(({ module }) => module))
+  const missing = new Set(findWaiting(app, isAwaited).map(({ module }) => module))
   const live = io.terminal?.err === true
   const names = (): string => [...missing].join(', ')
   const tell = (line: string): void => io.stderr(`${live ? ERASE : ''}pegboard: ${line}\n`)
@@ -269,17 +269,21 @@ function showProgress(app: App, wanted: (server: Server) => boolean, io: Io): ()
 }
 
 /** Waits longer for servers that may be downloading, because stopping them would repeat the download. */
-async function waitForDownloads({ app, config }: Session, wanted: (server: Server) => boolean, io: Io): Promise<void> {
+async function waitForDownloads(
+  { app, config }: Session,
+  isAwaited: (server: Server) => boolean,
+  io: Io,
+): Promise<void> {
   // A server with a reason is not downloading.
   const installs = ({ id, tools, reason }: UpstreamStatus): boolean => {
     const settings = config.servers[id]
     return tools === 0 && reason === undefined && settings !== undefined && mayInstall(settings)
   }
-  const slow = app.upstreams.status().filter((one) => one.pending && installs(one) && wanted(one))
+  const slow = app.upstreams.status().filter((one) => one.pending && installs(one) && isAwaited(one))
   if (slow.length === 0) return
   const names = slow.map(({ module }) => module).join(', ')
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, which may still be downloading\n`)
-  const still = (one: Server): boolean => slow.some(({ id }) => id === one.id) && wanted(one)
+  const still = (one: Server): boolean => slow.some(({ id }) => id === one.id) && isAwaited(one)
   const stop = showProgress(app, still, io)
   await app.settled(INSTALL_WAIT_MS, still).finally(stop)
 }
@@ -309,8 +313,8 @@ export const describeStarting = ({ transport, installs }: Pick<UpstreamStatus, '
 export function profileFor(args: Args, { profiles }: Config): string {
   const name = readOption(args, 'profile') ?? DEFAULT_PROFILE
   if (name === DEFAULT_PROFILE || Object.hasOwn(profiles, name)) return name
-  const known = Object.keys(profiles)
+  const profileNames = Object.keys(profiles)
   throw new UsageError(
-    `there is no profile "${name}"; ${known.length > 0 ? `the configuration has ${known.join(', ')}` : 'the configuration has none'}`,
+    `there is no profile "${name}"; ${profileNames.length > 0 ? `the configuration has ${profileNames.join(', ')}` : 'the configuration has none'}`,
   )
 }

@@ -20,12 +20,12 @@ export async function run(version: string, io: Io): Promise<number> {
     (ignored === undefined
       ? 'none yet. The bundled modules work without one'
       : `${ignored} waits for your confirmation: run a command such as list`)
-  const known = NEXT.filter(([name]) => name === 'help' || commands.some((one) => one.name === name))
+  const listedCommands = NEXT.filter(([name]) => name === 'help' || commands.some((one) => one.name === name))
   io.stdout(
     [
       `Pegboard ${version}: one MCP server in front of every tool an agent has.\n`,
       `Configuration: ${used}.\n\n`,
-      formatTable(known.map(([, words, about]) => [`  ${io.self.called} ${words}`, about])),
+      formatTable(listedCommands.map(([, words, about]) => [`  ${io.self.called} ${words}`, about])),
       '\nMCP clients start Pegboard with the same command. Without a terminal it serves MCP on stdin and stdout.\n',
     ].join(''),
   )

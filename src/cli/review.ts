@@ -22,7 +22,7 @@ import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard review`: reviews the tools stored on disk. Starts no server. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [wanted, ...names] = args.positionals
+  const [serverName, ...names] = args.positionals
   const { accept, reject, frozen } = args.values
   if ((accept === true && reject === true) || (frozen === true && (accept === true || reject === true)))
     throw new UsageError('choose one of --accept, --reject and --frozen')
@@ -38,10 +38,10 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {
       hint: 'Repair it, or take it from version control; deleting it means approving everything again.',
     })
-  const servers = usage(() => serversOf(desk, wanted))
+  const servers = usage(() => serversOf(desk, serverName))
   if (accept === true || reject === true) return await settle(desk, servers, names, accept === true, args, io)
   const shown = names.length === 0 ? servers : servers.map((server) => selectTools(server, names))
-  const out = wanted === undefined ? config.skipped.filter(({ self }) => self !== true) : []
+  const out = serverName === undefined ? config.skipped.filter(({ self }) => self !== true) : []
   const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
   // A server that was left out cannot be compared.
   const differs = waits || (frozen === true && out.length > 0)
@@ -74,14 +74,14 @@ async function settle(
 
 /** A wrong name is a wrong command line. */
 function usage<T>(work: () => T): T {
-  const told = (error: unknown): never => {
+  const rethrow = (error: unknown): never => {
     throw error instanceof ReviewError ? new UsageError(error.message) : error
   }
   try {
-    const made = work()
-    return made instanceof Promise ? (made.catch(told) as T) : made
+    const result = work()
+    return result instanceof Promise ? (result.catch(rethrow) as T) : result
   } catch (error) {
-    return told(error)
+    return rethrow(error)
   }
 }
 

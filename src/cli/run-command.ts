@@ -116,9 +116,9 @@ function find(name: string): Command {
 }
 
 function read(command: Command, words: readonly string[]): Args {
-  const known = { ...commonOptions, ...command.options }
+  const knownOptions = { ...commonOptions, ...command.options }
   const options = Object.fromEntries(
-    Object.entries(known).map(([name, { value, about: _about, ...rest }]) => [
+    Object.entries(knownOptions).map(([name, { value, about: _about, ...rest }]) => [
       name,
       { type: value === undefined ? ('boolean' as const) : ('string' as const), ...rest },
     ]),
@@ -129,7 +129,7 @@ function read(command: Command, words: readonly string[]): Args {
   } catch (error) {
     const [, unknown] = /^Unknown option '--?([\w-]+)/.exec(messageOf(error)) ?? []
     if (unknown === undefined) throw new UsageError(messageOf(error))
-    const [near] = findNearest(unknown, Object.keys(known))
+    const [near] = findNearest(unknown, Object.keys(knownOptions))
     throw new UsageError(`unknown option --${unknown} for ${command.name}${near ? `; did you mean --${near}?` : ''}`)
   }
   const extra = args.positionals[command.maxOperands ?? 0]
@@ -145,10 +145,14 @@ function failureText(error: unknown): string {
 }
 
 function failureJson(error: unknown): string {
-  const known: Partial<PegboardError> & { message: string } = isPegboardError(error)
+  const details: Partial<PegboardError> & { message: string } = isPegboardError(error)
     ? error
     : { message: messageOf(error) }
   return JSON.stringify({
-    error: { code: known.code ?? 'E_INTERNAL', message: known.message, ...(known.hint ? { hint: known.hint } : {}) },
+    error: {
+      code: details.code ?? 'E_INTERNAL',
+      message: details.message,
+      ...(details.hint ? { hint: details.hint } : {}),
+    },
   })
 }

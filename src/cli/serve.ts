@@ -200,10 +200,10 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
   const { serveOnStdio } = await import('../server/serve-stdio.ts')
   let caller = first
   const byRoots = profileByRoots(args, config, io)
-  let told = false
+  let bannerShown = false
   const tell = async (): Promise<void> => {
-    if (told) return
-    told = true
+    if (bannerShown) return
+    bannerShown = true
     const { bannerText, factsOf } = await import('./banner.ts')
     // JSON logs replace the text.
     if (config.log.format === 'json') app.log.info('serving', { ...factsOf(app, caller) })
@@ -232,9 +232,9 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
       }),
     onListed: tellSoon,
   })
-  let spoke = false
+  let hasInput = false
   io.input.once('data', () => {
-    spoke = true
+    hasInput = true
     cancel = systemClock.after(UNLISTED_MS, tellSoon)
   })
   await Promise.race([connection.closed, waitForStop(io)])
@@ -242,7 +242,7 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
   // A client that disconnected needs no answers; others get those of running calls.
   if (io.stop.aborted) await Promise.race([connection.closed, app.drain(GRACE_MS)])
   connection.close()
-  if (!spoke && args.values.stdio !== true && !io.stop.aborted)
+  if (!hasInput && args.values.stdio !== true && !io.stop.aborted)
     io.stderr(
       'pegboard: without a terminal, Pegboard serves MCP on stdin, but no client was there. To listen on HTTP instead, run pegboard serve --http\n',
     )
@@ -272,8 +272,8 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
   const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
   // On other machines, clients use tokens of their own or those of an OAuth issuer.
-  const wanted = auth === 'token' && (tokens.length > 0 || !oauth)
-  const shown = { ...http, token: token ?? (wanted ? PLACEHOLDER : undefined) }
+  const needsToken = auth === 'token' && (tokens.length > 0 || !oauth)
+  const shown = { ...http, token: token ?? (needsToken ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, page: pageUrl, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
   else io.stdout(asTyped(bannerText(facts, { ...createReach({ args, config, io }), http: shown }), args, io))

@@ -184,9 +184,9 @@ async function serve(port: NonNullable<typeof parentPort>, { source: body, maxCa
       const { printed: most } = MAX_CHARS
       if (printed > most) return
       const shown = text(line)
-      const kept = shown.slice(0, most - printed)
+      const cut = shown.slice(0, most - printed)
       printed += shown.length + 1
-      post({ kind: 'print', text: printed > most ? `${kept}… (more was printed than is kept)` : kept })
+      post({ kind: 'print', text: printed > most ? `${cut}… (more was printed than is kept)` : cut })
     }),
     returned: vm.newFunction('returned', (value) => {
       const json = text(value)

@@ -256,12 +256,12 @@ function dirsOf({ dirs }: FileSettings, base: string, machine: Machine): Dirs {
 
 function assemble(settings: FileSettings, parts: ConfigParts): Config {
   const { file, base, machine, missing, read, names, written, dirs } = parts
-  const { $schema: _editors, inputs: _answered, mcpServers: _own, servers: _older, ...kept } = settings
+  const { $schema: _editors, inputs: _answered, mcpServers: _own, servers: _older, ...otherSettings } = settings
   const { cacheDir } = settings.search.embedderOptions
-  const told = mergeToolSettings(enableNamedModules(settings.modules), settings.tools, written['tools'], () =>
+  const moduleSettings = mergeToolSettings(enableNamedModules(settings.modules), settings.tools, written['tools'], () =>
     moduleOptions.parse({}),
   )
-  const modules = Object.entries(told).map(([id, entry]) => [
+  const modules = Object.entries(moduleSettings).map(([id, entry]) => [
     id,
     Object.hasOwn(missing, `modules.${id}`) ? { ...entry, enabled: false, config: {}, setup: [] } : entry,
   ])
@@ -270,7 +270,7 @@ function assemble(settings: FileSettings, parts: ConfigParts): Config {
     return [id, Object.hasOwn(missing, `openapi.${id}`) ? { ...read, enabled: false } : read]
   })
   const config: Omit<Config, 'published'> = {
-    ...kept,
+    ...otherSettings,
     file,
     modulesDir: file === undefined ? undefined : resolve(pathFrom(base, settings.modulesDir, machine)),
     modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,

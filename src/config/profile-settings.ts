@@ -134,11 +134,11 @@ export function nameServers(
   /** Paths in the file, by name. */
   readonly where: ReadonlyMap<string, string>
 } {
-  const wanted = new Map<string, Set<string>>()
+  const textsByName = new Map<string, Set<string>>()
   for (const entries of Object.values(own))
     for (const [name, entry] of Object.entries(entries)) {
-      const texts = wanted.get(name) ?? new Set()
-      wanted.set(name, texts.add(JSON.stringify(entry)))
+      const texts = textsByName.get(name) ?? new Set()
+      textsByName.set(name, texts.add(JSON.stringify(entry)))
     }
   const servers: Record<string, unknown> = {}
   const names: Record<string, Record<string, string>> = {}
@@ -146,7 +146,7 @@ export function nameServers(
   for (const [profile, entries] of Object.entries(own)) {
     const placed: Record<string, string> = {}
     for (const [name, entry] of Object.entries(entries)) {
-      const alone = !Object.hasOwn(common, name) && wanted.get(name)?.size === 1
+      const alone = !Object.hasOwn(common, name) && textsByName.get(name)?.size === 1
       const id = alone ? name : `${name}_${profile}`
       servers[id] = entry
       placed[name] = id

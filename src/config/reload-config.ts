@@ -121,7 +121,7 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
   }
   const begin = (): void => {
     // A change before the watch began is noticed now. If the file could not be read, it may have changed.
-    const known = last !== undefined || trouble === undefined
+    const wasReadable = last !== undefined || trouble === undefined
     last ??= hashOf(file)
     const stands = watch(dirname(file), { persistent: false }, (_event, name) => {
       // `..data` is the symlink that a mounted configuration replaces.
@@ -135,7 +135,7 @@ export function watchConfig(file: string, onChange: () => void, options: WatchOp
       again(begin, error)
     })
     watcher = stands
-    if (!known) onChange()
+    if (!wasReadable) onChange()
     else if (trouble !== undefined) look()
   }
   trying(begin)

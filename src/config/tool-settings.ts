@@ -104,15 +104,16 @@ export function mergeToolSettings<T extends { readonly config: Record<string, un
   written: unknown,
   fresh: () => T,
 ): Record<string, T> {
-  const made: Record<string, T> = { ...modules }
+  const merged: Record<string, T> = { ...modules }
   for (const { module, path, value } of targetsOf(tools, written)) {
-    const entry = Object.hasOwn(made, module) ? (made[module] as T) : fresh()
+    const entry = Object.hasOwn(merged, module) ? (merged[module] as T) : fresh()
     const config = setAtPath(entry.config, path, value)
-    if (config) made[module] = { ...entry, config }
+    if (config) merged[module] = { ...entry, config }
   }
-  const { shell, web } = made
-  if (shell && hasSecrets(web?.config)) made['shell'] = { ...shell, config: { secrets_enabled: true, ...shell.config } }
-  return made
+  const { shell, web } = merged
+  if (shell && hasSecrets(web?.config))
+    merged['shell'] = { ...shell, config: { secrets_enabled: true, ...shell.config } }
+  return merged
 }
 
 /** True if url_fetch may use credentials, which a command with network access could send elsewhere. */

@@ -7,18 +7,18 @@ export interface ByteBudget {
 
 /** @param most maximum number of bytes for one owner */
 export function createByteBudget(most: number): ByteBudget {
-  const held = new Map<string, number>()
+  const bytesByOwner = new Map<string, number>()
   return {
     hold(who, bytes) {
-      const now = (held.get(who) ?? 0) + bytes
+      const now = (bytesByOwner.get(who) ?? 0) + bytes
       if (now > most) return false
-      held.set(who, now)
+      bytesByOwner.set(who, now)
       return true
     },
     free(who, bytes) {
-      const left = (held.get(who) ?? 0) - bytes
-      if (left > 0) held.set(who, left)
-      else held.delete(who)
+      const left = (bytesByOwner.get(who) ?? 0) - bytes
+      if (left > 0) bytesByOwner.set(who, left)
+      else bytesByOwner.delete(who)
     },
   }
 }

@@ -48,10 +48,10 @@ function attributeText(server: string, object: object, key: string): void {
   const record = object as Record<string, unknown>
   const text = record[key]
   if (typeof text !== 'string' || !text.includes('E_')) return
-  const kept = IS_STRUCTURED.test(text)
+  const attributed = IS_STRUCTURED.test(text)
     ? text.replaceAll(CODE_IN_TEXT, (_all, before: string) => `${before}${JSON.stringify(server).slice(1, -1)}: `)
     : attributeError(server, text)
-  if (kept !== text) record[key] = kept
+  if (attributed !== text) record[key] = attributed
 }
 
 function attributeCode(server: string, object: object): void {

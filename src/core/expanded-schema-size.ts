@@ -12,8 +12,8 @@ export function expandedSchemaSize(schema: unknown): number {
   const sizes = new Map<unknown, number>()
   const size = (node: unknown): number => {
     if (typeof node !== 'object' || node === null) return 0
-    const known = sizes.get(node)
-    if (known !== undefined) return known
+    const cached = sizes.get(node)
+    if (cached !== undefined) return cached
     sizes.set(node, 0)
     let sum = 1
     for (const [key, value] of Object.entries(node))

@@ -9,20 +9,20 @@ export interface HeldSlots {
 
 /** @param who the owner of the slots, as given to `acquire` */
 export function createHeldSlots(who?: string): HeldSlots {
-  const held: Semaphore[] = []
+  const semaphores: Semaphore[] = []
   let pauses = 0
   let over = false
   return {
-    add: (semaphore) => void held.push(semaphore),
+    add: (semaphore) => void semaphores.push(semaphore),
     pause() {
-      if (pauses++ === 0) for (const semaphore of held) semaphore.release(who)
+      if (pauses++ === 0) for (const semaphore of semaphores) semaphore.release(who)
       return () => {
-        if (--pauses === 0 && !over) for (const semaphore of held) semaphore.reacquire(who)
+        if (--pauses === 0 && !over) for (const semaphore of semaphores) semaphore.reacquire(who)
       }
     },
     release() {
       over = true
-      if (pauses === 0) for (const semaphore of held) semaphore.release(who)
+      if (pauses === 0) for (const semaphore of semaphores) semaphore.release(who)
     },
   }
 }

@@ -24,7 +24,7 @@ export function exceedsJsonItems(text: string, max: number): boolean {
 
 /** A JSON text with `{}` for large second-level members, and its nesting depth. Undefined if it is not JSON. */
 export function withoutLargeMembers(text: string): { readonly text: string; readonly depth: number } | undefined {
-  let kept = ''
+  let shortened = ''
   let from = 0
   let deep = 0
   let start = 0
@@ -44,11 +44,11 @@ export function withoutLargeMembers(text: string): { readonly text: string; read
       count = 0
     } else if (isClosing(code)) {
       if (deep-- !== 3 || count < LARGE) continue
-      kept += `${text.slice(from, start)}{}`
+      shortened += `${text.slice(from, start)}{}`
       from = at + 1
     }
   }
-  return deep === 0 ? { text: kept + text.slice(from), depth } : undefined
+  return deep === 0 ? { text: shortened + text.slice(from), depth } : undefined
 }
 
 export const isOpening = (code: number): boolean => code === 0x7b || code === 0x5b

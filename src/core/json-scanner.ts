@@ -267,10 +267,10 @@ const WORDS: ReadonlyMap<number, Buffer> = new Map(
 )
 
 function word(walk: Walk, at: number): number {
-  const wanted = WORDS.get(walk.bytes[at] ?? 0)
-  if (!wanted || at + wanted.length > walk.end) return stop(walk, 'invalid')
-  for (let i = 0; i < wanted.length; i++) if (walk.bytes[at + i] !== wanted[i]) return stop(walk, 'invalid')
-  return at + wanted.length
+  const literal = WORDS.get(walk.bytes[at] ?? 0)
+  if (!literal || at + literal.length > walk.end) return stop(walk, 'invalid')
+  for (let i = 0; i < literal.length; i++) if (walk.bytes[at + i] !== literal[i]) return stop(walk, 'invalid')
+  return at + literal.length
 }
 
 function value(walk: Walk, at: number, depth: number): number {

@@ -3,10 +3,10 @@ const NEVER_MS = 0x7fff_ffff
 
 /** Keeps the process alive during `work`. A program that only awaits Pegboard, whose timers do not, would exit. */
 export async function keepProcessAlive<T>(work: () => Promise<T>): Promise<T> {
-  const held = setInterval(() => undefined, NEVER_MS)
+  const timer = setInterval(() => undefined, NEVER_MS)
   try {
     return await work()
   } finally {
-    clearInterval(held)
+    clearInterval(timer)
   }
 }

@@ -18,15 +18,15 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
   const long = [...values].filter((one) => one.length >= MIN_LENGTH)
   if (long.length === 0) return undefined
   const texts = longestFirst(long.flatMap(listEncodings))
-  const told = longestFirst([...texts, ...long.flatMap(inBase64)])
+  const secretTexts = longestFirst([...texts, ...long.flatMap(inBase64)])
   const bytes = longestFirst([...texts, ...long.flatMap(inJson)]).map((text) => Buffer.from(text))
   const without = (text: string, secrets: readonly string[]): string => {
-    let kept = text
-    for (const secret of secrets) if (kept.includes(secret)) kept = kept.replaceAll(secret, REDACTED)
-    return kept
+    let redacted = text
+    for (const secret of secrets) if (redacted.includes(secret)) redacted = redacted.replaceAll(secret, REDACTED)
+    return redacted
   }
   return {
-    hide: (text) => without(text, told),
+    hide: (text) => without(text, secretTexts),
     isIn: (given) => bytes.some((one) => given.includes(one)),
     hideIn: (value) => mapTexts(value, (text) => without(text, texts)),
   }

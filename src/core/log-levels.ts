@@ -9,6 +9,6 @@ export function mostVerbose(levels: Iterable<string>): string | undefined {
 
 /** True if a log message passes this level. Messages of unknown levels pass. */
 export function isWanted(params: unknown, level: unknown): boolean {
-  const said = LEVELS.indexOf(String((params as { readonly level?: unknown } | null | undefined)?.level))
-  return said < 0 || said >= LEVELS.indexOf(String(level))
+  const messageLevel = LEVELS.indexOf(String((params as { readonly level?: unknown } | null | undefined)?.level))
+  return messageLevel < 0 || messageLevel >= LEVELS.indexOf(String(level))
 }

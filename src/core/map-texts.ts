@@ -9,8 +9,8 @@ export function mapTexts<T>(value: T, change: (text: string) => string, withKeys
   const map = (one: unknown): unknown => {
     if (typeof one === 'string') return change(one)
     if (typeof one !== 'object' || one === null || ArrayBuffer.isView(one)) return one
-    const known = seen.get(one)
-    if (known !== undefined) return known
+    const cached = seen.get(one)
+    if (cached !== undefined) return cached
     seen.set(one, one)
     const copy = Array.isArray(one) ? mapItems(one, map) : mapMembers(one, map, withKeys ? change : undefined)
     if (copy) seen.set(one, copy)

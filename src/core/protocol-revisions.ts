@@ -10,9 +10,9 @@ export const SESSION_REVISIONS: readonly string[] = [
   '2024-10-07',
 ]
 
-/** The revision of a session whose client asked for `wanted`. */
-export const revisionFor = (wanted: unknown): string =>
-  SESSION_REVISIONS.find((revision) => revision === wanted) ?? (SESSION_REVISIONS[0] as string)
+/** The revision of a session whose client asked for `requested`. */
+export const revisionFor = (requested: unknown): string =>
+  SESSION_REVISIONS.find((revision) => revision === requested) ?? (SESSION_REVISIONS[0] as string)
 
 /** The only one in which several messages may come as one JSON-RPC batch. */
 export const hasBatches = (revision: string | undefined): boolean => revision === '2025-03-26'

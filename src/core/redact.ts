@@ -25,9 +25,9 @@ const CODE =
  * determined author. Linear time.
  */
 export function redact(text: string): string {
-  const kept = redactSecrets(text)
-  if (!SUSPECT.test(kept)) return kept
-  return kept
+  const redacted = redactSecrets(text)
+  if (!SUSPECT.test(redacted)) return redacted
+  return redacted
     .replace(HEADER, (_whole, name: string) => name + REDACTED)
     .replace(BEARER, (_whole, word: string) => word + REDACTED)
     .replace(QUERY, (whole, mark: string, name: string, is: string) =>

@@ -6,7 +6,7 @@ const MAX_PROPERTIES = 64
 const ESCAPE = /\\(?:[pP]\{([^{}]{1,64})\}|.)/gs
 
 /** Valid Unicode properties. The set is finite, so the cache cannot grow without end. */
-const known = new Set<string>()
+const validProperties = new Set<string>()
 
 /**
  * True if clients can compile a pattern of a server. V8 takes 0.1 ms for each Unicode property in a pattern. So each
@@ -25,9 +25,9 @@ export function isRegexPattern(value: unknown): value is string {
 }
 
 function isProperty(name: string): boolean {
-  if (known.has(name)) return true
+  if (validProperties.has(name)) return true
   if (!compiles(`\\p{${name}}`)) return false
-  known.add(name)
+  validProperties.add(name)
   return true
 }
 

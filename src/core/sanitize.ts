@@ -13,14 +13,14 @@ export const mayForgeNotice = (bytes: Buffer): boolean => bytes.includes(NOTICE)
 
 /** Changes lines that begin like a notice of Pegboard. Linear time. */
 export function escapeNotices(text: string): string {
-  let kept = ''
+  let escaped = ''
   let copied = 0
   for (let at = text.indexOf(NOTICE); at !== -1; at = text.indexOf(NOTICE, at + NOTICE.length)) {
     if (!beginsLine(text, at, copied)) continue
-    kept += `${text.slice(copied, at)}\\`
+    escaped += `${text.slice(copied, at)}\\`
     copied = at
   }
-  return kept + text.slice(copied)
+  return escaped + text.slice(copied)
 }
 
 /** True if only blanks are between the start of the line and this position. Text before `from` was already checked. */
@@ -58,8 +58,8 @@ function sanitizeItems(items: unknown[], open: object[]): void {
   for (let at = 0; at < items.length; at++) {
     const value = items[at]
     if (typeof value === 'string') {
-      const kept = sanitizeText(value)
-      if (kept !== value) items[at] = kept
+      const sanitized = sanitizeText(value)
+      if (sanitized !== value) items[at] = sanitized
     } else if (typeof value === 'object' && value !== null) open.push(value)
   }
 }
@@ -75,8 +75,8 @@ function sanitizeMembers(node: Record<string, unknown>, isTop: boolean, open: ob
     }
     if (typeof value === 'string') {
       if (isTop && OPAQUE.has(key)) continue
-      const kept = sanitizeText(value)
-      if (kept !== value) defineMember(node, key, kept)
+      const sanitized = sanitizeText(value)
+      if (sanitized !== value) defineMember(node, key, sanitized)
     } else if (typeof value === 'object' && value !== null) {
       if (key === '_meta') removeOwnMeta(value as Record<string, unknown>)
       open.push(value)
@@ -100,7 +100,7 @@ function renameKeys(node: Record<string, unknown>): void {
   const entries = Object.entries(node)
   for (const [key] of entries) delete node[key]
   for (const [key, value] of entries) {
-    const kept = removeInvisible(key)
-    if (!Object.hasOwn(node, kept) && !isPrototypeKey(kept, value)) defineMember(node, kept, value)
+    const cleanKey = removeInvisible(key)
+    if (!Object.hasOwn(node, cleanKey) && !isPrototypeKey(cleanKey, value)) defineMember(node, cleanKey, value)
   }
 }

@@ -5,13 +5,13 @@ const MAX_READ = 4 * 1024
 /**
  * Makes an upstream error message safe for clients: removes credentials in URLs, private addresses, absolute paths
  * and stack traces, and cuts it at 500 characters. Reads only the first 4 KiB, in linear time.
- * @param known returns the replacement for a path that the client may see; undefined: it may not
+ * @param replacementFor returns the replacement for a path that the client may see; undefined: it may not
  */
-export function scrub(message: string, known: (path: string) => string | undefined = () => undefined): string {
+export function scrub(message: string, replacementFor: (path: string) => string | undefined = () => undefined): string {
   const shown = (path: string): string => {
     const end = /[.,;!?]$/.exec(path)?.[0] ?? ''
-    const kept = known(end === '' ? path : path.slice(0, -1))
-    return kept === undefined ? '<path>' : kept + end
+    const replacement = replacementFor(end === '' ? path : path.slice(0, -1))
+    return replacement === undefined ? '<path>' : replacement + end
   }
   const clean = shortenMessage(message)
     .replaceAll(/\n[^\S\n]+at .*/g, '')

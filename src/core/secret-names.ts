@@ -21,8 +21,8 @@ const ABOUT = new Set(
 const JOINED =
   /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?|pass(?:word|wd|phrase)s?)$/
 
-const known = new Map<string, boolean>()
-const MAX_KNOWN = 4_096
+const answersByName = new Map<string, boolean>()
+const MAX_ANSWERS = 4_096
 const MAX_NAME = 256
 
 /**
@@ -30,11 +30,11 @@ const MAX_NAME = 256
  * `set-cookie`, but not `author`, `token_count` or `nextPageToken`.
  */
 export function looksSecret(name: string): boolean {
-  let answer = known.get(name)
+  let answer = answersByName.get(name)
   if (answer === undefined) {
     answer = classifyName(name.slice(0, MAX_NAME))
-    if (known.size >= MAX_KNOWN) known.clear()
-    if (name.length <= MAX_NAME) known.set(name, answer)
+    if (answersByName.size >= MAX_ANSWERS) answersByName.clear()
+    if (name.length <= MAX_NAME) answersByName.set(name, answer)
   }
   return answer
 }

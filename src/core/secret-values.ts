@@ -115,9 +115,9 @@ function rulesFor(text: string): readonly SecretRule[] {
 
 /** Removes values that look like secrets by themselves. */
 export function redactSecrets(text: string): string {
-  let kept = text
-  for (const { pattern } of rulesFor(text)) kept = kept.replace(pattern, REDACTED)
-  return kept
+  let redacted = text
+  for (const { pattern } of rulesFor(text)) redacted = redacted.replace(pattern, REDACTED)
+  return redacted
 }
 
 export interface SecretSpan {

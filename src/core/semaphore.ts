@@ -32,14 +32,15 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
   let waiting = 0
   // In the order in which they are served next. A Set keeps the order and allows removal from the middle.
   const queues = new Map<string, Set<QueuedCall>>()
-  const held = new Map<string, number>()
+  const runningByOwner = new Map<string, number>()
   const share = given ?? maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
-  const mayEnter = (who: string): boolean => running < maxConcurrent && (who === '' || (held.get(who) ?? 0) < share)
+  const mayEnter = (who: string): boolean =>
+    running < maxConcurrent && (who === '' || (runningByOwner.get(who) ?? 0) < share)
   const change = (who: string, by: 1 | -1): void => {
     running += by
-    const now = (held.get(who) ?? 0) + by
-    if (now > 0) held.set(who, now)
-    else held.delete(who)
+    const now = (runningByOwner.get(who) ?? 0) + by
+    if (now > 0) runningByOwner.set(who, now)
+    else runningByOwner.delete(who)
   }
 
   const full = (): PegboardError =>

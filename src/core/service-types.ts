@@ -177,7 +177,7 @@ export interface Threadweave {
   /** Stores a text, replacing one with the same title. @throws PegboardError E_DENIED_BY_POLICY, E_TOO_LARGE */
   vaultDna(title: string, content: string): Promise<Strand>
   /** Texts attached to any of these places, for any caller; by id or title, or all. */
-  readDna(places: readonly Place[], wanted?: string): Promise<readonly Strand[]>
+  readDna(places: readonly Place[], idOrTitle?: string): Promise<readonly Strand[]>
   /**
    * Attaches a text to a place. Returns `false` if it was attached already.
    * @throws PegboardError E_DENIED_BY_POLICY, E_NOT_FOUND
@@ -318,7 +318,7 @@ export interface Llm {
   /** The model used if a completion names none. Absent: the client chooses, or the endpoint needs a name. */
   readonly model?: string
   /** @throws PegboardError E_BACKEND_UNAVAILABLE; E_TOOL_FAILED if JSON was requested and not returned */
-  complete(wanted: CompletionRequest): Promise<CompletionResult>
+  complete(request: CompletionRequest): Promise<CompletionResult>
 }
 
 /** A program to run, without a shell. */

@@ -125,8 +125,8 @@ const MEASURED = 200_000
 
 /** Estimated tokens of a text of any length, which may be a fraction. */
 export function estimateLongText(text: string): number {
-  const known = Math.min(text.length, MEASURED)
-  return known === 0 ? 0 : (measureText(text.slice(0, known)).tokens * text.length) / known
+  const measuredChars = Math.min(text.length, MEASURED)
+  return measuredChars === 0 ? 0 : (measureText(text.slice(0, measuredChars)).tokens * text.length) / measuredChars
 }
 
 /** Real texts have at most this many times the estimate: see `measureText`. Limits hold because of it. */

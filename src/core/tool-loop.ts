@@ -43,8 +43,8 @@ export function createToolLoop(limits: RoundLimits = {}): OwnedLoop {
         return used
       },
       max,
-      extend(wanted) {
-        const added = Math.max(0, Math.min(Math.floor(wanted) || 0, maxExtension, max - limit))
+      extend(requestedRounds) {
+        const added = Math.max(0, Math.min(Math.floor(requestedRounds) || 0, maxExtension, max - limit))
         limit += added
         return added
       },

@@ -44,10 +44,10 @@ export function shortSignatureOf(
 function shorten(parameters: readonly Parameter[], most: number, isWanted: (one: Parameter) => boolean): string {
   const required = parameters.filter(({ isRequired }) => isRequired)
   const optional = parameters.slice(required.length)
-  const wanted = optional.filter(isWanted).slice(0, MAX_WANTED)
+  const preferred = optional.filter(isWanted).slice(0, MAX_WANTED)
   const shown = requiredTexts(required, 2 * most)
-  shown.push(...wanted.map(({ text }) => text))
-  for (const { text } of optional.filter((one) => !wanted.includes(one))) {
+  shown.push(...preferred.map(({ text }) => text))
+  for (const { text } of optional.filter((one) => !preferred.includes(one))) {
     if ([...shown, text].join(', ').length + ', …'.length > most) break
     shown.push(text)
   }

@@ -64,8 +64,8 @@ function isClean(value: unknown, levels: number): boolean {
 /** For a text that may be JSON. */
 export function guardText(text: string, wire: TripwireLevel): string {
   const parsed = parsedFrom(text)
-  const kept = parsed === undefined ? parsed : guardSecrets(parsed, wire)
-  return redactSecrets(kept === parsed ? text : JSON.stringify(kept))
+  const guarded = parsed === undefined ? parsed : guardSecrets(parsed, wire)
+  return redactSecrets(guarded === parsed ? text : JSON.stringify(guarded))
 }
 
 interface Findings {
@@ -105,25 +105,25 @@ function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
 function clean(value: unknown, wire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
   const plain = plainOf(value)
   if (typeof plain !== 'object' || plain === null) return typeof value === 'string' ? redactSecrets(value) : value
-  const known = copies.get(plain)
-  if (known !== undefined) return known
+  const cached = copies.get(plain)
+  if (cached !== undefined) return cached
   if (typeof value === 'string') {
-    const kept = JSON.stringify(clean(plain, wire, path, copies))
+    const cleanJson = JSON.stringify(clean(plain, wire, path, copies))
     // Text without a finding keeps its white space and digits.
-    return redactSecrets(kept === JSON.stringify(plain) ? value : kept)
+    return redactSecrets(cleanJson === JSON.stringify(plain) ? value : cleanJson)
   }
   const copy: Record<string, unknown> | unknown[] = Array.isArray(plain) ? [] : {}
   copies.set(plain, copy)
   for (const key of Object.keys(plain)) {
     const at = path === '' ? key : `${path}.${key}`
     const one = (plain as Readonly<Record<string, unknown>>)[key]
-    const kept =
+    const cleanValue =
       wire.opaque.length > 0 && isOpaque(at, wire.opaque)
         ? one
         : wire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
           ? REDACTED
           : clean(one, wire, at, copies)
-    defineMember(copy, redactSecrets(key), kept)
+    defineMember(copy, redactSecrets(key), cleanValue)
   }
   return copy
 }
@@ -152,7 +152,7 @@ function parsedFrom(text: string): unknown {
 function isOpaque(path: string, opaque: readonly string[]): boolean {
   const steps = path.split('.')
   return opaque.some((pattern) => {
-    const wanted = pattern.split('.')
-    return wanted.length <= steps.length && wanted.every((step, at) => step === '*' || step === steps[at])
+    const patternSteps = pattern.split('.')
+    return patternSteps.length <= steps.length && patternSteps.every((step, at) => step === '*' || step === steps[at])
   })
 }

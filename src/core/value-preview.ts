@@ -22,13 +22,15 @@ export function previewValue(value: unknown, level = 0): unknown {
     return value.length > MAX_ITEMS ? [...items, `… (${value.length - MAX_ITEMS} more)`] : items
   }
   const entries = Object.entries(value)
-  const kept = entries
+  const shownEntries = entries
     .slice(0, MAX_ITEMS)
     .map(([key, one]) => [
       toPrintable(key).slice(0, MAX_TEXT),
       looksSecret(key) ? REDACTED : previewValue(one, level + 1),
     ])
-  return Object.fromEntries(entries.length > MAX_ITEMS ? [...kept, ['…', `${entries.length - MAX_ITEMS} more`]] : kept)
+  return Object.fromEntries(
+    entries.length > MAX_ITEMS ? [...shownEntries, ['…', `${entries.length - MAX_ITEMS} more`]] : shownEntries,
+  )
 }
 
 /** The shape of a value without its content: types and sizes. */
@@ -38,6 +40,10 @@ export function describeShape(value: unknown, level = 0): unknown {
   if (Array.isArray(value)) return `array(${value.length})`
   const entries = Object.entries(value)
   if (level === MAX_LEVELS) return `object(${entries.length})`
-  const kept = entries.slice(0, MAX_ITEMS).map(([key, one]) => [key.slice(0, MAX_TEXT), describeShape(one, level + 1)])
-  return Object.fromEntries(entries.length > MAX_ITEMS ? [...kept, ['…', `${entries.length - MAX_ITEMS} more`]] : kept)
+  const shownEntries = entries
+    .slice(0, MAX_ITEMS)
+    .map(([key, one]) => [key.slice(0, MAX_TEXT), describeShape(one, level + 1)])
+  return Object.fromEntries(
+    entries.length > MAX_ITEMS ? [...shownEntries, ['…', `${entries.length - MAX_ITEMS} more`]] : shownEntries,
+  )
 }
