@@ -157,9 +157,9 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
       let answer: Answer
       try {
         const params = { mode: 'form', message, requestedSchema: { type: 'object', properties: {} } }
-        const asked = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
+        const elicitation = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
         // Some relays do not listen to a signal.
-        answer = (await raceAbort(asked, over.signal)) as Answer
+        answer = (await raceAbort(elicitation, over.signal)) as Answer
       } catch (error) {
         if (over.signal.aborted) throw over.signal.reason
         throw new PegboardError(
@@ -198,17 +198,17 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
       return ask(call, decision.ask, onGate)
     },
     combineApprovals(calls) {
-      const asked = calls.flatMap((call): Array<GatedCall & ApprovalRequest> => {
+      const callsToApprove = calls.flatMap((call): Array<GatedCall & ApprovalRequest> => {
         const decision = call.policy.decide(call.tool, call.caller)
         return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
       })
-      if (asked.length < 2) return undefined
+      if (callsToApprove.length < 2) return undefined
       const left = new Map<string, number>()
-      for (const one of asked) {
+      for (const one of callsToApprove) {
         const key = keyOf(one)
         left.set(key, (left.get(key) ?? 0) + 1)
       }
-      return { count: asked.length, messages: once(() => createConfirmation(asked, hide)), left }
+      return { count: callsToApprove.length, messages: once(() => createConfirmation(callsToApprove, hide)), left }
     },
     keepApproval(call) {
       const now = clock.now()

@@ -104,8 +104,8 @@ function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRe
   const name = request.name.toLowerCase()
   const bare = name.replaceAll(/__|[:/]/g, '.')
   for (const [id, { kind, reason }] of viewOf(request).hidden) {
-    const known = id.toLowerCase()
-    if (kind === 'denied' && (known === name || known === bare || known.replace(/^(?:mcp|api)_/, '') === bare))
+    const lowerId = id.toLowerCase()
+    if (kind === 'denied' && (lowerId === name || lowerId === bare || lowerId.replace(/^(?:mcp|api)_/, '') === bare))
       return reason
   }
   return undefined

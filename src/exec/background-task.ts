@@ -78,7 +78,7 @@ export const markInterrupted = (task: StoredTask, at: number): StoredTask => ({
 })
 
 export function noticeOf({ id, tool, status, startedAt, finishedAt = startedAt, outcome }: Task): string {
-  const said = outcome === undefined ? '' : outcome.success ? JSON.stringify(outcome.data) : outcome.error
-  const preview = said.length > PREVIEW ? `${said.slice(0, PREVIEW)}…` : said
+  const outcomeText = outcome === undefined ? '' : outcome.success ? JSON.stringify(outcome.data) : outcome.error
+  const preview = outcomeText.length > PREVIEW ? `${outcomeText.slice(0, PREVIEW)}…` : outcomeText
   return `Background task ${id} (${tool}) ${status} after ${((finishedAt - startedAt) / 1_000).toFixed(1)} s: ${preview}`
 }

@@ -140,9 +140,9 @@ export function createTasks(options: TasksOptions): Tasks {
   async function syncWithStore(one: TaskRun): Promise<void> {
     // Its token was revoked.
     if (isPegboardError(ownerNow(one.task))) return runs.abort(one)
-    const kept = await tasks().get(one.task.id)
-    if (kept?.value.status === 'cancelled') runs.abort(one)
-    else if (one.task.status === 'running' && (one.unwritten || (!kept && (await runs.isLost(one)))))
+    const stored = await tasks().get(one.task.id)
+    if (stored?.value.status === 'cancelled') runs.abort(one)
+    else if (one.task.status === 'running' && (one.unwritten || (!stored && (await runs.isLost(one)))))
       await runs.write(one, one.task)
   }
 
@@ -263,8 +263,8 @@ export function createTasks(options: TasksOptions): Tasks {
   }
 
   async function find(owner: string, id: string): Promise<Task | undefined> {
-    const kept = await tasks().get(id)
-    if (kept) return kept.owner === owner ? currentState(kept) : undefined
+    const stored = await tasks().get(id)
+    if (stored) return stored.owner === owner ? currentState(stored) : undefined
     const own = runs.get(id)
     return own?.owner === owner ? toPublicTask(own.task) : undefined
   }
@@ -334,11 +334,11 @@ export function createTasks(options: TasksOptions): Tasks {
       } else {
         let done = false
         while (!done) {
-          const kept = await tasks().get(id)
-          if (kept?.value.status !== 'running') break
-          const value: StoredTask = { ...kept.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
+          const stored = await tasks().get(id)
+          if (stored?.value.status !== 'running') break
+          const value: StoredTask = { ...stored.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
           const expiresAt = clock.now() + settings.resultTtlMs
-          done = (await tasks().put({ id, owner, value, expiresAt }, kept.revision)) !== undefined
+          done = (await tasks().put({ id, owner, value, expiresAt }, stored.revision)) !== undefined
         }
         if (done) shared.publish(CANCELLED, id)
       }
@@ -378,12 +378,12 @@ export function createTasks(options: TasksOptions): Tasks {
         await setChannel(owner, id, sendTo)
         return task
       }
-      const kept = await tasks().get(id)
-      if (kept?.value.outcome)
+      const stored = await tasks().get(id)
+      if (stored?.value.outcome)
         await options.deliver(
-          refreshCaller(kept.value.caller, lookUpRights),
+          refreshCaller(stored.value.caller, lookUpRights),
           sendTo.channel,
-          textOf(kept.value.outcome, sendTo.maxChars),
+          textOf(stored.value.outcome, sendTo.maxChars),
         )
       return task
     },

@@ -143,17 +143,17 @@ function clipValue(value: unknown): unknown {
       }
       return items
     }
-    const made: Record<string, unknown> = {}
+    const result: Record<string, unknown> = {}
     for (const key in one) {
       if (!Object.hasOwn(one, key)) continue
       if (left-- <= 0) {
-        made['…'] = '…'
+        result['…'] = '…'
         break
       }
-      const known = looksSecret(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
-      made[truncate(key, MAX_NAME)] = known
+      const shownValue = looksSecret(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
+      result[truncate(key, MAX_NAME)] = shownValue
     }
-    return made
+    return result
   }
   return copy(value, 0)
 }

@@ -186,8 +186,8 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
         id,
         now + Math.min(RECHECK_MS.most, Math.max(RECHECK_MS.least, (now - since) * RECHECK_MS.share)),
       )
-    const wanted = options.claim(before, now)
-    if (wanted === undefined) {
+    const next = options.claim(before, now)
+    if (next === undefined) {
       if (await table.delete(id, row.revision)) options.dropped?.(before)
       return
     }
@@ -197,7 +197,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     const began = ticksOf(clock)
     try {
       await instance.begin()
-      const { missing: _before, ...rest } = wanted
+      const { missing: _before, ...rest } = next
       const claimed = { ...rest, by: instance.id } as T
       // Another process was faster.
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return

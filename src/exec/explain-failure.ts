@@ -14,8 +14,8 @@ export function explainFailure(result: McpResult): {
 } {
   const { content = [], structuredContent, _meta } = result
   const texts = content.filter((block) => block.type === 'text')
-  const said = texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? '')
-  const failure = classifyFailure(said)
+  const message = texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? '')
+  const failure = classifyFailure(message)
   if (failure === undefined) return { result, class: undefined }
   return {
     class: failure,

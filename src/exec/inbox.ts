@@ -63,13 +63,13 @@ export function createInbox(
     const takeOut = (id: string): Promise<unknown> => table().delete(id).catch(unread)
     const old = all.slice(0, Math.max(0, all.length - MAX_LINES))
     await Promise.all(old.map(({ id }) => takeOut(id)))
-    const kept = all.slice(old.length)
-    const rows = kept.slice(0, most)
-    if (rows.length < kept.length) waiting.add(owner)
+    const recentRows = all.slice(old.length)
+    const rows = recentRows.slice(0, most)
+    if (rows.length < recentRows.length) waiting.add(owner)
     else added.delete(owner)
     // Another process may deliver them at the same time: the one that deletes a notice delivers it.
     const ours = await Promise.all(rows.map(async ({ id, value }) => ((await takeOut(id)) ? [value] : [])))
-    const left = kept.length - rows.length
+    const left = recentRows.length - rows.length
     return left === 0 ? ours.flat() : [...ours.flat(), `${left} more: read notifications://inbox.`]
   }
 

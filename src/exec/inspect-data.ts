@@ -77,8 +77,11 @@ export function inspect(result: ToolResult, inspection: Inspection): ToolResult 
     return { ...result, value, files, warnings: result.warnings.map((one) => inspectValue(one, inspection)) }
   }
   const isFailure = result.kind === 'mcp' && result.result.isError === true
-  const kept = inspectObject(result.result, isFailure ? { ...inspection, wire: inspection.wire ?? VALUES } : inspection)
-  return kept === result.result ? result : ({ ...result, result: kept } as ToolResult)
+  const inspected = inspectObject(
+    result.result,
+    isFailure ? { ...inspection, wire: inspection.wire ?? VALUES } : inspection,
+  )
+  return inspected === result.result ? result : ({ ...result, result: inspected } as ToolResult)
 }
 
 /** As `inspect`, for the answer of a server. Bytes without suspicious text are not parsed. */
@@ -117,15 +120,15 @@ function joined<T extends object>(value: T): T {
   const changed = new Map<ContentBlock, string>()
   for (const block of blocks) {
     const text = String(block['text'])
-    let kept = ''
+    let redacted = ''
     let at = 0
     for (const { start, end } of [...spans].sort((a, b) => a.start - b.start)) {
       const [first, last] = [Math.max(start - from, at), Math.min(end - from, text.length)]
       if (first >= last) continue
-      kept += text.slice(at, first) + REDACTED
+      redacted += text.slice(at, first) + REDACTED
       at = last
     }
-    if (at > 0) changed.set(block, kept + text.slice(at))
+    if (at > 0) changed.set(block, redacted + text.slice(at))
     from += text.length
   }
   const content = ((value as McpResult).content ?? []).map((block) =>
@@ -198,7 +201,7 @@ export function copyFailure(
   const { code, class: failureClass, retryable, retryAfterMs } = failure
   const isSame = message === failure.message && hint === failure.hint && data === failure.data
   if (isSame && cause === failure.cause) return failure
-  const made = new PegboardError(code, message, {
+  const copy = new PegboardError(code, message, {
     hint,
     class: failureClass,
     retryable,
@@ -206,9 +209,9 @@ export function copyFailure(
     cause,
     retryAfterMs: retryAfterMs ?? undefined,
   })
-  if (failure.correlationId !== undefined) made.correlationId = failure.correlationId
-  if (failure.unknownTool !== undefined) made.unknownTool = failure.unknownTool
-  return made
+  if (failure.correlationId !== undefined) copy.correlationId = failure.correlationId
+  if (failure.unknownTool !== undefined) copy.unknownTool = failure.unknownTool
+  return copy
 }
 
 const TEXT = /^text\/|[/+]json\b/

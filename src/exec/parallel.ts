@@ -174,5 +174,5 @@ export function beginCalls(
 
 function withPauses(relay: Relay, pause: () => () => void): Relay {
   const send = relay.request
-  return send ? { ...relay, request: (...asked) => send(...asked).finally(pause()) } : relay
+  return send ? { ...relay, request: (...args) => send(...args).finally(pause()) } : relay
 }

@@ -49,11 +49,13 @@ export function passGate(
 }
 
 /** @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved */
-function requireUnchanged(asked: ResolvedCall, now: ResolvedCall): ResolvedCall {
-  if (now.entry.tool === asked.entry.tool) return asked
-  const [before, after] = [asked, now].map(({ entry: { tool }, input }) => digestOf([tool.id, tool.effect, input]))
+function requireUnchanged(approvedCall: ResolvedCall, now: ResolvedCall): ResolvedCall {
+  if (now.entry.tool === approvedCall.entry.tool) return approvedCall
+  const [before, after] = [approvedCall, now].map(({ entry: { tool }, input }) =>
+    digestOf([tool.id, tool.effect, input]),
+  )
   if (before === after) return now
-  const { id } = asked.entry.tool
+  const { id } = approvedCall.entry.tool
   throw new PegboardError('E_CONFIRMATION_REQUIRED', `${id} changed after a person approved the call.`, {
     hint: 'Call it again to ask for approval of the current version.',
   })

@@ -54,7 +54,7 @@ const MINUTE_MS = 60_000
 export function createRecentCalls(clock: Clock): RecentCalls {
   const calls: RecentCall[] = []
   const inputs = new Map<string, { readonly input: unknown; readonly until: number }>()
-  const heard = createEmitter<[RecentCall]>()
+  const callEvents = createEmitter<[RecentCall]>()
   let [total, failed] = [0, 0]
 
   function add(call: RecentCall, input: unknown, chars: number): void {
@@ -64,7 +64,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
     if (calls.length > MAX_CALLS) calls.shift()
     if (chars <= MAX_INPUT_CHARS) inputs.set(call.id, { input, until: clock.now() + INPUT_MS })
     dropOldest(inputs, MAX_INPUTS)
-    heard.emit(call)
+    callEvents.emit(call)
   }
 
   function inputOf(id: string): { readonly input: unknown } | undefined {
@@ -104,10 +104,10 @@ export function createRecentCalls(clock: Clock): RecentCalls {
         })
         return result
       } catch (error) {
-        const known = isPegboardError(error)
+        const isOwnError = isPegboardError(error)
         end(
-          known ? error.code : 'E_INTERNAL',
-          known ? { error: error.message.slice(0, MAX_TEXT), hint: error.hint } : {},
+          isOwnError ? error.code : 'E_INTERNAL',
+          isOwnError ? { error: error.message.slice(0, MAX_TEXT), hint: error.hint } : {},
         )
         throw error
       }
@@ -127,7 +127,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
       for (let at = calls.length - 1; at >= 0 && (calls[at] as RecentCall).at >= since; at--) count++
       return count
     },
-    onCall: (listener) => heard.listen(listener),
+    onCall: (listener) => callEvents.listen(listener),
   }
 }
 

@@ -105,9 +105,9 @@ export function createNotFoundError(
 
 type KnownPaths = (path: string) => string | undefined
 
-/** Converts anything thrown to an error that a client may read. @param known paths that it may contain */
-export function toPegboardError(error: unknown, callId: string, tool: string, known?: KnownPaths): PegboardError {
-  const failure = isPegboardError(error) ? error : translateError(error, callId, tool, known)
+/** Converts anything thrown to an error that a client may read. @param knownPaths returns a path that the error may contain */
+export function toPegboardError(error: unknown, callId: string, tool: string, knownPaths?: KnownPaths): PegboardError {
+  const failure = isPegboardError(error) ? error : translateError(error, callId, tool, knownPaths)
   failure.correlationId ??= callId
   return failure
 }
@@ -115,11 +115,16 @@ export function toPegboardError(error: unknown, callId: string, tool: string, kn
 /**
  * A plain Error of an author is shown; a bug is not. An upstream's own error stays the cause, because it is relayed.
  */
-function translateError(error: unknown, callId: string, tool: string, known: KnownPaths | undefined): PegboardError {
+function translateError(
+  error: unknown,
+  callId: string,
+  tool: string,
+  knownPaths: KnownPaths | undefined,
+): PegboardError {
   if (isProtocolFailure(error)) {
     const code = error.code === -32602 ? 'E_VALIDATION' : 'E_TOOL_FAILED'
     const { data } = error
-    const message = scrub(error.message, known)
+    const message = scrub(error.message, knownPaths)
     const failure = classifyFailure(message, { rpcCode: error.code })
     const isKnown = data === undefined && error.code >= -32603 && error.code <= -32600
     return new PegboardError(code, `Tool '${tool}' failed: ${message}`, {
@@ -129,7 +134,7 @@ function translateError(error: unknown, callId: string, tool: string, known: Kno
     })
   }
   if (isPlain(error))
-    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, known)}`, {
+    return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, knownPaths)}`, {
       class: classifyFailure(error.message),
       cause: error,
     })

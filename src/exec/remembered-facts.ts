@@ -45,8 +45,8 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
       // One line each, so that a fact cannot look like a part of the prompt.
       const text = hide(given).replaceAll(/\s+/g, ' ').trim()
       const all = await list(caller)
-      const known = all.find((fact) => fact.text === text)
-      if (known) return known
+      const existing = all.find((fact) => fact.text === text)
+      if (existing) return existing
       const id = randomBytes(6).toString('hex')
       const { client } = caller
       const value: Fact = { text, at: clock.now(), ...(client ? { from: client.name.slice(0, 80) } : {}) }

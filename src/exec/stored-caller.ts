@@ -30,11 +30,11 @@ export function toStoredCaller(caller: Caller): StoredCaller {
 }
 
 /** The caller as stored, to identify an owner. */
-export const restoreCaller = (kept: StoredCaller): Caller =>
-  withoutConnection({ ...kept, supports: { elicitation: false, sampling: false, roots: false } })
+export const restoreCaller = (stored: StoredCaller): Caller =>
+  withoutConnection({ ...stored, supports: { elicitation: false, sampling: false, roots: false } })
 
 /** The caller with its current rights, to make calls. @throws PegboardError as `lookUpRights` */
-export function refreshCaller(kept: StoredCaller, lookUpRights: RightsLookup): Caller {
-  const { grants: _then, ...who } = kept
-  return restoreCaller({ ...who, ...lookUpRights(kept) })
+export function refreshCaller(stored: StoredCaller, lookUpRights: RightsLookup): Caller {
+  const { grants: _then, ...who } = stored
+  return restoreCaller({ ...who, ...lookUpRights(stored) })
 }

@@ -176,9 +176,10 @@ export function createTaskRuns(
     const { id } = task
     try {
       const expiresAt = clock.now() + settings.resultTtlMs
-      const kept = (await write(one, task, expiresAt)) || ((await isLost(one)) && (await write(one, task, expiresAt)))
+      const isWritten =
+        (await write(one, task, expiresAt)) || ((await isLost(one)) && (await write(one, task, expiresAt)))
       running.delete(id)
-      if (!kept) {
+      if (!isWritten) {
         if (!one.cancelled)
           log.warn('another process has taken over a task of this process; its result here is dropped', { task: id })
       } else if (one.cancelled || (task.sendTo && !stopped && (await sent(task, task.sendTo)))) return
@@ -211,12 +212,12 @@ export function createTaskRuns(
   async function makeRoomFor({ id, caller, outcome, answer }: StoredTask): Promise<void> {
     const whose = JSON.stringify([caller.principal, caller.profile])
     const now = clock.now()
-    const kept = (ledger.get(whose) ?? []).filter(({ until }) => until > now)
-    kept.push({ id, bytes: JSON.stringify([outcome, answer]).length, until: now + settings.resultTtlMs })
-    ledger.set(whose, kept)
-    let bytes = kept.reduce((sum, one) => sum + one.bytes, 0)
-    while (bytes > MAX_KEPT_BYTES && kept.length > 1) {
-      const oldest = kept.shift()
+    const ledgerEntries = (ledger.get(whose) ?? []).filter(({ until }) => until > now)
+    ledgerEntries.push({ id, bytes: JSON.stringify([outcome, answer]).length, until: now + settings.resultTtlMs })
+    ledger.set(whose, ledgerEntries)
+    let bytes = ledgerEntries.reduce((sum, one) => sum + one.bytes, 0)
+    while (bytes > MAX_KEPT_BYTES && ledgerEntries.length > 1) {
+      const oldest = ledgerEntries.shift()
       if (oldest === undefined) break
       bytes -= oldest.bytes
       await table().delete(oldest.id)

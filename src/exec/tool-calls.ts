@@ -202,10 +202,10 @@ export function createCalls(options: CallsOptions): Calls {
       clock,
     )
     running.set(abort, true)
-    const held = createHeldSlots(principal)
+    const heldSlots = createHeldSlots(principal)
     // While a person answers, the call holds no slot and its time limit stands still.
     const aside = (): (() => void) => {
-      const [resume, reacquire] = [limit.pause(), held.pause()]
+      const [resume, reacquire] = [limit.pause(), heldSlots.pause()]
       return () => {
         resume()
         reacquire()
@@ -226,7 +226,7 @@ export function createCalls(options: CallsOptions): Calls {
       for (const slots of slotsFor(resolved.entry.tool, depth)) {
         const wait = slots.acquire(signal, principal)
         if (wait) await wait
-        held.add(slots)
+        heldSlots.add(slots)
         waited ||= wait !== undefined
       }
       if (waited) {
@@ -277,8 +277,8 @@ export function createCalls(options: CallsOptions): Calls {
       return result
     } catch (error) {
       if (approved && wantsPage(error)) gate.keepApproval(approved.pending)
-      const known = knownPaths(resolved.input, options.roots())
-      const failure = toErrorOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), known)
+      const pathReplacement = knownPaths(resolved.input, options.roots())
+      const failure = toErrorOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), pathReplacement)
       run.failure = failure.class
       const ms = monotonicMs() - startedAt
       usage.add(resolved.entry.tool.id, request.caller.principal, ms, failure.code)
@@ -302,7 +302,7 @@ export function createCalls(options: CallsOptions): Calls {
       running.delete(abort)
       if (running.size === 0) drained?.()
       outer?.removeEventListener('abort', cancel)
-      held.release()
+      heldSlots.release()
     }
   }
 
@@ -442,9 +442,9 @@ function toErrorOfRun(
   tool: Tool,
   inspection: Inspection | undefined,
   secrets: KnownSecrets | undefined,
-  known: (path: string) => string | undefined,
+  pathReplacement: (path: string) => string | undefined,
 ): PegboardError {
-  const first = removeHiddenTextFromError(tool, toPegboardError(error, idOf(run), tool.id, known))
+  const first = removeHiddenTextFromError(tool, toPegboardError(error, idOf(run), tool.id, pathReplacement))
   const failure = inspectFailure(first, { wire: undefined, secrets })
   if (!inspection) return failure
   try {

@@ -23,7 +23,7 @@ export interface Usage {
   of(principal: string): (tool: string) => number
   counts(principal: string): readonly ToolCount[]
   /** Loads stored counts and starts to store new ones. */
-  start(kept: UsageStore): Promise<void>
+  start(store: UsageStore): Promise<void>
   /** Stores what is not stored yet. */
   stop(): Promise<void>
 }

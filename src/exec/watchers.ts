@@ -164,7 +164,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
 
   return {
     start: dueQueue.start,
-    async add(caller, wanted) {
+    async add(caller, newWatcher) {
       const owner = lastingOwner(caller)
       const all = await dueQueue.list(owner)
       // Completed watchers make room, the oldest first.
@@ -174,7 +174,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
       const id = randomId()
       const now = clock.now()
       const watcher: Watcher = {
-        ...wanted,
+        ...newWatcher,
         caller: toStoredCaller(caller),
         status: 'running',
         checks: 0,
@@ -182,7 +182,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
         errors: 0,
         createdAt: now,
         history: [],
-        nextAt: steady.now() + wanted.intervalMs,
+        nextAt: steady.now() + newWatcher.intervalMs,
       }
       if (!(await dueQueue.add(id, owner, watcher, MAX_WATCHERS)))
         throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {

@@ -76,11 +76,11 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   // Keyed by identity, so that constant variants are converted once.
   const variants = once(() => new WeakMap<object, Schema>())
   const variant = (given: object): Schema => {
-    const known = given === def.input ? input() : variants().get(given)
-    if (known) return known
-    const made = closedSchema(copyDeep(freeze(given)), hidden, id)
-    variants().set(given, made)
-    return made
+    const cached = given === def.input ? input() : variants().get(given)
+    if (cached) return cached
+    const closed = closedSchema(copyDeep(freeze(given)), hidden, id)
+    variants().set(given, closed)
+    return closed
   }
   const isReadOnly = def.readOnly ?? binding.readOnly ?? false
   const writes = def.writes ?? binding.writes ?? []
@@ -252,9 +252,9 @@ function closedSchema(given: unknown, hidden: readonly string[], id: string): Cl
       }
       if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
       // A caller with a misspelled parameter usually lacks the right one, so the error names both.
-      const known = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
-      const rest = base.parse({ ...structuredClone(defaults), ...known })
-      const lacks = rest.ok ? [] : required.filter((name) => !Object.hasOwn(known, name))
+      const knownInput = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
+      const rest = base.parse({ ...structuredClone(defaults), ...knownInput })
+      const lacks = rest.ok ? [] : required.filter((name) => !Object.hasOwn(knownInput, name))
       for (const name of lacks)
         if (!rest.ok && rest.issues.some(({ path }) => path === name))
           issues.push({ path: name, message: 'is missing' })
@@ -263,10 +263,10 @@ function closedSchema(given: unknown, hidden: readonly string[], id: string): Cl
   }
 }
 
-function unknownName(name: string, known: readonly string[]): string {
-  const [near] = findNearest(name, known, 3, 1)
+function unknownName(name: string, knownNames: readonly string[]): string {
+  const [near] = findNearest(name, knownNames, 3, 1)
   if (near) return `unknown parameter "${name}"; did you mean "${near}"?`
-  return `unknown parameter "${name}"; ${known.length > 0 ? `known: ${known.join(', ')}` : 'the tool takes none'}`
+  return `unknown parameter "${name}"; ${knownNames.length > 0 ? `known: ${knownNames.join(', ')}` : 'the tool takes none'}`
 }
 
 function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -46,10 +46,10 @@ function findInStack(error: unknown, root: string): SourceLocation | undefined {
 
 /** "Cannot find X imported from FILE" has no line, so the line that contains X is used. */
 async function findInImports(error: unknown, root: string): Promise<SourceLocation | undefined> {
-  const [, wanted, from] = /'([^']+)' imported from (.+)$/m.exec(messageOf(error)) ?? []
-  if (!wanted || !from?.startsWith(root)) return undefined
+  const [, specifier, from] = /'([^']+)' imported from (.+)$/m.exec(messageOf(error)) ?? []
+  if (!specifier || !from?.startsWith(root)) return undefined
   const line = (await lines(from)).findIndex(
-    (text) => /\b(?:import|from|require)\b/.test(text) && text.includes(basename(wanted)),
+    (text) => /\b(?:import|from|require)\b/.test(text) && text.includes(basename(specifier)),
   )
   return line < 0 ? undefined : { file: from, line: line + 1 }
 }

@@ -212,16 +212,16 @@ function parseConfig(
   if (!module?.config) return given
   const schema = toSchema(module.config, describeSettingError)
   const parsed = schema.parse(given)
-  const known = once(() => knownKeys(schema.json))
-  if (!records[0]?.entry.bundled) known()
+  const getKeys = once(() => knownKeys(schema.json))
+  if (!records[0]?.entry.bundled) getKeys()
   if (!parsed.ok) {
     const [{ path, message } = { path: '', message: 'does not fit' }] = parsed.issues
     const [, unknown] = /^unknown key "([^"]+)"$/.exec(message) ?? []
-    const [near] = unknown === undefined || path !== '' ? [] : findNearest(unknown, known() ?? [], 3, 1)
+    const [near] = unknown === undefined || path !== '' ? [] : findNearest(unknown, getKeys() ?? [], 3, 1)
     throw bad(path, near ? `${message}; did you mean "${near}"?` : message)
   }
   for (const key of isRecord(given) ? Object.keys(given) : []) {
-    const keys = known()
+    const keys = getKeys()
     if (!keys || keys.includes(key)) continue
     const [near] = findNearest(key, keys, 3, 1)
     log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })

@@ -21,14 +21,14 @@ import { changedPaths, type Fingerprint, readFingerprint, watchFolder } from './
 interface RunningModule {
   readonly instance: ModuleInstance
   readonly owner: ModuleOwner
-  readonly made: readonly unknown[]
+  readonly inputs: readonly unknown[]
   /** Its id in the catalog. */
   readonly shown: string
   degraded?: string
 }
 
 interface FailedModule {
-  readonly made: readonly unknown[]
+  readonly inputs: readonly unknown[]
   readonly problem: LoadProblem
   readonly full?: boolean
 }
@@ -47,7 +47,7 @@ export function createLoader(options: LoaderOptions): Loader {
       : options.modulesDir
   const vars: TemplateVars = { ...(modulesDir === undefined ? {} : { modules_dir: modulesDir }), ...options.vars }
   let settings = options.settings
-  const wanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
+  const isWanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
   const importer = createImporter(modulesDir ?? '', options.hostModules)
   const files = createModuleFiles({
     bundledDirs: options.bundledDirs,
@@ -56,7 +56,7 @@ export function createLoader(options: LoaderOptions): Loader {
     importTimeoutMs: options.importTimeoutMs ?? 10_000,
     clock,
     log,
-    wanted,
+    wanted: isWanted,
     isOn: options.isOn,
     ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
   })
@@ -71,7 +71,7 @@ export function createLoader(options: LoaderOptions): Loader {
   const starts = new WeakMap<ToolModule, number>()
   const leaving = new Set<Promise<void>>()
   const watches = new Set<() => void>()
-  const said = new Set<string>()
+  const loggedKeys = new Set<string>()
   let refused: readonly LoadProblem[] = []
   let seen: Fingerprint = new Map()
   let last: Promise<unknown> = Promise.resolve()
@@ -98,13 +98,13 @@ export function createLoader(options: LoaderOptions): Loader {
     if (now.size > 0 && !isKnown && !files.anyStuck && files.pending.length === 0) options.loadedBefore?.set(digest)
     // Reported after the load, because a file that could not be read may still be found.
     seen = now
-    const records = files.records().filter((record) => wanted(record.loaded.id))
+    const records = files.records().filter((record) => isWanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
     for (const warning of settled.warnings) logOnce(warning, () => log.warn(warning))
 
     const fresh = await startChanged(settled.owners)
-    const published = fresh.filter(({ owner, instance, made }) => publish(owner, instance, made))
+    const published = fresh.filter(({ owner, instance, inputs }) => publish(owner, instance, inputs))
     for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
     for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
     for (const { owner } of published) await setUp(owner.id)
@@ -117,14 +117,14 @@ export function createLoader(options: LoaderOptions): Loader {
   async function startChanged(owners: readonly ModuleOwner[]) {
     const started = owners.map(async (owner) => {
       const setting = settings[owner.id]
-      const made = [
+      const inputs = [
         ...owner.records,
         ...owner.slots.map((slot) => slot.source),
         JSON.stringify([setting?.config, setting?.setup]),
         shownAs(owner),
       ]
       const before = broken.get(owner.id)
-      if (same(running.get(owner.id)?.made, made) || (same(before?.made, made) && !before?.full)) return []
+      if (same(running.get(owner.id)?.inputs, inputs) || (same(before?.inputs, inputs) && !before?.full)) return []
       broken.delete(owner.id)
       try {
         const instance = await startInstance(owner, {
@@ -137,27 +137,27 @@ export function createLoader(options: LoaderOptions): Loader {
           changed: () => catalog.touch(),
           starts,
         })
-        return [{ owner, instance, made }]
+        return [{ owner, instance, inputs }]
       } catch (error) {
-        broken.set(owner.id, { made, problem: problemOf(owner, error), full: isResourceExhausted(error) })
+        broken.set(owner.id, { inputs, problem: problemOf(owner, error), full: isResourceExhausted(error) })
         return []
       }
     })
     return (await Promise.all(started)).flat()
   }
 
-  function publish(owner: ModuleOwner, instance: ModuleInstance, made: readonly unknown[]): boolean {
+  function publish(owner: ModuleOwner, instance: ModuleInstance, inputs: readonly unknown[]): boolean {
     const old = running.get(owner.id)
     const id = shownAs(owner)
     try {
       const { tools, ...info } = renameModule(instance, id)
       catalog.set({ id, ...info, origin: 'module', state: 'ready' }, { tools })
     } catch (error) {
-      broken.set(owner.id, { made, problem: problemOf(owner, error) })
+      broken.set(owner.id, { inputs, problem: problemOf(owner, error) })
       stopInBackground(instance, 0)
       return false
     }
-    running.set(owner.id, { instance, owner, made, shown: id })
+    running.set(owner.id, { instance, owner, inputs, shown: id })
     if (old && old.shown !== id) catalog.delete(old.shown)
     if (old) stopInBackground(old.instance, DRAIN_MS)
     return true
@@ -202,20 +202,20 @@ export function createLoader(options: LoaderOptions): Loader {
 
   function logProblems(): void {
     const now = failed()
-    for (const key of [...said])
-      if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) said.delete(key)
+    for (const key of [...loggedKeys])
+      if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) loggedKeys.delete(key)
     for (const { file, error, code } of now)
       logOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
-    const known = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
+    const knownIds = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
     for (const id of Object.keys(settings)) {
       if (
-        known.includes(id) ||
+        knownIds.includes(id) ||
         settings[id]?.enabled === false ||
         id.startsWith('mcp_') ||
         now.some(({ file }) => file.includes(id))
       )
         continue
-      const [near] = findNearest(id, known, 3, 1)
+      const [near] = findNearest(id, knownIds, 3, 1)
       logOnce(id, () =>
         log.warn(`modules.${id} is configured, but there is no such module`, near ? { nearest: near } : {}),
       )
@@ -223,8 +223,8 @@ export function createLoader(options: LoaderOptions): Loader {
   }
 
   function logOnce(key: string, say: () => void): void {
-    if (said.has(key)) return
-    said.add(key)
+    if (loggedKeys.has(key)) return
+    loggedKeys.add(key)
     say()
   }
 

@@ -195,10 +195,10 @@ function checkNeeds(tool: Record<string, unknown>, id: string): void {
 }
 
 /** A misspelled key (`inputs`, `alias`, `desciption`) would otherwise be ignored silently. */
-function rejectMisspelledKeys(given: Record<string, unknown>, known: readonly string[], place: string): void {
+function rejectMisspelledKeys(given: Record<string, unknown>, knownKeys: readonly string[], place: string): void {
   for (const key of Object.keys(given)) {
-    if (known.includes(key)) continue
-    const [near] = findNearest(key, known, 2, 1)
+    if (knownKeys.includes(key)) continue
+    const [near] = findNearest(key, knownKeys, 2, 1)
     if (near) throw createShapeError(`${place} has "${key}"; did you mean "${near}"?`)
   }
 }

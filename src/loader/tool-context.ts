@@ -29,7 +29,7 @@ export interface SentEntry {
 /** A request to a language model, in the format of tools in single files. */
 export interface FlatLlm {
   readonly source: Llm['source']
-  complete(wanted: {
+  complete(request: {
     readonly system?: string
     readonly user: string
     readonly json?: boolean
@@ -170,13 +170,13 @@ const flatThreadweave = (memory: Memory | null): FlatThreadweave | null =>
 
 /** @param shown false for properties that `ToolContext` does not have */
 function defineLazily(target: object, name: string, make: () => unknown, shown = true): void {
-  let made: { readonly value: unknown } | undefined
+  let cached: { readonly value: unknown } | undefined
   Object.defineProperty(target, name, {
     enumerable: shown,
     configurable: true,
     get() {
-      made ??= { value: make() }
-      return made.value
+      cached ??= { value: make() }
+      return cached.value
     },
   })
 }

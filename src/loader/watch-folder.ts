@@ -74,10 +74,10 @@ export function watchFolder(
   }
   // One watcher per folder: recursive watching differs between platforms, and misses new folders on some.
   async function refollow(failed: (message: string, folder: string, error: unknown) => void): Promise<void> {
-    const wanted = await foldersToWatch(dir)
+    const folders = await foldersToWatch(dir)
     if (ended) return
-    for (const path of [...watchers.keys()]) if (!wanted.has(path)) drop(path)
-    for (const path of wanted) {
+    for (const path of [...watchers.keys()]) if (!folders.has(path)) drop(path)
+    for (const path of folders) {
       if (watchers.has(path)) continue
       try {
         const watcher = watch(path, { persistent: false }, soon)

@@ -21,17 +21,18 @@ export const browseCategory = (host: MetaHost): MetaTool => ({
   hints: READS,
   run(input, request) {
     const tokens = readMaxTokens(input, 'browse_category')
-    const wanted = readText(input, 'category', 'browse_category', 200)
+    const category = readText(input, 'category', 'browse_category', 200)
     const page = readInteger(input, 'page', 'browse_category', 1, 1_000_000, 1)
     const pageSize = readInteger(input, 'page_size', 'browse_category', 1, 100, 20)
     const view = host.view(request.caller)
-    const owner = view.owners.find(({ id }) => id === wanted) ?? view.owners.find(({ id }) => id === `mcp_${wanted}`)
+    const owner =
+      view.owners.find(({ id }) => id === category) ?? view.owners.find(({ id }) => id === `mcp_${category}`)
     if (!owner) {
       const ids = view.owners.map(({ id }) => id)
-      const [near] = findNearest(wanted, ids)
+      const [near] = findNearest(category, ids)
       throw new PegboardError(
         'E_NOT_FOUND',
-        `Category '${wanted.slice(0, 80)}' not found. Available categories: ${ids.join(', ')}.`,
+        `Category '${category.slice(0, 80)}' not found. Available categories: ${ids.join(', ')}.`,
         { hint: near ? `Did you mean '${near}'?` : 'Use one of these.' },
       )
     }

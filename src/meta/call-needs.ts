@@ -26,11 +26,11 @@ const PATHS = new Set(
 export function callNeed(
   { tool, input }: ViewTool,
   owner: Owner | undefined,
-  known: KnownNeed | undefined,
+  knownNeed: KnownNeed | undefined,
 ): CallNeed | undefined {
   const person = owner && needsPerson(owner)
   if (person) return person
-  if (known) return known
+  if (knownNeed) return knownNeed
   const required = requiredTexts(input.json)
   if (tool.openWorld && required.some((name) => ADDRESSES.has(name))) return 'network'
   // A tool that writes may create the file.

@@ -17,10 +17,10 @@ export function factTools(facts: () => Facts): readonly MetaTool[] {
       hints: CHANGES,
       async run(input, { caller }) {
         const text = input['content'] === undefined ? undefined : readText(input, 'content', 'remember', MAX_CHARS)
-        const kept = text === undefined ? undefined : await facts().add(caller, text)
+        const fact = text === undefined ? undefined : await facts().add(caller, text)
         const all = await facts().list(caller)
         return valueResult({
-          ...(kept ? { remembered: formatFact(kept) } : { facts: all.map(formatFact) }),
+          ...(fact ? { remembered: formatFact(fact) } : { facts: all.map(formatFact) }),
           total: all.length,
         })
       },

@@ -173,11 +173,13 @@ async function replaceContent(
   const { text, blob: _bytes, _meta, ...rest } = content
   const body = mediaInBlock({ type: 'resource', resource: content }) ?? { data: String(text), mimeType: 'text/plain' }
   const named = { ...body, title }
-  const kept = await host.results.keep(caller, named)
+  const stored = await host.results.keep(caller, named)
   return {
     ...rest,
-    text: kept ? await describeKept(host, caller, kept, named, tokens, most.toLocaleString('en')) : lost(named, tokens),
-    _meta: { ...(isRecord(_meta) ? _meta : {}), ...(kept ? { [WHOLE]: `${RESULT_SCHEME}${kept.handle}` } : {}) },
+    text: stored
+      ? await describeKept(host, caller, stored, named, tokens, most.toLocaleString('en'))
+      : lost(named, tokens),
+    _meta: { ...(isRecord(_meta) ? _meta : {}), ...(stored ? { [WHOLE]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
   }
 }
 
@@ -199,9 +201,9 @@ export function readByModel(
 
 /** Tokens that a result of a tool may have for a caller; the tool counts before the client. Infinity for no limit. */
 export function limitOf(host: Pick<MetaHost, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
-  const said =
+  const maxTokens =
     (tool && host.maxResultTokens(tool)) ?? host.view(caller).limits.maxResultTokens ?? host.maxResultTokens()
-  return toLimit(said)
+  return toLimit(maxTokens)
 }
 
 const toLimit = (tokens: number | undefined): number => tokens || Number.POSITIVE_INFINITY
@@ -212,15 +214,15 @@ function calledTool(
   { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
   isMeta: (name: string) => boolean,
 ): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
-  const asked = calledName(name, input)
-  const found = isMeta(asked) ? undefined : host.view(caller).resolve(asked)
+  const toolName = calledName(name, input)
+  const found = isMeta(toolName) ? undefined : host.view(caller).resolve(toolName)
   const tool = found?.kind === 'found' ? found.tool.tool : undefined
-  const hasMaximum = asked !== name || bareName(name) === 'run_code'
-  const wanted = Number(hasMaximum && isRecord(input) ? input['max_tokens'] : undefined)
+  const hasMaximum = toolName !== name || bareName(name) === 'run_code'
+  const requestedTokens = Number(hasMaximum && isRecord(input) ? input['max_tokens'] : undefined)
   return {
-    title: tool?.id ?? asked.slice(0, 80),
+    title: tool?.id ?? toolName.slice(0, 80),
     ...(tool ? { tool } : {}),
-    maxTokens: wanted >= MIN_TOKENS ? wanted : Number.POSITIVE_INFINITY,
+    maxTokens: requestedTokens >= MIN_TOKENS ? requestedTokens : Number.POSITIVE_INFINITY,
   }
 }
 
@@ -289,28 +291,28 @@ async function replace(
   tokens: number,
   above: string,
 ): Promise<string> {
-  const kept = await host.results.keep(caller, body)
-  return kept ? await describeKept(host, caller, kept, body, tokens, above) : lost(body, tokens)
+  const stored = await host.results.keep(caller, body)
+  return stored ? await describeKept(host, caller, stored, body, tokens, above) : lost(body, tokens)
 }
 
 async function describeKept(
   host: MetaHost,
   caller: Caller,
-  kept: KeptResult,
+  stored: KeptResult,
   body: ResultPart,
   tokens: number,
   above: string,
 ): Promise<string> {
-  const how = `${readerFor(host, caller)} {"handle":"${kept.handle}"}`
-  const min = Math.round((kept.until - host.now()) / 60_000)
-  if (!kept.isText)
-    return `[${describeBytes(kept)}, kept as ${kept.handle} for ${min} min. ${how} shows how to get it.]`
-  const summary = await summarize(host, caller, kept, body, tokens * 0.4)
+  const how = `${readerFor(host, caller)} {"handle":"${stored.handle}"}`
+  const min = Math.round((stored.until - host.now()) / 60_000)
+  if (!stored.isText)
+    return `[${describeBytes(stored)}, kept as ${stored.handle} for ${min} min. ${how} shows how to get it.]`
+  const summary = await summarize(host, caller, stored, body, tokens * 0.4)
   const count = body.count === undefined ? '' : `${body.count} blocks, `
   const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
   const describe = (shape: string | undefined, preview: string): string =>
     [
-      `[${kept.title}: ${count}${describeSize(kept, summary)}, above the limit of ${above}. Kept as ${kept.handle} for ${min} min.]`,
+      `[${stored.title}: ${count}${describeSize(stored, summary)}, above the limit of ${above}. Kept as ${stored.handle} for ${min} min.]`,
       ...(shape ? [`Shape: ${shape}`] : []),
       ...(preview ? ['Beginning:', preview] : []),
       `[Not all of it. Read on with ${how}: page, ${ways}.]`,
@@ -351,12 +353,12 @@ export async function fitPart(
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null')
   if (!isLongerThan(text, tokens)) return value
   const body = { data: text, mimeType: 'text/plain', title }
-  const kept = await host.results.keep(caller, body)
-  if (!kept) return lost(body, tokens)
-  const summary = await summarize(host, caller, kept, body, (tokens - PART_TOKENS) * 0.6)
+  const stored = await host.results.keep(caller, body)
+  if (!stored) return lost(body, tokens)
+  const summary = await summarize(host, caller, stored, body, (tokens - PART_TOKENS) * 0.6)
   const part: KeptPart = {
-    kept: kept.handle,
-    size: describeSize(kept, summary),
+    kept: stored.handle,
+    size: describeSize(stored, summary),
     ...(summary.shape === undefined ? {} : { shape: summary.shape.slice(0, Math.min(SHAPE_CHARS, tokens)) }),
     ...(summary.preview === '' ? {} : { beginning: Array.isArray(value) ? rowsIn(summary.preview) : summary.preview }),
     hint: `Read it with ${readerFor(host, caller)}.`,
@@ -411,10 +413,10 @@ const describeSize = ({ bytes }: KeptResult, { lines, isJson, tokens }: ResultSu
   `${formatBytes(bytes)}, ${lines.toLocaleString('en')} ${isJson ? 'rows or lines of JSON' : 'lines'}, about ${tokens.toLocaleString('en')} tokens`
 
 const lost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
-  const said = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
+  const message = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
   return typeof data === 'string'
-    ? `${said}\nBeginning:\n${data.slice(0, cutText(data, Math.min(PREVIEW_TOKENS, tokens * 0.4)))}`
-    : said
+    ? `${message}\nBeginning:\n${data.slice(0, cutText(data, Math.min(PREVIEW_TOKENS, tokens * 0.4)))}`
+    : message
 }
 
 /** How this caller reads a kept result: where tools are searched, it is not listed. */

@@ -50,15 +50,15 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
   hints: READS,
   async run(input, { caller, signal, abort }): Promise<ToolResult> {
     const handle = readText(input, 'handle', NAME, 200).trim()
-    const kept = host.results.get(caller, handle)
-    if (!kept)
+    const stored = host.results.get(caller, handle)
+    if (!stored)
       throw new PegboardError('E_NOT_FOUND', `Result '${handle.slice(0, 80)}' not found.`, {
         hint: 'Results are deleted after a while: call the tool again.',
       })
     if (readFlag(input, 'keep')) host.results.keepAfterSession(caller, handle)
-    if (!kept.isText) {
-      const text = `${describeBytes(kept)}. It is not text; the client can read the linked resource.`
-      const { mimeType, bytes: size } = kept
+    if (!stored.isText) {
+      const text = `${describeBytes(stored)}. It is not text; the client can read the linked resource.`
+      const { mimeType, bytes: size } = stored
       const link = { type: 'resource_link', uri: `${RESULT_SCHEME}${handle}`, name: handle, mimeType, size }
       return { kind: 'mcp', result: { content: [{ type: 'text', text }, link] } }
     }

@@ -109,18 +109,18 @@ export const runCode = (
 /** The text of an error as a script gets it. The script can read the rest of a long one. */
 async function fitError(host: MetaHost, { caller }: CallRequest, title: string, error: string): Promise<string> {
   if (error.length <= ERROR_CHARS) return error
-  const kept = await host.results.keep(caller, { data: error, mimeType: 'text/plain', title })
-  const rest = kept ? ` [Not all of it. Read on with ${READ_RESULT} {"handle":"${kept.handle}"}.]` : ''
+  const stored = await host.results.keep(caller, { data: error, mimeType: 'text/plain', title })
+  const rest = stored ? ` [Not all of it. Read on with ${READ_RESULT} {"handle":"${stored.handle}"}.]` : ''
   return `${error.slice(0, ERROR_CHARS)}…${rest}`
 }
 
 function failureOf({ printed, calls, failure }: Extract<ScriptResult, { failure: unknown }>): PegboardError {
   const { message, line, late } = failure
   const done = calls.length > 0 ? ` Calls made before: ${namesOf(calls)}.` : ''
-  const said = printed.join('\n').slice(-SHOWN.printed)
+  const printedText = printed.join('\n').slice(-SHOWN.printed)
   const where = line > 0 ? `line ${line}: ` : ''
   const text = `The script failed: ${where}${message}${/[.!?]$/.test(message) ? '' : '.'}${done}`
-  const shown = sanitizeText(said === '' ? text : `${text} Printed: ${said}`)
+  const shown = sanitizeText(printedText === '' ? text : `${text} Printed: ${printedText}`)
   return new PegboardError(late ? 'E_TIMEOUT' : 'E_SCRIPT_FAILED', shown, {
     ...(late && { hint: 'Do less in one script, or pass a larger timeout_ms.' }),
   })

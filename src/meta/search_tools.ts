@@ -182,10 +182,10 @@ const stemsOf = (text: string): string[] =>
 function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '', isBest = false) {
   const { tool } = entry
   const { needs, ...wait } = state
-  const said =
+  const stateChars =
     (Object.keys(wait).length > 0 ? STATE_CHARS.wait : 0) + (needs === undefined ? 0 : STATE_CHARS.needs + needs.length)
   const summary = shortSignatureOf(entry.input.json, SUMMARY_CHARS, isNamedIn(need, tool.id))
-  const room = ROW_CHARS - tool.id.length - summary.length - said
+  const room = ROW_CHARS - tool.id.length - summary.length - stateChars
   const { min, max, best } = DESCRIPTION_CHARS
   return {
     name: tool.id,

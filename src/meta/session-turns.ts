@@ -13,20 +13,20 @@ export interface SessionTurns {
 const MAX_KEPT = 1_000
 
 export function createSessionTurns(): SessionTurns {
-  const kept = new Map<string, Turn>()
+  const turns = new Map<string, Turn>()
   const keyOf = ({ session, principal, profile }: Caller): string => session ?? JSON.stringify([principal, profile])
   return {
     as(caller) {
-      if (kept.size === 0 || caller.turn) return caller
-      const turn = kept.get(keyOf(caller))
+      if (turns.size === 0 || caller.turn) return caller
+      const turn = turns.get(keyOf(caller))
       return turn ? { ...caller, turn } : caller
     },
     set(caller, turn) {
       const key = keyOf(caller)
-      if (Object.keys(turn).length === 0) kept.delete(key)
-      else kept.set(key, turn)
-      dropOldest(kept, MAX_KEPT)
+      if (Object.keys(turn).length === 0) turns.delete(key)
+      else turns.set(key, turn)
+      dropOldest(turns, MAX_KEPT)
     },
-    forget: (session) => kept.delete(session),
+    forget: (session) => turns.delete(session),
   }
 }

@@ -304,12 +304,12 @@ export function createSurface(
 
   /** The list of all tools of a view, cached because there may be ten thousand. */
   const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
-    const made = lists.get(view) ?? {}
-    lists.set(view, made)
+    const listsByMode = lists.get(view) ?? {}
+    lists.set(view, listsByMode)
     const reads = listsReading(view, caller)
     const key = reads ? `${mode}, reads` : mode
-    made[key] ??= mode === 'direct' ? direct(view, caller, reads) : compact(view, caller, reads)
-    return made[key]
+    listsByMode[key] ??= mode === 'direct' ? direct(view, caller, reads) : compact(view, caller, reads)
+    return listsByMode[key]
   }
   const lists = new WeakMap<View, Record<string, readonly ListedTool[]>>()
 
@@ -352,17 +352,17 @@ export function createSurface(
       const view = host.view(caller)
       if (mode === 'code') return listMeta([searchTool, codeTool], caller)
       if (mode !== 'discovery') return whole(view, caller, mode)
-      const wanted = hasOwnList(caller) ? injected.of(caller) : []
+      const injectedNames = hasOwnList(caller) ? injected.of(caller) : []
       const chosen = new Set<ViewTool>()
-      for (const name of new Set([...options.pinned(caller), ...wanted])) {
+      for (const name of new Set([...options.pinned(caller), ...injectedNames])) {
         const found = view.resolve(name)
         if (found.kind === 'found') chosen.add(found.tool)
       }
       const always = listMeta(tools, caller)
       const more = [...also(caller, shortTools), ...(canInject(caller) ? listMeta([injectTool], caller) : [])]
       const room = view.limits.maxTools - always.length
-      const kept = [...chosen].slice(0, room).map(listFor(caller, true, false))
-      return [...always, ...(more.length + kept.length > room ? [] : more), ...kept]
+      const listedTools = [...chosen].slice(0, room).map(listFor(caller, true, false))
+      return [...always, ...(more.length + listedTools.length > room ? [] : more), ...listedTools]
     },
     async call(given) {
       const caller = turns.as(given.caller)

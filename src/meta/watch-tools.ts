@@ -40,10 +40,15 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
       return valueResult(statusOf((await work(caller, id)) ?? throwMissing(id)))
     },
   })
-  const inState = async (caller: Caller, id: string, wanted: 'running' | 'paused', verb: string): Promise<void> => {
+  const inState = async (
+    caller: Caller,
+    id: string,
+    requiredStatus: 'running' | 'paused',
+    verb: string,
+  ): Promise<void> => {
     const now = await watchers().get(caller, id)
-    if (!now || now.status === wanted) return
-    const message = `Watcher '${id}' is ${now.status}; only a ${wanted} one can be ${verb}.`
+    if (!now || now.status === requiredStatus) return
+    const message = `Watcher '${id}' is ${now.status}; only a ${requiredStatus} one can be ${verb}.`
     throw new PegboardError('E_VALIDATION', message, { hint: 'watch_status shows its state.' })
   }
 

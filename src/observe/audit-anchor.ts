@@ -78,9 +78,9 @@ export async function readAnchors(dir: string, log: string, key: Buffer): Promis
       const { signature, ...anchor } = JSON.parse(await readFile(join(folder, name), 'utf8')) as Anchor & {
         signature: string
       }
-      const wanted = Buffer.from(sign(key, JSON.stringify(anchor)))
+      const expected = Buffer.from(sign(key, JSON.stringify(anchor)))
       const given = Buffer.from(String(signature))
-      if (wanted.length === given.length && timingSafeEqual(wanted, given)) found.push(anchor)
+      if (expected.length === given.length && timingSafeEqual(expected, given)) found.push(anchor)
     } catch (error) {
       // Another process may remove an anchor, and a damaged one proves nothing.
       if (!(error instanceof SyntaxError) && (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error

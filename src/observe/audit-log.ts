@@ -129,10 +129,10 @@ export function createAudit(options: AuditOptions): Audit {
   }
 
   async function anchored(use: (anchors: Anchors) => Promise<void>): Promise<void> {
-    const kept = anchors()
-    if (!kept) return
+    const currentAnchors = anchors()
+    if (!currentAnchors) return
     try {
-      await use(kept)
+      await use(currentAnchors)
       anchorFails = false
     } catch (error) {
       if (!anchorFails) log.warn('cannot store where the audit log ends', { error: messageOf(error) })

@@ -42,20 +42,21 @@ export function createMetricRegistry(maxSeries = MAX_SERIES): MetricRegistry {
 
   /** Values by labels. @param make creates the value of a new label combination */
   function series<T>(labels: readonly string[], make: () => T, toPoint: (value: T) => Omit<MetricPoint, 'labels'>) {
-    const kept = new Map<string, { readonly values: readonly string[]; readonly value: T }>()
+    const valuesByLabels = new Map<string, { readonly values: readonly string[]; readonly value: T }>()
     const find = (values: readonly string[]): T => {
       const key = values.join('\n')
-      let one = kept.get(key)
+      let one = valuesByLabels.get(key)
       if (!one) {
-        if (kept.size >= maxSeries && values[0] !== REST) return find([REST, ...values.slice(1)])
-        if (kept.size >= 2 * maxSeries && values.some((one) => one !== REST)) return find(values.map(() => REST))
+        if (valuesByLabels.size >= maxSeries && values[0] !== REST) return find([REST, ...values.slice(1)])
+        if (valuesByLabels.size >= 2 * maxSeries && values.some((one) => one !== REST))
+          return find(values.map(() => REST))
         one = { values, value: make() }
-        kept.set(key, one)
+        valuesByLabels.set(key, one)
       }
       return one.value
     }
     const points = (): readonly MetricPoint[] =>
-      [...kept.values()].map(({ values, value }) => ({ labels: named(labels, values), ...toPoint(value) }))
+      [...valuesByLabels.values()].map(({ values, value }) => ({ labels: named(labels, values), ...toPoint(value) }))
     return { find, points }
   }
   const named = (names: readonly string[], values: readonly string[]): Readonly<Record<string, string>> =>

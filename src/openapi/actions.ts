@@ -13,14 +13,14 @@ export function operationActions(
   before: ReadonlyMap<string, string>,
   waits: (name: string) => boolean,
 ): ReadonlyMap<string, string> {
-  const wanted = new Map<string, string[]>()
+  const namesByAction = new Map<string, string[]>()
   for (const name of names) {
     const shown = overrideOf(settings, name)?.rename ?? name
     const action = isToolName(shown) ? shown : wireName(shown, 64)
-    wanted.set(action, [...(wanted.get(action) ?? []), name])
+    namesByAction.set(action, [...(namesByAction.get(action) ?? []), name])
   }
   const actions = new Map<string, string>()
-  for (const [action, group] of wanted) {
+  for (const [action, group] of namesByAction) {
     const tests: ReadonlyArray<(name: string) => boolean> = [
       (name) => overrideOf(settings, name)?.rename === action,
       (name) => before.get(name) === action && !waits(name),
@@ -32,7 +32,7 @@ export function operationActions(
     for (const name of group) {
       let seed = name
       let free = action
-      while (name !== first && (free === action || wanted.has(free))) {
+      while (name !== first && (free === action || namesByAction.has(free))) {
         free = distinctName(action, seed, 64)
         seed += '#'
       }

@@ -79,8 +79,9 @@ function failureOf(
   const { status, reason, headers, body } = answer
   const whole = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
   const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
-  const asked = status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined
-  const wait = asked && Math.min(asked, DAY_MS)
+  const retryAfterMs =
+    status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined
+  const wait = retryAfterMs && Math.min(retryAfterMs, DAY_MS)
   const redirect = status >= 300 && status < 400 && status !== 304
   const what = redirect
     ? 'a redirect, which is not followed'

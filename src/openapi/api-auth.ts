@@ -72,13 +72,13 @@ export function createAuth(
   async function token(
     profile: Extract<AuthProfile, { type: 'oauth2' }>,
     scheme: Json,
-    wanted: readonly string[],
+    requiredScopes: readonly string[],
     signal: AbortSignal,
   ): Promise<string> {
     const flows = isRecord(scheme['flows']) ? scheme['flows'] : {}
     const flow = isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
     const url = profile.tokenUrl ?? flow['tokenUrl']
-    const scopes = profile.scopes ?? wanted
+    const scopes = profile.scopes ?? requiredScopes
     if (typeof url !== 'string' || !URL.canParse(url))
       throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of ${id} does not name a token URL.`, {
         class: 'server_setup',
@@ -91,9 +91,9 @@ export function createAuth(
         { class: 'server_setup', hint: `The operator can set openapi.${id}.auth.tokenUrl.` },
       )
     const key = JSON.stringify([url, profile.clientId, scopes])
-    const known = tokens.get(key)
-    if (known) {
-      const { value, until } = await raceAbort(known, signal)
+    const cached = tokens.get(key)
+    if (cached) {
+      const { value, until } = await raceAbort(cached, signal)
       if (until > clock.now()) return value
     }
     // Shared by concurrent calls, so cancelling one of them does not cancel the request.

@@ -100,34 +100,34 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   let state: OwnerState = 'connecting'
   let reason: string | undefined
-  let kept: StoredList | undefined
+  let storedList: StoredList | undefined
   let document: Json | undefined
   /** The stored document does not match the stored list. */
   let lost = false
   /** Filtering tens of thousands of operations takes a while. */
   let used: { readonly of: readonly ListedOperation[]; readonly list: readonly ListedOperation[] } | undefined
-  let held: ReadonlyMap<string, OperationRejection> = new Map()
+  let rejections: ReadonlyMap<string, OperationRejection> = new Map()
   let tools: readonly Tool[] = []
   let actions: ReadonlyMap<string, string> = new Map()
   let named: ReadonlyMap<string, Tool | undefined> = new Map()
   let looking: Promise<void> | undefined
   let cancel: (() => void) | undefined
   let stopped = false
-  const told = new Set<string>()
+  const reported = new Set<string>()
 
   const host: ToolHost = {
     id,
     module,
     settings,
     get version() {
-      return JSON.stringify(kept?.parts)
+      return JSON.stringify(storedList?.parts)
     },
     define,
     unchecked,
     call,
   }
 
-  function known(): Json | undefined {
+  function getDocument(): Json | undefined {
     document ??= lost ? undefined : documents.get(key)
     if (!document) readAgain()
     return document
@@ -141,22 +141,22 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   }
 
   function define(record: ListedOperation): OperationDefinition {
-    const whole = known()
+    const whole = getDocument()
     if (!whole) return NOTHING_KNOWN
     try {
       const source = sourceOf(whole, record)
       // Another process may have stored a newer document, which this process has not assessed.
       if (approval.fingerprint(source) !== record.hash) {
-        if (kept?.operations.includes(record)) readAgain()
+        if (storedList?.operations.includes(record)) readAgain()
         return { ...NOTHING_KNOWN, unusable: true }
       }
-      const made = isTooLarge(source)
+      const result = isTooLarge(source)
         ? undefined
         : runWithTimeout(DEFINE_MS, () => {
             const definition = defineOperation(whole, record)
             return expandedSchemaSize(definition.input) > MAX_EXPANDED_SCHEMA_SIZE ? undefined : definition
           })?.value
-      if (made) return made
+      if (result) return result
       log.warn('an operation cannot be used: its schema is too large or too deep', { operation: record.name })
     } catch (error) {
       log.warn('an operation cannot be understood', { operation: record.name, error: messageOf(error) })
@@ -166,8 +166,8 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   function unchecked({ name }: OperationRecord): void {
     const problem = `the arguments of ${name} are not checked here: its schema takes too long`
-    if (told.has(problem)) return
-    told.add(problem)
+    if (reported.has(problem)) return
+    reported.add(problem)
     log.warn(problem)
   }
 
@@ -191,18 +191,19 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   async function lookHere(): Promise<void> {
     const read = fileReader(settings.document)
-    if (kept && !lost && (await isSame(kept, read))) return
+    if (storedList && !lost && (await isSame(storedList, read))) return
     await take(await loadDocument(settings.document, read))
   }
 
   async function lookThere(force: boolean): Promise<void> {
-    const fresh = kept !== undefined && clock.now() - kept.checkedAt < DAY_MS
+    const fresh = storedList !== undefined && clock.now() - storedList.checkedAt < DAY_MS
     if (fresh && !force) return
-    const fetched = await fetchText(settings.document, sender.send, lost ? undefined : kept?.etag)
-    const same = kept && !lost && (fetched === undefined || kept.parts[settings.document] === hashOf(fetched.text))
-    if (kept && same) {
-      kept = { ...kept, checkedAt: clock.now() }
-      lists.set(key, kept)
+    const fetched = await fetchText(settings.document, sender.send, lost ? undefined : storedList?.etag)
+    const same =
+      storedList && !lost && (fetched === undefined || storedList.parts[settings.document] === hashOf(fetched.text))
+    if (storedList && same) {
+      storedList = { ...storedList, checkedAt: clock.now() }
+      lists.set(key, storedList)
     } else if (fetched)
       await take(
         await loadDocument(settings.document, urlReader(fetched, settings.document, sender.send)),
@@ -224,7 +225,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const { info } = loaded.document
     document = loaded.document
     lost = false
-    kept = {
+    storedList = {
       format: 2,
       location: settings.document,
       parts: loaded.parts,
@@ -242,49 +243,49 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     if (stopped) return
     publish()
     await turn()
-    if (!stopped) lists.set(key, kept)
+    if (!stopped) lists.set(key, storedList)
   }
 
   async function listed(whole: Json): Promise<ListedOperation[]> {
-    const made: ListedOperation[] = []
+    const operations: ListedOperation[] = []
     const pause = createPause()
     for (const record of await operationsOf(whole, pause)) {
-      made.push({ ...record, hash: approval.fingerprint(sourceOf(whole, record)) })
+      operations.push({ ...record, hash: approval.fingerprint(sourceOf(whole, record)) })
       await pause()
     }
-    return made
+    return operations
   }
 
   /** Assesses all operations that are not approved as they are. @param read the document, if it was read just now */
   function admit(read?: Json): void {
-    if (!kept) return
-    const { seal } = kept
+    if (!storedList) return
+    const { seal } = storedList
     const operations = usedOperations()
     // Which operations of a large document are used depends on the settings, too.
-    if (!read && operations === kept.operations && approval.holds(id, seal)) {
-      held = new Map()
+    if (!read && operations === storedList.operations && approval.holds(id, seal)) {
+      rejections = new Map()
       return
     }
     const seen = read
       ? listForAssessment(operations, () => read)
-      : listForAssessment(operations, known, approval.fingerprint)
-    held = approval.look(id, settings, seen)
+      : listForAssessment(operations, getDocument, approval.fingerprint)
+    rejections = approval.look(id, settings, seen)
     const now = approval.seal(id, operations)
     if (now === undefined || now === seal) return
-    kept = { ...kept, seal: now }
+    storedList = { ...storedList, seal: now }
     // So that the next start need not compare them.
-    if (!read) lists.set(key, kept)
+    if (!read) lists.set(key, storedList)
   }
 
   function waiting(): { readonly notice?: string } {
     const passes = createFilter(settings)
-    const names = [...held].filter(([name, { waits }]) => waits && passes(name))
+    const names = [...rejections].filter(([name, { waits }]) => waits && passes(name))
     return names.length === 0 ? {} : { notice: approval.notice(id, names.length) }
   }
 
   /** Of a document with more operations than are used, the first that the settings allow. */
   function usedOperations(): readonly ListedOperation[] {
-    const all = kept?.operations ?? []
+    const all = storedList?.operations ?? []
     if (all.length <= MAX_OPERATIONS) return all
     if (used?.of !== all) {
       const passes = createFilter(settings)
@@ -294,26 +295,26 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   }
 
   function publish(): void {
-    const operations = kept?.operations ?? []
+    const operations = storedList?.operations ?? []
     const passes = createFilter(settings)
     const passing = usedOperations().filter(({ name }) => passes(name))
     actions = operationActions(
       passing.map(({ name }) => name),
       settings,
       actions,
-      (name) => held.has(name),
+      (name) => rejections.has(name),
     )
     const own = new Map<string, Tool | undefined>(operations.map(({ name }) => [name, undefined]))
     // Rejected operations keep their ids, so that no other operation takes them.
-    const made = passing.map((record) => {
+    const adapted = passing.map((record) => {
       const tool = adaptOperation(record, host, actions.get(record.name) ?? record.name)
       own.set(record.name, tool)
-      return { tool, why: held.get(record.name) }
+      return { tool, why: rejections.get(record.name) }
     })
-    tools = made.flatMap(({ tool, why }) => (why ? [] : [tool]))
-    const quarantined = made.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
+    tools = adapted.flatMap(({ tool, why }) => (why ? [] : [tool]))
+    const quarantined = adapted.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
     named = own
-    const summary = settings.summary ?? (kept?.title ? `The API ${kept.title}` : '')
+    const summary = settings.summary ?? (storedList?.title ? `The API ${storedList.title}` : '')
     catalog.set(
       {
         id: module,
@@ -326,8 +327,8 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       },
       { tools, quarantined },
     )
-    for (const problem of problems().filter((one) => !mayStillCome(one) && !told.has(one))) {
-      told.add(problem)
+    for (const problem of problems().filter((one) => !mayStillCome(one) && !reported.has(one))) {
+      reported.add(problem)
       log.warn(problem)
     }
   }
@@ -352,7 +353,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     input: unknown,
     ctx: CallContext,
   ): Promise<ToolResult> {
-    const why = held.get(record.name)
+    const why = rejections.get(record.name)
     if (why) throw new PegboardError(why.code, `${module}.${record.name} ${why.reason}.`, { hint: why.hint })
     if (unusable)
       throw new PegboardError(
@@ -363,7 +364,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
           hint: 'The log of Pegboard has the reason.',
         },
       )
-    const whole = known()
+    const whole = getDocument()
     if (!whole) throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of the API ${id} is being read again.`)
     const timeoutMs = settings.tools[record.name]?.timeoutMs ?? settings.timeoutMs
     const base = baseOf(id, plan, settings.baseUrl, settings.document)
@@ -403,7 +404,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     start(delayMs) {
       const before = lists.get(key)
       if (isStoredList(before) && before.location === settings.document) {
-        kept = before
+        storedList = before
         state = 'known'
       }
       admit()
@@ -411,10 +412,10 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       cancel = clock.after(delayMs, () => void lookOnce(false))
     },
     reviewed() {
-      if (stopped || !kept) return
-      const before = reasonsOf(held)
+      if (stopped || !storedList) return
+      const before = reasonsOf(rejections)
       admit()
-      if (reasonsOf(held) !== before) publish()
+      if (reasonsOf(rejections) !== before) publish()
     },
     refresh,
     status: () => ({ id, module, state, tools: tools.length, ...(reason === undefined ? {} : { reason }) }),
@@ -430,8 +431,8 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 /** Storage key of an API's list, and of its document. */
 export const listKey = ({ document }: Pick<ApiSettings, 'document'>): string => hashOf(document).slice(0, 32)
 
-const reasonsOf = (held: ReadonlyMap<string, OperationRejection>): string =>
-  JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
+const reasonsOf = (rejections: ReadonlyMap<string, OperationRejection>): string =>
+  JSON.stringify([...rejections].map(([name, { code, reason }]) => [name, code, reason]))
 
 /** Anything that does not have this shape is read from the document again. */
 export const isStoredList = (list: unknown): list is StoredList =>

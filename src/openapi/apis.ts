@@ -34,12 +34,12 @@ export function createApis(options: ApisOptions): Apis {
     api.stop().catch((error: unknown) => log.error('an API could not be stopped', { error }))
 
   async function run(): Promise<void> {
-    const wanted = Object.entries(configured).filter(([, { enabled }]) => enabled)
-    if (!started || (wanted.length === 0 && running.size === 0)) return
+    const enabledApis = Object.entries(configured).filter(([, { enabled }]) => enabled)
+    if (!started || (enabledApis.length === 0 && running.size === 0)) return
     // Loaded on demand, because most configurations name no API.
     const { createApi } = await import('./api.ts')
     const next: typeof running = new Map()
-    for (const [id, settings] of wanted) {
+    for (const [id, settings] of enabledApis) {
       const text = JSON.stringify(settings)
       const before = running.get(id)
       next.set(id, before?.text === text ? before : { api: createApi(id, moduleOf(id), settings, options), text })

@@ -34,8 +34,8 @@ export function createConverter(document: Json, direction: Direction): Converter
     if (name === undefined) {
       const target = resolvePointer(document, ref)
       if (target === undefined) return {}
-      const wanted = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
-      name = uniqueName(wanted === '__proto__' ? 'proto' : wanted)
+      const baseName = (ref.split('/').pop() ?? 'it').replaceAll(/[^A-Za-z0-9_.-]/g, '_') || 'it'
+      name = uniqueName(baseName === '__proto__' ? 'proto' : baseName)
       names.set(ref, name)
       // Reserved before conversion, because the schema may contain itself.
       definitions[name] = {}
@@ -53,42 +53,42 @@ export function createConverter(document: Json, direction: Direction): Converter
       const target = reference(ref)
       return Object.keys(beside).length > 0 ? { ...beside, ...target } : target
     }
-    const made = keywords(schema)
-    return old && schema['nullable'] === true ? orNull(made) : made
+    const converted = keywords(schema)
+    return old && schema['nullable'] === true ? orNull(converted) : converted
   }
 
   function keywords(schema: Json): Record<string, unknown> {
-    const made: Record<string, unknown> = {}
+    const result: Record<string, unknown> = {}
     for (const [key, value] of Object.entries(schema)) {
       if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
-      if (key === 'properties' && isRecord(value)) made[key] = shown(value)
-      else if (MAP_KEYWORDS.has(key) && isRecord(value)) made[key] = mapped(value)
-      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) made[key] = value.map(convert)
-      else if (SCHEMA_KEYWORDS.has(key)) made[key] = convert(value)
+      if (key === 'properties' && isRecord(value)) result[key] = shown(value)
+      else if (MAP_KEYWORDS.has(key) && isRecord(value)) result[key] = mapped(value)
+      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) result[key] = value.map(convert)
+      else if (SCHEMA_KEYWORDS.has(key)) result[key] = convert(value)
       // Some documents carry patterns of other languages.
       else if (key === 'pattern' && !isRegexPattern(value)) continue
-      else made[key] = TEXTS.has(key) && typeof value === 'string' ? toPrintable(value) : value
+      else result[key] = TEXTS.has(key) && typeof value === 'string' ? toPrintable(value) : value
     }
     const { properties, required } = schema
     if (Array.isArray(required) && isRecord(properties)) {
       const left = required.filter((name) => !isHidden(properties[name]))
-      if (left.length > 0) made['required'] = left
-      else delete made['required']
-    } else if ('required' in made && !Array.isArray(required)) delete made['required']
+      if (left.length > 0) result['required'] = left
+      else delete result['required']
+    } else if ('required' in result && !Array.isArray(required)) delete result['required']
     // OpenAPI 3.0 uses booleans where 2020-12 uses numbers.
     for (const [limit, exclusive] of [
       ['minimum', 'exclusiveMinimum'],
       ['maximum', 'exclusiveMaximum'],
     ] as const) {
-      if (typeof made[exclusive] !== 'boolean') continue
-      if (made[exclusive] === true && made[limit] !== undefined) {
-        made[exclusive] = made[limit]
-        delete made[limit]
-      } else delete made[exclusive]
+      if (typeof result[exclusive] !== 'boolean') continue
+      if (result[exclusive] === true && result[limit] !== undefined) {
+        result[exclusive] = result[limit]
+        delete result[limit]
+      } else delete result[exclusive]
     }
-    if (made['examples'] === undefined && schema['example'] !== undefined) made['examples'] = [schema['example']]
-    if (made['examples'] !== undefined && !Array.isArray(made['examples'])) delete made['examples']
-    return made
+    if (result['examples'] === undefined && schema['example'] !== undefined) result['examples'] = [schema['example']]
+    if (result['examples'] !== undefined && !Array.isArray(result['examples'])) delete result['examples']
+    return result
   }
 
   const isHidden = (property: unknown): boolean => {

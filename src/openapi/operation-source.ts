@@ -20,13 +20,13 @@ export function sourceOf(
 ): Json {
   const { item, operation } = findOperation(document, { method, path })
   const { summary, description, tags, deprecated } = operation
-  const said = { name, description: removeTags(summary, description) }
+  const nameAndDescription = { name, description: removeTags(summary, description) }
   const copy = createCopy(document)
   try {
     const server = firstServer(operation, item, document)
     const security = operation['security'] ?? document['security']
     return {
-      ...said,
+      ...nameAndDescription,
       annotations: { method, path, ...omitUndefined({ tags: copy.of(tags), deprecated: copy.of(deprecated) }) },
       inputSchema: {
         parameters: parametersOf(document, item, operation, copy.of),
@@ -39,7 +39,7 @@ export function sourceOf(
     }
   } catch (error) {
     if (error !== tooMuch) throw error
-    return { ...said, annotations: { method, path }, tooLarge: true }
+    return { ...nameAndDescription, annotations: { method, path }, tooLarge: true }
   }
 }
 
@@ -62,8 +62,8 @@ function createCopy(document: Json): Copy {
 
   /** The last part of the reference; its file may change. */
   function nameOf(ref: string): string {
-    const known = names.get(ref)
-    if (known !== undefined) return known
+    const cached = names.get(ref)
+    if (cached !== undefined) return cached
     const name = uniqueName(ref.split('/').pop() || 'it')
     names.set(ref, name)
     open.push(ref)
@@ -85,10 +85,10 @@ function createCopy(document: Json): Copy {
   return {
     of,
     definitions() {
-      const made: [string, unknown][] = []
+      const entries: [string, unknown][] = []
       for (let ref = open.shift(); ref !== undefined; ref = open.shift())
-        made.push([nameOf(ref), of(resolvePointer(document, ref) ?? null)])
-      return made.length > 0 ? { definitions: Object.fromEntries(made) } : {}
+        entries.push([nameOf(ref), of(resolvePointer(document, ref) ?? null)])
+      return entries.length > 0 ? { definitions: Object.fromEntries(entries) } : {}
     },
   }
 }

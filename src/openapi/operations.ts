@@ -43,7 +43,7 @@ const MAX_NAME = 256
 // `..` and its other spellings lead out of the operator's base URL.
 const LEAVES = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
 
-type UnnamedOperation = OperationRecord & { readonly made: string }
+type UnnamedOperation = OperationRecord & { readonly generatedName: string }
 
 /** All operations of a document, in order. */
 export async function operationsOf(document: Json, pause = createPause()): Promise<OperationRecord[]> {
@@ -65,28 +65,29 @@ function withUniqueNames(found: readonly UnnamedOperation[]): OperationRecord[] 
   const counts = new Map<string, number>()
   for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
   const uniqueName = createUniqueNames()
-  return found.map(({ made, ...record }) => {
+  return found.map(({ generatedName, ...record }) => {
     // A duplicate operationId is used for neither operation.
-    const name = uniqueName((counts.get(record.name) ?? 0) > 1 ? made : record.name)
+    const name = uniqueName((counts.get(record.name) ?? 0) > 1 ? generatedName : record.name)
     return name === record.name ? record : { ...record, name }
   })
 }
 
 function recordOf(method: Method, path: string, operation: Json): UnnamedOperation {
   const { operationId, summary, tags } = operation
-  const made = madeName(method, path)
-  const name = typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : made
+  const generatedName = madeName(method, path)
+  const name =
+    typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : generatedName
   const title = toPrintable(plainText(summary)).slice(0, 100)
-  const told = descriptionOf(method, path, operation)
+  const fullDescription = descriptionOf(method, path, operation)
   return {
     name,
-    made,
+    generatedName,
     method,
     path,
     title: title || wordsOf(name),
     ...(title === '' ? { untitled: true } : {}),
-    description: truncate(told, MAX_DESCRIPTION),
-    ...(told.length > MAX_DESCRIPTION ? { cut: true } : {}),
+    description: truncate(fullDescription, MAX_DESCRIPTION),
+    ...(fullDescription.length > MAX_DESCRIPTION ? { cut: true } : {}),
     tags: Array.isArray(tags)
       ? tags
           .filter((tag) => typeof tag === 'string')
@@ -97,8 +98,8 @@ function recordOf(method: Method, path: string, operation: Json): UnnamedOperati
 }
 
 export function descriptionOf(method: Method, path: string, { summary, description, deprecated }: Json): string {
-  const told = toPrintable(removeTags(summary, description)) || `${method.toUpperCase()} ${path}`
-  return deprecated === true ? `Deprecated. ${told}` : told
+  const text = toPrintable(removeTags(summary, description)) || `${method.toUpperCase()} ${path}`
+  return deprecated === true ? `Deprecated. ${text}` : text
 }
 
 /** `GET /users/{id}/posts` → `get_users_by_id_posts`. */

@@ -65,10 +65,10 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
   const properties: Record<string, unknown> = {}
   const required: string[] = []
   const example: Record<string, unknown> = {}
-  const free = (wanted: string, otherwise: string): string => {
-    const name = argumentName(wanted)
+  const free = (preferred: string, otherwise: string): string => {
+    const name = argumentName(preferred)
     if (!Object.hasOwn(properties, name)) return name
-    let other = argumentName(`${otherwise}_${wanted}`)
+    let other = argumentName(`${otherwise}_${preferred}`)
     while (Object.hasOwn(properties, other)) other = `${other.slice(0, 62)}_2`
     return other
   }
@@ -126,7 +126,7 @@ function parametersOf(document: Json, item: Json, operation: Json): Json[] {
   )
 }
 
-function parameterOf(raw: Json, free: (wanted: string, otherwise: string) => string): Parameter {
+function parameterOf(raw: Json, free: (preferred: string, otherwise: string) => string): Parameter {
   const place = raw['in'] as ParameterLocation
   const name = String(raw['name'])
   const style =
@@ -168,8 +168,8 @@ function addDescription(schema: JsonSchema | boolean, raw: Json): JsonSchema {
   const { description, deprecated } = raw
   const describeSchema =
     typeof description === 'string' && description.trim() !== '' ? toPrintable(description).trim() : undefined
-  const noted = deprecated === true ? `Deprecated. ${describeSchema ?? ''}`.trim() : describeSchema
-  return noted === undefined ? whole : { ...whole, description: noted.slice(0, 500) }
+  const fullDescription = deprecated === true ? `Deprecated. ${describeSchema ?? ''}`.trim() : describeSchema
+  return fullDescription === undefined ? whole : { ...whole, description: fullDescription.slice(0, 500) }
 }
 
 const argumentName = (name: string): string =>
@@ -182,7 +182,7 @@ interface Arguments {
   readonly properties: Record<string, unknown>
   readonly required: string[]
   readonly example: Record<string, unknown>
-  readonly free: (wanted: string, otherwise: string) => string
+  readonly free: (preferred: string, otherwise: string) => string
 }
 
 export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(type)

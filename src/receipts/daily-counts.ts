@@ -75,7 +75,7 @@ export interface DailyStore {
 export function createDailyStore(clock: Clock, log: Log): DailyStore {
   let unstored = new Map<string, RowKey & MutableCounts>()
   /** Names of rows by principal and day, to bound them. */
-  const known = new Map<string, Set<string>>()
+  const namesByDay = new Map<string, Set<string>>()
   let table: (() => CountsTable) | undefined
   let cancel: (() => void) | undefined
   let storing = Promise.resolve()
@@ -83,11 +83,11 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
   /** A name beyond the limit is counted as `other`. */
   function bounded(key: RowKey): RowKey {
     const rows = `${key.principal}\n${key.day}`
-    let names = known.get(rows)
+    let names = namesByDay.get(rows)
     if (!names) {
-      if (known.size >= MAX_ROWS) known.clear()
+      if (namesByDay.size >= MAX_ROWS) namesByDay.clear()
       names = new Set()
-      known.set(rows, names)
+      namesByDay.set(rows, names)
     }
     const name = `${key.client}\n${key.tool}`
     if (names.has(name)) return key

@@ -118,7 +118,7 @@ const MAX_NAME = 60
 export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receipts {
   const days = createDailyStore(clock, log)
   const sessions = new Map<string, Session>()
-  const known = new WeakMap<object, TokenSums>()
+  const sumsByKey = new WeakMap<object, TokenSums>()
   let pending: Pending[] = []
   let bytes = 0
   let cancel: (() => void) | undefined
@@ -180,11 +180,11 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       const entry = describe()
       return entry ? [{ session, entry }] : []
     })
-    const wanted = new Map<object, Definitions>()
+    const uncounted = new Map<object, Definitions>()
     for (const { entry } of described)
       for (const one of [entry.definition, entry.list?.shown, entry.list?.all])
-        if (one && !known.has(one.key)) wanted.set(one.key, one)
-    const lists = [...wanted.values()].map((one) => ({ one, texts: one.texts() }))
+        if (one && !sumsByKey.has(one.key)) uncounted.set(one.key, one)
+    const lists = [...uncounted.values()].map((one) => ({ one, texts: one.texts() }))
     const read = described.flatMap(({ entry }) => entry.texts)
     const texts = [...read, ...lists.flatMap((list) => list.texts)]
     const counts = by ? await by.count(texts) : estimateTexts(texts)
@@ -195,11 +195,11 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       return precisionOf(part)
     }
     const sized = described.map(({ session, entry }) => ({ session, entry, read: take(entry.texts.length) }))
-    for (const list of lists) known.set(list.one.key, scaled(take(list.texts.length), list.one.scale))
+    for (const list of lists) sumsByKey.set(list.one.key, scaled(take(list.texts.length), list.one.scale))
     for (const { session, entry, read } of sized) addEntry(session, entry, read)
   }
 
-  const definitionTokens = (one: Definitions): number => tokensOf(known.get(one.key) ?? precisionOf([]))
+  const definitionTokens = (one: Definitions): number => tokensOf(sumsByKey.get(one.key) ?? precisionOf([]))
 
   function addEntry(session: Session, entry: Entry, read: TokenSums): void {
     const { kind, tool, more = 0, isCall, isFailure, whole, isOwn, definition, list } = entry
@@ -216,7 +216,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       })
     }
     // The tool pays for its own definition, so that the sum stays the same.
-    if (!definition || !known.has(definition.key) || session.tools.has(tool) || session.definitions === 0) return
+    if (!definition || !sumsByKey.has(definition.key) || session.tools.has(tool) || session.definitions === 0) return
     session.tools.add(tool)
     const own = Math.min(definitionTokens(definition), session.definitions)
     add(session, tool, { direct: own })
@@ -225,7 +225,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
 
   /** A list replaces the one before it, so only what it has more is added. */
   function addList(session: Session, read: TokenSums, { shown, all }: NonNullable<Entry['list']>): void {
-    const own = sumOf(read, known.get(shown.key) ?? precisionOf([]))
+    const own = sumOf(read, sumsByKey.get(shown.key) ?? precisionOf([]))
     const [menu, definitions] = [tokensOf(own), definitionTokens(all)]
     const isFirst = session.menu === 0
     const more = Math.max(0, menu - session.menu)

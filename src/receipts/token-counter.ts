@@ -47,20 +47,20 @@ export function createTokenCounter(thread: string): TokenCounter {
   function open(): Worker {
     if (worker) return worker
     const { Worker } = process.getBuiltinModule('node:worker_threads')
-    const made = new Worker(thread, { env: {}, execArgv: [], resourceLimits: THREAD_LIMITS })
-    made.on('message', ({ id, counts }: CountAnswer) => {
+    const newWorker = new Worker(thread, { env: {}, execArgv: [], resourceLimits: THREAD_LIMITS })
+    newWorker.on('message', ({ id, counts }: CountAnswer) => {
       waiting.get(id)?.(counts)
       waiting.delete(id)
     })
     const isOver = (): void => {
-      if (worker === made) end()
+      if (worker === newWorker) end()
     }
-    made.on('error', isOver)
-    made.on('exit', isOver)
+    newWorker.on('error', isOver)
+    newWorker.on('exit', isOver)
     // A process that has nothing else to do does not wait for counts.
-    made.unref()
-    worker = made
-    return made
+    newWorker.unref()
+    worker = newWorker
+    return newWorker
   }
 
   return {

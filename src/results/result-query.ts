@@ -163,11 +163,11 @@ function projectRows(
   where: ResultQuery['where'],
   select: ResultQuery['select'],
 ): readonly unknown[] {
-  const conditions = Object.entries(where ?? {}).map(([key, wanted]) => ({ key, fits: conditionOf(key, wanted) }))
-  const kept = rows.filter((row) => conditions.every(({ key, fits }) => fits(valueAt(row, key))))
+  const conditions = Object.entries(where ?? {}).map(([key, condition]) => ({ key, fits: conditionOf(key, condition) }))
+  const matching = rows.filter((row) => conditions.every(({ key, fits }) => fits(valueAt(row, key))))
   return select === undefined
-    ? kept
-    : kept.map((row) => Object.fromEntries(select.map((key) => [key, valueAt(row, key) ?? null])))
+    ? matching
+    : matching.map((row) => Object.fromEntries(select.map((key) => [key, valueAt(row, key) ?? null])))
 }
 
 /** A key of a row, or a path of keys with dots. */
@@ -181,25 +181,25 @@ function valueAt(row: unknown, key: string): unknown {
 
 type Predicate = (value: unknown) => boolean
 
-const OPERATORS: Readonly<Record<string, (wanted: unknown) => Predicate>> = {
-  '=': (wanted) => (value) => isSame(value, wanted),
-  '!=': (wanted) => (value) => !isSame(value, wanted),
-  '>': (wanted) => (value) => compare(value, wanted) > 0,
-  '>=': (wanted) => (value) => compare(value, wanted) >= 0,
-  '<': (wanted) => (value) => compare(value, wanted) < 0,
-  '<=': (wanted) => (value) => compare(value, wanted) <= 0,
-  contains: (wanted) => (value) =>
+const OPERATORS: Readonly<Record<string, (operand: unknown) => Predicate>> = {
+  '=': (operand) => (value) => isSame(value, operand),
+  '!=': (operand) => (value) => !isSame(value, operand),
+  '>': (operand) => (value) => compare(value, operand) > 0,
+  '>=': (operand) => (value) => compare(value, operand) >= 0,
+  '<': (operand) => (value) => compare(value, operand) < 0,
+  '<=': (operand) => (value) => compare(value, operand) <= 0,
+  contains: (operand) => (value) =>
     Array.isArray(value)
-      ? value.some((one) => isSame(one, wanted))
+      ? value.some((one) => isSame(one, operand))
       : String(value ?? '')
           .toLowerCase()
-          .includes(String(wanted).toLowerCase()),
-  in: (wanted) => (value) => Array.isArray(wanted) && wanted.some((one) => isSame(value, one)),
+          .includes(String(operand).toLowerCase()),
+  in: (operand) => (value) => Array.isArray(operand) && operand.some((one) => isSame(value, one)),
 }
 
-function conditionOf(key: string, wanted: unknown): Predicate {
-  if (!isRecord(wanted)) return (OPERATORS['='] as (typeof OPERATORS)[string])(wanted)
-  const tests = Object.entries(wanted).map(([name, operand]) => {
+function conditionOf(key: string, condition: unknown): Predicate {
+  if (!isRecord(condition)) return (OPERATORS['='] as (typeof OPERATORS)[string])(condition)
+  const tests = Object.entries(condition).map(([name, operand]) => {
     const operator = Object.hasOwn(OPERATORS, name) ? OPERATORS[name] : undefined
     if (!operator)
       throw new PegboardError('E_VALIDATION', `where.${key.slice(0, 80)}: unknown operator "${name.slice(0, 20)}".`, {
@@ -210,18 +210,18 @@ function conditionOf(key: string, wanted: unknown): Predicate {
   return (value) => tests.every((fits) => fits(value))
 }
 
-const isSame = (value: unknown, wanted: unknown): boolean =>
-  value === wanted ||
+const isSame = (value: unknown, operand: unknown): boolean =>
+  value === operand ||
   (typeof value === 'object' && value !== null
-    ? JSON.stringify(value) === JSON.stringify(wanted)
-    : value !== undefined && String(value) === String(wanted))
+    ? JSON.stringify(value) === JSON.stringify(operand)
+    : value !== undefined && String(value) === String(operand))
 
 /** NaN for values that have no order, so that every comparison is false. */
-function compare(value: unknown, wanted: unknown): number {
+function compare(value: unknown, operand: unknown): number {
   if (value === undefined || value === null) return Number.NaN
-  const [a, b] = [Number(value), Number(wanted)]
+  const [a, b] = [Number(value), Number(operand)]
   if (!Number.isNaN(a) && !Number.isNaN(b)) return a - b
-  return String(value) < String(wanted) ? -1 : String(value) > String(wanted) ? 1 : 0
+  return String(value) < String(operand) ? -1 : String(value) > String(operand) ? 1 : 0
 }
 
 interface NumberedLine {
@@ -240,17 +240,17 @@ function pickLines(
     .split(/\r?\n/)
     .map((shown, at) => ({ at, shown }))
   const total = found.length
-  const said: string[] = []
+  const parts: string[] = []
   if (range !== undefined) {
     const [from, to] = readRange(range)
     found = found.slice(from - 1, to)
-    said.push(`in ${range}`)
+    parts.push(`in ${range}`)
   }
   if (grep !== undefined) {
     const pattern = patternOf(grep, ignoreCase === true)
     const isLiteral = typeof pattern === 'string'
     const hits = found.filter(({ shown }) => (isLiteral ? shown.includes(pattern) : pattern.test(shown)))
-    said.push(`with ${isLiteral ? 'the text ' : ''}${JSON.stringify(grep)}`)
+    parts.push(`with ${isLiteral ? 'the text ' : ''}${JSON.stringify(grep)}`)
     found = query.count ? hits : withContext(found, hits, context)
   }
   if (head !== undefined) found = found.slice(0, head)
@@ -258,9 +258,9 @@ function pickLines(
   if (sample !== undefined && found.length > sample) {
     const step = found.length / sample
     found = Array.from({ length: sample }, (_, at) => found[Math.floor(at * step)] as NumberedLine)
-    said.push('spread evenly')
+    parts.push('spread evenly')
   }
-  return { found, total, what: said.length === 0 ? '' : ` ${said.join(', ')}` }
+  return { found, total, what: parts.length === 0 ? '' : ` ${parts.join(', ')}` }
 }
 
 /** @returns a text if the pattern is no regular expression */
@@ -280,11 +280,11 @@ function withContext(
 ): readonly NumberedLine[] {
   const first = all[0]?.at ?? 0
   const matched = new Set(hits.map(({ at }) => at))
-  const wanted = new Set<number>()
+  const lineNumbers = new Set<number>()
   for (const { at } of hits)
     for (let near = Math.max(first, at - context); near <= at + context && near - first < all.length; near++)
-      wanted.add(near)
-  return [...wanted]
+      lineNumbers.add(near)
+  return [...lineNumbers]
     .sort((a, b) => a - b)
     .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${all[at - first]?.shown ?? ''}` }))
 }

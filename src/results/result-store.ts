@@ -118,12 +118,12 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
     if (own !== undefined) return own
     mkdirSync(dir, { recursive: true, mode: 0o700 })
     removeEnded(dir, clock.now())
-    const made = join(dir, `${process.pid}-${randomBytes(4).toString('hex')}`)
-    mkdirSync(made, { mode: 0o700 })
+    const newDir = join(dir, `${process.pid}-${randomBytes(4).toString('hex')}`)
+    mkdirSync(newDir, { mode: 0o700 })
     const mark = createProcessMark()
-    if (mark !== undefined) writeFileSync(join(made, MARK), mark, { mode: 0o600 })
-    own = made
-    return made
+    if (mark !== undefined) writeFileSync(join(newDir, MARK), mark, { mode: 0o600 })
+    own = newDir
+    return newDir
   }
 
   function find({ principal, profile }: ResultOwner, handle: string): Entry | undefined {
@@ -201,8 +201,8 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
         await writeFile(file, data, { mode: 0o600, flag: 'wx' })
         const { principal, profile, session } = owner
         const until = clock.now() + settings.keepMs
-        const kept = { handle, title, mimeType, bytes, isText: typeof data === 'string', until }
-        entries.set(handle, { ...kept, file, principal, profile, session, afterSession: false })
+        const stored = { handle, title, mimeType, bytes, isText: typeof data === 'string', until }
+        entries.set(handle, { ...stored, file, principal, profile, session, afterSession: false })
         makeRoom(principal)
         changed.emit()
         cancelSweep ??= clock.after(settings.keepMs, sweep)

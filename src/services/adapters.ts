@@ -32,10 +32,11 @@ export function createAdapters(
         },
         add(adapter) {
           const { name } = adapter
-          const known = get(name)
-          const earlier = known && broughtBy.get(known)
+          const existing = get(name)
+          const earlier = existing && broughtBy.get(existing)
           const isAnew = until && earlier?.module === module && earlier.until !== until
-          if (known && !isAnew) throw new PegboardError('E_NAME_TAKEN', `There is an adapter called "${name}" already.`)
+          if (existing && !isAnew)
+            throw new PegboardError('E_NAME_TAKEN', `There is an adapter called "${name}" already.`)
           added.set(name, adapter)
           broughtBy.set(adapter, { module, until })
           const off = (): void => {
@@ -61,13 +62,13 @@ function mcpAdapter(
   const notify = (channel: string, method: string, params: Readonly<Record<string, unknown>>): { told: number } => {
     const own = clients.of(caller)
     const session = channel === '' ? own.filter(({ isCaller }) => isCaller) : own.filter(({ id }) => id === channel)
-    const told = channel === '' && session.length === 0 ? own : session
-    if (told.length === 0)
+    const recipients = channel === '' && session.length === 0 ? own : session
+    if (recipients.length === 0)
       throw new PegboardError('E_NOT_FOUND', `There is no connected client '${channel.slice(0, 80)}'.`, {
         hint: 'list_active_servers lists the connected clients.',
       })
-    for (const client of told) client.notify(method, params)
-    return { told: told.length }
+    for (const client of recipients) client.notify(method, params)
+    return { told: recipients.length }
   }
   const say = (channel: string, data: unknown) =>
     notify(channel, 'notifications/message', { level: 'info', logger: 'pegboard', data })

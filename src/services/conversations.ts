@@ -25,12 +25,12 @@ export interface ConversationsOptions {
 /** Stores the conversation of each channel, in order. */
 export function createConversations({ documents, clock }: ConversationsOptions) {
   return (caller: Pick<Caller, 'profile'>, origin: Pick<Origin, 'platform'>): Conversations => {
-    const kept = documents(caller.profile)
+    const store = documents(caller.profile)
     const keyFor = (channel: string, platform = origin.platform): string => keyOf(platform, channelOf(channel))
 
     /** Changes one entry. Returns it, or `null` if there is none. */
     const edit = (key: string, id: string, change: (entry: ConversationEntry) => ConversationEntry) =>
-      kept.update(key, (before = []) => {
+      store.update(key, (before = []) => {
         const at = before.findIndex(({ message_id, deleted }) => message_id === id && !deleted)
         const old = before[at]
         if (!old) return { result: null }
@@ -51,13 +51,13 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
           timestamp: timeOf(given.timestamp, clock.now()),
           ...(given.files === undefined ? {} : { files: given.files }),
         }
-        return kept.update(keyFor(channel, platform), (before = []) => ({
+        return store.update(keyFor(channel, platform), (before = []) => ({
           value: [...before, entry].slice(-WINDOW),
           result: entry,
         }))
       },
       async get(channel, n = WINDOW, platform) {
-        const entries = ((await kept.read(keyFor(channel, platform))) ?? []).filter(({ deleted }) => !deleted)
+        const entries = ((await store.read(keyFor(channel, platform))) ?? []).filter(({ deleted }) => !deleted)
         return structuredClone(entries.slice(-Math.max(1, n)))
       },
       update: (channel, id, { content, files }, platform) =>
@@ -69,7 +69,7 @@ export function createConversations({ documents, clock }: ConversationsOptions) 
       delete: async (channel, id, platform) =>
         (await edit(keyFor(channel, platform), id, (entry) => ({ ...entry, deleted: true }))) !== null,
       clear: (channel, platform) =>
-        kept.update(keyFor(channel, platform), (before = []) => ({
+        store.update(keyFor(channel, platform), (before = []) => ({
           value: [],
           result: before.filter(({ deleted }) => !deleted).length,
         })),

@@ -68,10 +68,12 @@ export function createGraph(kv: Kv): Graph {
     },
     removeEntity: (name) =>
       change((graph) => {
-        const wanted = foldName(name)
-        const entities = graph.entities.filter((entity) => foldName(entity.name) !== wanted)
+        const foldedName = foldName(name)
+        const entities = graph.entities.filter((entity) => foldName(entity.name) !== foldedName)
         if (entities.length === graph.entities.length) return { result: false }
-        const relations = graph.relations.filter(({ from, to }) => foldName(from) !== wanted && foldName(to) !== wanted)
+        const relations = graph.relations.filter(
+          ({ from, to }) => foldName(from) !== foldedName && foldName(to) !== foldedName,
+        )
         return { graph: { entities, relations }, result: true }
       }),
   }
@@ -105,9 +107,9 @@ function withEntity(
 
 /** A word in the name weighs more than one in the observations. */
 function scoreOf({ name, type, observations }: Entity, words: readonly string[]): number {
-  const [named, typed, known] = [wordsOf(name), wordsOf(type), wordsOf(observations.join(' '))]
+  const [named, typed, observed] = [wordsOf(name), wordsOf(type), wordsOf(observations.join(' '))]
   return words.reduce(
-    (sum, word) => sum + (named.includes(word) ? 3 : typed.includes(word) ? 2 : known.includes(word) ? 1 : 0),
+    (sum, word) => sum + (named.includes(word) ? 3 : typed.includes(word) ? 2 : observed.includes(word) ? 1 : 0),
     0,
   )
 }

@@ -92,13 +92,13 @@ export function createKv({
       backend,
       get: async (key) => structuredClone((await entries()).get(key)?.value ?? null),
       async set(key, value, options = {}) {
-        const kept = jsonOf(requireKey(key), value)
+        const stored = jsonOf(requireKey(key), value)
         const { ttl } = options
         if (ttl !== undefined && !(ttl > 0))
           throw createValueError(key, 'stored with a ttl that is not positive; ttl is in seconds')
         const expiresAt = endOf(ttl)
         await change((now) => {
-          now.set(key, { value: kept, expiresAt })
+          now.set(key, { value: stored, expiresAt })
           return { result: undefined }
         })
       },

@@ -77,16 +77,16 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
     for: (stop) => ({
       source: 'endpoint',
       ...(model === undefined ? {} : { model }),
-      async complete(wanted) {
-        checkCompletion(wanted)
-        const { user, temperature, maxTokens = MAX_TOKENS, json } = wanted
-        const named = wanted.model ?? model
+      async complete(completionRequest) {
+        checkCompletion(completionRequest)
+        const { user, temperature, maxTokens = MAX_TOKENS, json } = completionRequest
+        const named = completionRequest.model ?? model
         if (named === undefined)
           throw new PegboardError('E_BACKEND_UNAVAILABLE', 'No language model is named.', {
             hint: 'Set services.llm.model.',
             class: 'server_setup',
           })
-        const system = systemOf(wanted)
+        const system = systemOf(completionRequest)
         const answer = await post(
           {
             model: named,
@@ -105,7 +105,7 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
         const message = isRecord(first) ? first['message'] : undefined
         const text = isRecord(message) ? message['content'] : undefined
         if (typeof text !== 'string') throw failed('its answer has no text')
-        return toCompleted(text, typeof used === 'string' ? used : named, wanted)
+        return toCompleted(text, typeof used === 'string' ? used : named, completionRequest)
       },
     }),
     close: async () => await (await agent)?.destroy(),

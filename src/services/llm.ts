@@ -11,8 +11,8 @@ export function systemOf({ system, json }: CompletionRequest): string | undefine
 }
 
 /** @throws PegboardError E_VALIDATION */
-export function checkCompletion(wanted: CompletionRequest): void {
-  if (typeof wanted?.user !== 'string' || wanted.user.trim() === '')
+export function checkCompletion(request: CompletionRequest): void {
+  if (typeof request?.user !== 'string' || request.user.trim() === '')
     throw new PegboardError('E_VALIDATION', 'llm.complete needs user, a text for the model.')
 }
 

@@ -37,7 +37,7 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
   }
 
   return (caller: Pick<Caller, 'profile'>, origin: Origin): Messages => {
-    const kept = documents(caller.profile)
+    const store = documents(caller.profile)
     return {
       async record(given) {
         const { platform, channelId, userId, userName } = origin
@@ -51,22 +51,22 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
           message_id: given.message_id ?? randomUUID(),
           reply_to_id: given.reply_to_id ?? '',
         }
-        return await kept.update(keyOf(message.platform, message.channel_id), (before) => {
+        return await store.update(keyOf(message.platform, message.channel_id), (before) => {
           const others = fresh(before).filter(({ message_id }) => message_id !== message.message_id)
           const value = [...others, message].sort((a, b) => a.timestamp - b.timestamp).slice(-PER_CHANNEL)
           return { value, result: message }
         })
       },
       async recent(channel, n = 20, platform = origin.platform) {
-        return fresh(await kept.read(keyOf(platform, channel)))
+        return fresh(await store.read(keyOf(platform, channel)))
           .slice(-Math.max(1, n))
           .map((message) => ({ ...message }))
           .reverse()
       },
       async search(query, k = 5, channel, platform) {
-        const keys = channel === undefined ? await kept.keys() : [keyOf(platform ?? origin.platform, channel)]
+        const keys = channel === undefined ? await store.keys() : [keyOf(platform ?? origin.platform, channel)]
         const all: CachedMessage[] = []
-        for (const key of keys) all.push(...fresh(await kept.read(key)))
+        for (const key of keys) all.push(...fresh(await store.read(key)))
         const found = platform === undefined ? all : all.filter((message) => message.platform === platform)
         const newest = found.sort((a, b) => b.timestamp - a.timestamp).slice(0, SEARCHED)
         const like = likeness?.(

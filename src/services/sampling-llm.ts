@@ -9,10 +9,10 @@ import { checkCompletion, MAX_TOKENS, systemOf, toCompleted } from './llm.ts'
 export function samplingLlm(request: NonNullable<Relay['request']>, signal: AbortSignal | undefined): Llm {
   return {
     source: 'sampling',
-    async complete(wanted) {
-      checkCompletion(wanted)
-      const { user, temperature, maxTokens = MAX_TOKENS, model } = wanted
-      const systemPrompt = systemOf(wanted)
+    async complete(completionRequest) {
+      checkCompletion(completionRequest)
+      const { user, temperature, maxTokens = MAX_TOKENS, model } = completionRequest
+      const systemPrompt = systemOf(completionRequest)
       const params = {
         messages: [{ role: 'user', content: { type: 'text', text: user } }],
         maxTokens,
@@ -33,7 +33,7 @@ export function samplingLlm(request: NonNullable<Relay['request']>, signal: Abor
         )
       })
       const { content, model: used } = isRecord(answer) ? answer : {}
-      return toCompleted(textOf(content), typeof used === 'string' ? used : '', wanted)
+      return toCompleted(textOf(content), typeof used === 'string' ? used : '', completionRequest)
     },
   }
 }

@@ -51,14 +51,14 @@ export function createSentFiles(options: {
    */
   function makeRoom(principal: string, needed: number): void {
     while (total + needed > maxBytes) {
-      const held = new Map<string, number>()
+      const bytesByPrincipal = new Map<string, number>()
       for (const file of files.values()) {
-        const before = held.get(file.principal) ?? (file.principal === principal ? needed : 0)
-        held.set(file.principal, before + file.bytes.length)
+        const before = bytesByPrincipal.get(file.principal) ?? (file.principal === principal ? needed : 0)
+        bytesByPrincipal.set(file.principal, before + file.bytes.length)
       }
-      const most = Math.max(...held.values())
+      const most = Math.max(...bytesByPrincipal.values())
       for (const [uri, file] of files)
-        if (held.get(file.principal) === most) {
+        if (bytesByPrincipal.get(file.principal) === most) {
           drop(uri, file)
           break
         }

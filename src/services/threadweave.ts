@@ -11,7 +11,7 @@ const MAX_WOVEN = 5_000
 const MAX_TITLE = 200
 const MAX_CONTENT = 8_000
 /** Maximum number of titles listed for an admin who asks for an unknown one. */
-const MAX_TOLD = 20
+const MAX_LISTED = 20
 
 interface Thread extends Place {
   readonly strand: string
@@ -28,21 +28,21 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Threadweav
   const strandsIn = (value: unknown): readonly Strand[] => (value ?? []) as readonly Strand[]
   const threadsIn = (value: unknown): readonly Thread[] => (value ?? []) as readonly Thread[]
   const isCalled =
-    (wanted: string) =>
+    (idOrTitle: string) =>
     ({ id, title }: Strand): boolean =>
-      id === wanted || title.toLowerCase() === wanted.trim().toLowerCase()
+      id === idOrTitle || title.toLowerCase() === idOrTitle.trim().toLowerCase()
   const admins = (what: string): void => {
     if (!isAdmin)
       throw new PegboardError('E_DENIED_BY_POLICY', `Only admins ${what}.`, {
         hint: 'The operator sets the flag "admin" of the profile.',
       })
   }
-  const strand = async (wanted: string): Promise<Strand> => {
+  const strand = async (idOrTitle: string): Promise<Strand> => {
     const all = strandsIn(await kv.get(VAULT))
-    const found = all.find(isCalled(wanted))
+    const found = all.find(isCalled(idOrTitle))
     if (found) return found
-    const newest = all.slice(-MAX_TOLD).map(({ title }) => title)
-    throw new PegboardError('E_NOT_FOUND', `There is no strand "${wanted.slice(0, 80)}" in the vault.`, {
+    const newest = all.slice(-MAX_LISTED).map(({ title }) => title)
+    throw new PegboardError('E_NOT_FOUND', `There is no strand "${idOrTitle.slice(0, 80)}" in the vault.`, {
       hint: newest.length === 0 ? 'vault_dna keeps one.' : `The vault has: ${newest.join(', ')}.`,
     })
   }
@@ -63,22 +63,22 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Threadweav
         const all = strandsIn(value)
         const at = all.findIndex(isCalled(name))
         const id = all[at]?.id ?? randomBytes(6).toString('hex')
-        const made: Strand = { id, title: name, content, at: clock.now() }
+        const newStrand: Strand = { id, title: name, content, at: clock.now() }
         if (at === -1 && all.length >= MAX_STRANDS)
           throw new PegboardError('E_TOO_LARGE', `The vault has ${MAX_STRANDS} strands, which is the limit.`)
-        return { value: at === -1 ? [...all, made] : all.with(at, made), result: made }
+        return { value: at === -1 ? [...all, newStrand] : all.with(at, newStrand), result: newStrand }
       })
     },
-    async readDna(places, wanted) {
+    async readDna(places, idOrTitle) {
       const all = strandsIn(await kv.get(VAULT))
-      const found = wanted === undefined ? all : all.filter(isCalled(wanted))
+      const found = idOrTitle === undefined ? all : all.filter(isCalled(idOrTitle))
       const threads = threadsIn(await kv.get(WOVEN)).filter((thread) => places.some((place) => isAt(place)(thread)))
       const seen = new Set(threads.map((thread) => thread.strand))
       return found.filter(({ id }) => seen.has(id))
     },
-    async weave(wanted, place) {
+    async weave(idOrTitle, place) {
       admins('weave')
-      const { id } = await strand(wanted)
+      const { id } = await strand(idOrTitle)
       return await kv.update(WOVEN, (value) => {
         const all = threadsIn(value)
         if (all.some((thread) => thread.strand === id && isAt(place)(thread))) return { result: false }
@@ -87,9 +87,9 @@ export function createThreadweave(kv: Kv, { isAdmin, userId, clock }: Threadweav
         return { value: [...all, { ...place, strand: id }], result: true }
       })
     },
-    async unweave(wanted, place) {
+    async unweave(idOrTitle, place) {
       admins('unweave')
-      const { id } = await strand(wanted)
+      const { id } = await strand(idOrTitle)
       return await kv.update(WOVEN, (value) => {
         const all = threadsIn(value)
         const left = all.filter((thread) => thread.strand !== id || !isAt(place)(thread))
