@@ -66,10 +66,12 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
   const status = app.upstreams.status().find((one) => one.id === id)
   if (fault !== undefined) {
     // The words of the server stay as they are.
-    const told = status?.detail ?? status?.reason ?? fault
+    const message = status?.detail ?? status?.reason ?? fault
     // A server that waits for another one says so only on stderr.
-    const words = /^no answer within [\d.]+ s$/.test(told) ? lastWords(app.upstreams.stderrTail(id), false) : undefined
-    const reason = words === undefined ? told : `${told}; it printed: ${words}`
+    const words = /^no answer within [\d.]+ s$/.test(message)
+      ? lastWords(app.upstreams.stderrTail(id), false)
+      : undefined
+    const reason = words === undefined ? message : `${message}; it printed: ${words}`
     const { target } = settings
     const code = serverFault({
       reason,

@@ -87,7 +87,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   async function guardedFetch(given: string | URL, init: FetchInit = {}): Promise<Response> {
     const { timeoutMs = options.timeoutMs ?? 30_000 } = init
     const limit = abortAfter(init.signal, timeoutMs)
-    const told = (error: unknown): unknown => {
+    const translate = (error: unknown): unknown => {
       if (init.signal?.aborted) return init.signal.reason
       if (limit.late)
         return new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`, {
@@ -124,7 +124,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
           answer.body.once('close', limit.free)
           if (empty) await answer.body.dump()
           const body = empty ? null : decompress(answer.body, text(answer.headers['content-encoding']), caps)
-          return response(answer, url, hops > 0, body && translateErrors(body, told))
+          return response(answer, url, hops > 0, body && translateErrors(body, translate))
         }
         await answer.body.dump()
         if (init.redirect === 'error')
@@ -141,7 +141,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         // Nobody reads the body any more, and it would keep the connection open.
         answer?.body.on('error', () => undefined).destroy()
         limit.free()
-        const failure = told(error)
+        const failure = translate(error)
         throw hops > 0 && isPegboardError(failure) && failure.code === 'E_SSRF_BLOCKED'
           ? throwRedirectError(failure)
           : failure
@@ -205,10 +205,14 @@ function nextRequest({ method, headers, body }: Request, status: number, elsewhe
   if (!toGet && body !== undefined && elsewhere)
     throw createRedirectError('it redirects the request body to another origin')
   if (!toGet && body !== undefined && isStream(body)) throw createRedirectError('it asks for the request body again')
-  const kept = Object.entries(headers).filter(
+  const remainingHeaders = Object.entries(headers).filter(
     ([name]) => (!elsewhere || CROSS_ORIGIN_HEADERS.test(name)) && !(toGet && name.startsWith('content-')),
   )
-  return { method: toGet ? 'GET' : method, headers: Object.fromEntries(kept), body: toGet ? undefined : body }
+  return {
+    method: toGet ? 'GET' : method,
+    headers: Object.fromEntries(remainingHeaders),
+    body: toGet ? undefined : body,
+  }
 }
 
 const createRedirectError = (why: string, hint?: string): PegboardError =>
@@ -223,18 +227,18 @@ function throwRedirectError(error: unknown): never {
 
 function response(answer: Dispatcher.ResponseData, url: URL, moved: boolean, body: AsyncIterable<Uint8Array> | null) {
   const stream = body && (Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>)
-  const made = toResponse(answer, stream)
+  const result = toResponse(answer, stream)
   // The global fetch sets these properties, but the constructor cannot.
-  return Object.defineProperties(made, { url: { value: withoutFragment(url) }, redirected: { value: moved } })
+  return Object.defineProperties(result, { url: { value: withoutFragment(url) }, redirected: { value: moved } })
 }
 
 const withoutFragment = ({ href, hash }: URL): string => (hash === '' ? href : href.slice(0, -hash.length))
 
-async function* translateErrors(body: AsyncIterable<Uint8Array>, told: (error: unknown) => unknown) {
+async function* translateErrors(body: AsyncIterable<Uint8Array>, translate: (error: unknown) => unknown) {
   try {
     yield* body
   } catch (error) {
-    throw told(error)
+    throw translate(error)
   }
 }
 

@@ -17,8 +17,8 @@ const pending = new Map<string, Promise<readonly LookupAddress[]>>()
  * network instead. Rejects with EAI_AGAIN after five seconds.
  */
 export function lookUpName(host: string): Promise<readonly LookupAddress[]> {
-  const known = pending.get(host)
-  if (known) return known
+  const pendingLookup = pending.get(host)
+  if (pendingLookup) return pendingLookup
   const found = waitAtMost(LOOKUP_MS, find(host), fail).finally(() => pending.delete(host))
   pending.set(host, found)
   return found

@@ -231,10 +231,10 @@ export function guardedLookup(rules: NetRules): LookupFunction {
   return (host, options, callback) => {
     const fail = (error: unknown): void => callback(error as Error, '', 0)
     resolveAllowed(host, rules).then((answers) => {
-      const wanted = answers.filter(({ family }) => !options.family || family === Number(options.family))
-      const [first] = wanted
+      const matching = answers.filter(({ family }) => !options.family || family === Number(options.family))
+      const [first] = matching
       if (!first) return fail(Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' }))
-      if (options.all) callback(null, wanted.slice())
+      if (options.all) callback(null, matching.slice())
       else callback(null, first.address, first.family)
     }, fail)
   }

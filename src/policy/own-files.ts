@@ -90,8 +90,8 @@ export async function ownFilesIn(roots: readonly string[]): Promise<OwnFilesChec
   const all = sources.size === 0 ? [] : await placesNow()
   const byRoot = new Map<string, readonly Place[]>()
   const near = (root: string): readonly Place[] => {
-    const known = byRoot.get(root)
-    if (known) return known
+    const cached = byRoot.get(root)
+    if (cached) return cached
     const at = folded(root)
     const found = all.filter(({ kind, start }) => {
       const isBelow = at !== start && isAt(at, start)

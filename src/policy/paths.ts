@@ -296,7 +296,7 @@ export function createPaths(options: PathsOptions): Paths {
     absolute: string,
     fence: Fence,
     { entered, inside, signal }: WalkOptions,
-    held: WalkState,
+    walkState: WalkState,
   ): Promise<OpenFolder> {
     if (!inside) {
       const folder = await list(shown, absolute, fence, signal)
@@ -311,10 +311,10 @@ export function createPaths(options: PathsOptions): Paths {
       work = inside({ ...folder, anchor }).finally(close)
       const over: Promise<void> = work
         .catch((reason: unknown) => {
-          held.failure ??= { reason }
+          walkState.failure ??= { reason }
         })
-        .finally(() => held.work.delete(over))
-      held.work.add(over)
+        .finally(() => walkState.work.delete(over))
+      walkState.work.add(over)
       return folder
     } finally {
       if (!work) await close()
@@ -325,7 +325,7 @@ export function createPaths(options: PathsOptions): Paths {
     folder: OpenFolder,
     fence: Fence,
     options: WalkOptions,
-    held: WalkState,
+    walkState: WalkState,
   ): AsyncGenerator<FolderEntry> {
     // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
     const open = [folder.entries.values()]
@@ -340,10 +340,10 @@ export function createPaths(options: PathsOptions): Paths {
       const entry = next.value
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
-      while (held.work.size >= MAX_OPEN_FOLDERS) await Promise.race(held.work)
-      if (held.failure) throw held.failure.reason
+      while (walkState.work.size >= MAX_OPEN_FOLDERS) await Promise.race(walkState.work)
+      if (walkState.failure) throw walkState.failure.reason
       try {
-        const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, held)
+        const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, walkState)
         open.push(inner.entries.values())
       } catch (error) {
         // Gone or unreadable; the rest of the tree still counts.
@@ -416,13 +416,13 @@ export function createPaths(options: PathsOptions): Paths {
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
       const options = typeof how === 'function' ? { skip: how } : how
-      const held: WalkState = { work: new Set(), failure: undefined }
+      const walkState: WalkState = { work: new Set(), failure: undefined }
       try {
-        yield* walkFrom(await enter(path, absolute, fence, options, held), fence, options, held)
+        yield* walkFrom(await enter(path, absolute, fence, options, walkState), fence, options, walkState)
       } finally {
-        await Promise.all(held.work)
+        await Promise.all(walkState.work)
       }
-      if (held.failure) throw held.failure.reason
+      if (walkState.failure) throw walkState.failure.reason
     },
     stat: (path) =>
       opened(path, async (handle, real, fence) => {

@@ -17,8 +17,8 @@ export function pinFolders(paths: Iterable<string>): void {
 
 /** Where a folder must be: where it was when pinned; a folder that was not pinned is pinned now. */
 export function pinFolder(path: string): Promise<string> {
-  const known = pins.get(path)
-  if (known) return known
+  const pin = pins.get(path)
+  if (pin) return pin
   const place = firstPlace(path)
   pins.set(path, place)
   return place

@@ -37,8 +37,8 @@ export function createRule(given: RuleSetting, permits = false): Rule {
   const inProfile = profiles && compilePatterns(profiles)
   const mayMatch = (owner: string): boolean =>
     !owned || owned(lower(owner)) || (!(permits && isRenamedModule(owner)) && owned(lower(shortOf(owner))))
-  const isForCaller = ({ profile, roles: held }: Actor): boolean =>
-    (!roles || roles.some((role) => held.includes(role))) && (!inProfile || inProfile(profile))
+  const isForCaller = ({ profile, roles: callerRoles }: Actor): boolean =>
+    (!roles || roles.some((role) => callerRoles.includes(role))) && (!inProfile || inProfile(profile))
   return {
     reason,
     mayMatch,

@@ -148,10 +148,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     // Renaming a tool for one caller does not change the decision.
     const tool = given.itself ?? given
     if (!hasOwner(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
-    let known: Spellings | undefined
+    let cached: Spellings | undefined
     const names = (): Spellings => {
-      known ??= listSpellings(tool)
-      return known
+      cached ??= listSpellings(tool)
+      return cached
     }
     const constrained = constraintsFor(tool.module)
     const blocking = constrained.find(({ blocked }) => blocked(names()))
@@ -231,13 +231,13 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       hasOwner(owner),
     unmatchedConstraints(tools) {
       if (constraints.length === 0) return []
-      const known = new Map<string, Spellings[]>()
+      const spellingsByName = new Map<string, Spellings[]>()
       for (const tool of tools)
         for (const { name } of constraintsFor(tool.module))
-          known.set(name, [...(known.get(name) ?? []), listSpellings(tool)])
+          spellingsByName.set(name, [...(spellingsByName.get(name) ?? []), listSpellings(tool)])
       return constraints.flatMap(({ name, rule }) =>
         [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => known.get(name)?.some(createSpellingMatcher([action])) === false)
+          .filter((action) => spellingsByName.get(name)?.some(createSpellingMatcher([action])) === false)
           .map((action) => ({ owner: name, action })),
       )
     },

@@ -73,7 +73,7 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateL
   return {
     take(rates, tool, { principal, profile }) {
       const now = clock.now()
-      const wanted: Array<readonly [string, Bucket]> = []
+      const matching: Array<readonly [string, Bucket]> = []
       for (const rate of rates) {
         if (!rate.matches(tool)) continue
         const key = `${rate.key}\n${rate.per === 'principal' ? principal : profile}`
@@ -81,9 +81,9 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateL
         refill(bucket, now)
         if (bucket.credit < MINUTE_MS)
           return { rate, retryAfterMs: Math.ceil((MINUTE_MS - bucket.credit) / rate.perMinute) }
-        wanted.push([key, bucket])
+        matching.push([key, bucket])
       }
-      for (const [key, bucket] of wanted) {
+      for (const [key, bucket] of matching) {
         bucket.credit -= MINUTE_MS
         // Reinserted at the end, so that the map is ordered by last use.
         if (!buckets.delete(key) && buckets.size >= maxBuckets) makeRoom(now)

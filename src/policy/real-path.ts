@@ -82,13 +82,13 @@ const KEPT_MS = 1_000
  * second; a missing one is looked up each time.
  */
 export function rememberReal(): LookUp {
-  const known = new Map<string, { readonly real: string; readonly until: number }>()
+  const cache = new Map<string, { readonly real: string; readonly until: number }>()
   return async (path) => {
-    const before = known.get(path)
+    const before = cache.get(path)
     if (before && before.until > performance.now()) return before.real
     const real = await realpathOrNone(path)
-    if (real === undefined) known.delete(path)
-    else known.set(path, { real, until: performance.now() + KEPT_MS })
+    if (real === undefined) cache.delete(path)
+    else cache.set(path, { real, until: performance.now() + KEPT_MS })
     return real
   }
 }

@@ -17,5 +17,5 @@ const TLS = /^(?:CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATC
 /** Explains a TLS error. @param code of the error; undefined is returned for other errors */
 export function describeTlsError(code: string): string | undefined {
   if (!TLS.test(code)) return undefined
-  return KNOWN.find(([known]) => known.test(code))?.[1] ?? `TLS failed (${code})`
+  return KNOWN.find(([pattern]) => pattern.test(code))?.[1] ?? `TLS failed (${code})`
 }

@@ -5,7 +5,7 @@ import { isResourceExhausted } from '../core/error-codes.ts'
 /** The close-on-exec flag of a descriptor. Every descriptor that Pegboard opens has it. */
 const CLOSED_FOR_OTHERS = 0o2000000
 
-let known: StdioOptions | undefined
+let cached: StdioOptions | undefined
 
 /**
  * Three pipes for a child process, and none of the descriptors that Pegboard itself inherited, because the child
@@ -13,8 +13,8 @@ let known: StdioOptions | undefined
  * @throws if no file can be opened to check
  */
 export function childStdio(platform: string): StdioOptions {
-  known ??= platform === 'linux' ? withoutStrays() : 'pipe'
-  return known
+  cached ??= platform === 'linux' ? withoutStrays() : 'pipe'
+  return cached
 }
 
 function withoutStrays(): StdioOptions {

@@ -119,11 +119,11 @@ function environmentOf(pid: number, room: Buffer): string {
 }
 
 /** Signals the processes that still exist. @returns whether there was any */
-export function endDescendants(known: Descendants, signal: 'SIGTERM' | 'SIGKILL', platform: string): boolean {
-  if (known.size === 0) return false
+export function endDescendants(descendants: Descendants, signal: 'SIGTERM' | 'SIGKILL', platform: string): boolean {
+  if (descendants.size === 0) return false
   const rows = platform === 'linux' ? undefined : fromPs()
   let any = false
-  for (const [pid, start] of known) {
+  for (const [pid, start] of descendants) {
     if ((rows ? rows.get(pid) : rowOf(pid))?.start !== start) continue
     any = true
     try {

@@ -52,8 +52,8 @@ export function createPrograms({ platform, environment, warn }: ProgramsOptions)
       if (stopped) throw shuttingDown()
       dog ??= createWatchdog({ platform, environment, warn })
       const mark = dog.mark()
-      const wanted = childEnvironment(environment, { ...inherited(inherit), ...named, [MARK]: mark }, platform)
-      const env = { ...wanted, ...safeGit(wanted) }
+      const baseEnv = childEnvironment(environment, { ...inherited(inherit), ...named, [MARK]: mark }, platform)
+      const env = { ...baseEnv, ...safeGit(baseEnv) }
       const plan = spawnPlan(command, args, env, platform)
       let child: Child
       try {
@@ -99,11 +99,11 @@ function watchProgram(
   if (pid !== undefined) dog.guard(pid)
   // Remembers processes once seen: a process that leaves the group and loses its parent can otherwise only be found
   // by its mark.
-  const known = new Map<number, string>()
+  const seenProcesses = new Map<number, string>()
   const runs = (): boolean => pid !== undefined && child.exitCode === null && child.signalCode === null
   const look = (): ReadonlyMap<number, string> => {
     const below = runs() ? descendantsOf(pid as number, platform) : new Map<number, string>()
-    for (const [id, start] of below) known.set(id, start)
+    for (const [id, start] of below) seenProcesses.set(id, start)
     return below
   }
 
@@ -113,7 +113,7 @@ function watchProgram(
       if (over) return
       over = true
       killTree(child, 'SIGKILL', platform)
-      endDescendants(known, 'SIGKILL', platform)
+      endDescendants(seenProcesses, 'SIGKILL', platform)
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
       await endMarked()
       if (pid !== undefined) dog.release(pid)
@@ -134,11 +134,11 @@ function watchProgram(
   const stop = async (graceMs: number): Promise<void> => {
     look()
     killTree(child, 'SIGTERM', platform)
-    endDescendants(known, 'SIGTERM', platform)
+    endDescendants(seenProcesses, 'SIGTERM', platform)
     const late = setTimeout(() => {
       look()
       killTree(child, 'SIGKILL', platform)
-      endDescendants(known, 'SIGKILL', platform)
+      endDescendants(seenProcesses, 'SIGKILL', platform)
     }, graceMs)
     await ended
     clearTimeout(late)
@@ -158,10 +158,10 @@ function watchProgram(
       const below = look()
       return runs() ? await processesOf([pid as number, ...below.keys()], platform) : []
     },
-    signal(wanted, signal) {
-      if (!runs() || (wanted !== pid && !look().has(wanted))) return false
+    signal(targetPid, signal) {
+      if (!runs() || (targetPid !== pid && !look().has(targetPid))) return false
       try {
-        return process.kill(wanted, signal)
+        return process.kill(targetPid, signal)
       } catch (error) {
         if (['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
         throw error

@@ -203,8 +203,8 @@ const TRIAL_MS = 5_000
 
 /** @returns whether /tmp can be limited @throws SandboxError if nothing can run */
 function tryBubblewrap(bwrap: string): Promise<boolean> {
-  const known = tried.get(bwrap)
-  if (known) return known
+  const cached = tried.get(bwrap)
+  if (cached) return cached
   const attempt = (boundsTmp: boolean): Promise<string | undefined> =>
     new Promise((resolve) => {
       const args = [...bubblewrapBase(false, boundsTmp), '--', '/bin/sh', '-c', 'exit 42']

@@ -33,11 +33,11 @@ const INHERITED_WINDOWS = [
 /** The environment of a child: the inherited variables, `LC_*`, and those of the entry itself. */
 export function childEnvironment(ours: Environment, named: Environment, platform: string): Record<string, string> {
   const windows = platform === 'win32'
-  const wanted = new Set(windows ? INHERITED_WINDOWS : INHERITED_POSIX)
+  const inheritedNames = new Set(windows ? INHERITED_WINDOWS : INHERITED_POSIX)
   const env: Record<string, string> = {}
   for (const [key, value] of Object.entries(ours)) {
     if (value === undefined || value.startsWith('()')) continue
-    if (wanted.has(windows ? key.toUpperCase() : key) || key.startsWith('LC_')) env[key] = value
+    if (inheritedNames.has(windows ? key.toUpperCase() : key) || key.startsWith('LC_')) env[key] = value
   }
   for (const [key, value] of Object.entries(named)) if (value !== undefined) env[key] = value
   for (const key of Object.keys(env)) if (isPath(key, windows)) env[key] = absoluteFolders(env[key] ?? '', windows)

@@ -63,8 +63,8 @@ export function createRecorder({ dir, clock, log, scrub }: RecorderOptions): Rec
   }
 
   function tapeOf(server: string, transport: Cassette['transport']) {
-    const known = tapes.get(server)
-    if (known) return known
+    const existing = tapes.get(server)
+    if (existing) return existing
     const tape = createTape(server, transport, readCassette(dir, server), () =>
       later.schedule(server, () => write(server, () => cassetteText(tape.cassette()))),
     )

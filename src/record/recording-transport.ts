@@ -31,7 +31,7 @@ export function createRecordingTransport(
 ): UpstreamTransport {
   const open = new Map<string, Open>()
   /** Requests of the server that wait for the client. */
-  const asked = new Map<string, RecordedEvent & { response?: Json | undefined }>()
+  const openQuestions = new Map<string, RecordedEvent & { response?: Json | undefined }>()
   /** How often calls of this connection have changed each list. */
   const versions = new Map<string, number>()
   let closing = false
@@ -97,7 +97,7 @@ export function createRecordingTransport(
     if (id === undefined) call.before.push({ notification: message })
     else {
       const event = { request: message }
-      asked.set(String(id), event)
+      openQuestions.set(String(id), event)
       call.before.push(event)
     }
   }
@@ -107,8 +107,8 @@ export function createRecordingTransport(
     if (id === undefined) return
     const key = String(id)
     if (method === undefined) {
-      const event = asked.get(key)
-      asked.delete(key)
+      const event = openQuestions.get(key)
+      openQuestions.delete(key)
       if (event) event.response = scrub(error === undefined ? { result } : { error })
     } else if (!NOT_RECORDED.has(method)) {
       const version = versions.get(method.split('/', 1)[0] as string) ?? 0

@@ -21,7 +21,7 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
   let isClosed = false
   let questions = 0
   /** Recorded questions that wait for the client. */
-  const asked = new Map<string, (answer: Message) => void>()
+  const openQuestions = new Map<string, (answer: Message) => void>()
   /** How often calls of this connection have changed each list. */
   const versions = new Map<string, number>()
 
@@ -78,7 +78,7 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
     }
     const { request, response } = event
     const id = `replay:${++questions}`
-    const answered = new Promise<Message>((resolve) => asked.set(id, resolve))
+    const answered = new Promise<Message>((resolve) => openQuestions.set(id, resolve))
     emit({ id, method: request.method, ...(request.params && { params: request.params }) }, on)
     const answer = await answered
     // A model answers in other words each time, and roots differ between machines. A person's answer decides the result.
@@ -100,14 +100,14 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
     send({ id, method, params = {}, ...answer }) {
       if (id === undefined) return undefined
       if (method !== undefined) return play(id, method, params)
-      asked.get(String(id))?.({ id, ...answer } as Message)
-      asked.delete(String(id))
+      openQuestions.get(String(id))?.({ id, ...answer } as Message)
+      openQuestions.delete(String(id))
       return undefined
     },
     async close() {
       if (isClosed) return
       isClosed = true
-      asked.clear()
+      openQuestions.clear()
       events?.closed('closed')
     },
     stderrTail: () => '',

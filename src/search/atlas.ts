@@ -106,10 +106,10 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
   const servers = new Map<string, AtlasServer | undefined>()
 
   function placeOf(source: ToolIdentity) {
-    const known = names.get(bareNameOf(source).toLowerCase())
-    if (!known) return undefined
+    const candidates = names.get(bareNameOf(source).toLowerCase())
+    if (!candidates) return undefined
     const sketch = sketchOf(source.description)
-    const [best] = known
+    const [best] = candidates
       .map(([server, at, other]) => ({ server, at, likeness: likenessOf(sketch, other) }))
       .sort((a, b) => b.likeness - a.likeness)
     if (!best || best.likeness < LEAST_ALIKE) return undefined

@@ -36,8 +36,8 @@ export function createCorrector(vocabulary: {
       version = vocabulary.version()
     }
     const [initial = ''] = word
-    const known = trees.get(initial)
-    if (known) return known
+    const cached = trees.get(initial)
+    if (cached) return cached
     const tree = new SearchableMap<true>()
     for (const text of vocabulary.withInitialOf(word)) tree.set(text, true)
     trees.set(initial, tree)

@@ -30,8 +30,8 @@ export function createDictionary(saved: readonly Uint8Array[] = []): Dictionary 
     find: (word) => numbers.get(word.slice(0, LONGEST)) ?? -1,
     add(word) {
       const text = word.slice(0, LONGEST)
-      const known = numbers.get(text)
-      if (known !== undefined) return known
+      const existing = numbers.get(text)
+      if (existing !== undefined) return existing
       // A copy, because a part of a string keeps the whole string in memory.
       const copy = Buffer.from(text, 'utf16le').toString('utf16le')
       numbers.set(copy, words.length)

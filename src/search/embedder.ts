@@ -40,11 +40,11 @@ export interface EmbedderSource {
 }
 
 /** @throws PegboardError E_CONFIG_INVALID if the model's vectors do not have the configured length */
-export function checkDims(label: string, dims: number, wanted: number | undefined): void {
-  if (wanted !== undefined && wanted !== dims)
+export function checkDims(label: string, dims: number, configuredDims: number | undefined): void {
+  if (configuredDims !== undefined && configuredDims !== dims)
     throw new PegboardError(
       'E_CONFIG_INVALID',
-      `${label} returns vectors of ${dims} dimensions, but search.embedderOptions.dims is ${wanted}.`,
+      `${label} returns vectors of ${dims} dimensions, but search.embedderOptions.dims is ${configuredDims}.`,
     )
 }
 

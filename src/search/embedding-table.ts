@@ -128,7 +128,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   let memory = new Int8Array(kernel.buffer)
   memory.set(new Int8Array(arrays.buffer, take(rows * dims), rows * dims), ROWS_AT)
   /** Addresses of vectors made from n-grams. */
-  const made = new Map<string, number>()
+  const addressesByStem = new Map<string, number>()
   let { pairs, factors, sums } = batchViews()
   let pending = 0
   /** Per row: 1 / length of its vector, computed on first use. */
@@ -200,10 +200,10 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     const sum = sumOf(() => addStem(stem, 1, undefined)).slice()
     let largest = 0
     for (const value of sum) largest = Math.max(largest, Math.abs(value))
-    const kept = keep && made.size < MADE_CAP
-    const address = kept ? end : passing
-    if (kept) {
-      made.set(stem, address)
+    const isKept = keep && addressesByStem.size < MADE_CAP
+    const address = isKept ? end : passing
+    if (isKept) {
+      addressesByStem.set(stem, address)
       end += dims
     }
     inverses = withRoom(inverses, (end - ROWS_AT) / dims)
@@ -217,8 +217,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
 
   function inverseOf(address: number): number {
     const row = (address - ROWS_AT) / dims
-    const known = inverses[row]
-    if (known) return known
+    const cached = inverses[row]
+    if (cached) return cached
     let squares = 0
     for (let index = address; index < address + dims; index++) squares += (memory[index] as number) ** 2
     const inverse = squares > 0 ? 1 / Math.sqrt(squares) : 0
@@ -244,7 +244,7 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     },
     addressOf(stem, keep) {
       const own = indexOf(hashOf(stem))
-      return own >= 0 ? ROWS_AT + own * dims : (made.get(stem) ?? makeRow(stem, keep))
+      return own >= 0 ? ROWS_AT + own * dims : (addressesByStem.get(stem) ?? makeRow(stem, keep))
     },
     knows: (text) =>
       piecesOf(text.slice(0, MAX_QUERY_CHARACTERS), QUERY_WORDS_CAP).some(

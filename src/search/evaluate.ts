@@ -222,13 +222,13 @@ export async function evaluateSources(
 function scoresOf(rows: readonly EvalRow[]): EvalScores {
   const labelled = rows
     .filter(({ relevant }) => relevant.length > 0)
-    .map(({ answers, unlikely, relevant }) => ({ answers, unlikely, wanted: new Set(relevant) }))
-  const recall = (k: number): number => meanOf(labelled.map(({ answers, wanted }) => recallAt(answers, wanted, k)))
+    .map(({ answers, unlikely, relevant }) => ({ answers, unlikely, expected: new Set(relevant) }))
+  const recall = (k: number): number => meanOf(labelled.map(({ answers, expected }) => recallAt(answers, expected, k)))
   return {
     queries: labelled.length,
     recall: { 1: recall(1), 3: recall(3), 5: recall(5), 10: recall(10) },
-    ndcg10: meanOf(labelled.map(({ answers, wanted }) => ndcgAt(answers, wanted, DEPTH))),
-    mrr: meanOf(labelled.map(({ answers, wanted }) => reciprocalRank(answers, wanted))),
+    ndcg10: meanOf(labelled.map(({ answers, expected }) => ndcgAt(answers, expected, DEPTH))),
+    mrr: meanOf(labelled.map(({ answers, expected }) => reciprocalRank(answers, expected))),
     refused: meanOf(labelled.map(({ unlikely }) => Number(unlikely))),
   }
 }

@@ -159,8 +159,8 @@ const parseLine = (line: string): Miss[] => {
 }
 
 function shorten(file: string, now: number): void {
-  const kept = readMisses(file, now).slice(-KEPT.count / 2)
+  const newestMisses = readMisses(file, now).slice(-KEPT.count / 2)
   const temporary = `${file}.${process.pid}.tmp`
-  writeFileSync(temporary, kept.map((miss) => `${JSON.stringify(miss)}\n`).join(''), { mode: 0o600 })
+  writeFileSync(temporary, newestMisses.map((miss) => `${JSON.stringify(miss)}\n`).join(''), { mode: 0o600 })
   renameSync(temporary, file)
 }

@@ -73,16 +73,16 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
 
   /** Removes the entries of removed tools and rebuilds the buckets. */
   function rebuild(size: number): void {
-    let kept = 0
+    let liveCount = 0
     first.fill(0)
     for (let entry = 0; entry < count; entry++) {
       const owner = entries[entry * WIDTH + OWNER] as number
       if (owner < 0) continue
-      entries.copyWithin(kept * WIDTH, entry * WIDTH, (entry + 1) * WIDTH)
-      first[owner >> 1] ||= kept + 1
-      kept++
+      entries.copyWithin(liveCount * WIDTH, entry * WIDTH, (entry + 1) * WIDTH)
+      first[owner >> 1] ||= liveCount + 1
+      liveCount++
     }
-    count = kept
+    count = liveCount
     dead = 0
     buckets = new Int32Array(size)
     for (let entry = 0; entry < count; entry++) link(entry)
@@ -91,17 +91,17 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
   function lookUp(written: string, bare: boolean, visible: (slot: number) => boolean): number | undefined {
     const hashes = hashesOf(written)
     if (!hashes) return undefined
-    const { key: wanted, more } = hashes
+    const { key: keyHash, more } = hashes
     const spelling = hashOf(written.toLowerCase(), SEEDS.literal)
     let seen: number | undefined
     let ambiguous = false
     let literal: number | undefined
-    for (let entry = buckets[wanted & (buckets.length - 1)] as number; entry > 0; ) {
+    for (let entry = buckets[keyHash & (buckets.length - 1)] as number; entry > 0; ) {
       const at = (entry - 1) * WIDTH
       entry = entries[at + NEXT] as number
       const owner = entries[at + OWNER] as number
       if (owner < 0 || (owner & 1) !== Number(bare)) continue
-      if (entries[at + KEY] !== wanted || entries[at + KEY_MORE] !== more) continue
+      if (entries[at + KEY] !== keyHash || entries[at + KEY_MORE] !== more) continue
       const slot = owner >> 1
       const literally = entries[at + LITERAL] === spelling
       if (slot === literal || (!literally && (ambiguous || slot === seen)) || !visible(slot)) continue

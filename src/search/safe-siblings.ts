@@ -63,11 +63,11 @@ export function withSafeSiblings(
     const id = siblings.find((one) => answer.some((other) => other.id === one)) ?? siblings[0]
     if (id === undefined) continue
     const at = answer.indexOf(hit)
-    const known = answer.findIndex((one) => one.id === id)
-    const asked = asksToDelete(queryOf(hit))
-    if (known >= 0 && (known < at || asked)) continue
-    const [moved] = known >= 0 ? answer.splice(known, 1) : []
-    const place = asked ? answer.length : at
+    const siblingAt = answer.findIndex((one) => one.id === id)
+    const wantsDeletion = asksToDelete(queryOf(hit))
+    if (siblingAt >= 0 && (siblingAt < at || wantsDeletion)) continue
+    const [moved] = siblingAt >= 0 ? answer.splice(siblingAt, 1) : []
+    const place = wantsDeletion ? answer.length : at
     const { score } = (answer[place] ?? answer.at(-1)) as SearchHit
     const need = hit.query === undefined ? {} : { query: hit.query }
     answer.splice(place, 0, { matched: [], ...need, ...moved, id, score })

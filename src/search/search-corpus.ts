@@ -86,7 +86,7 @@ export function createCorpus({
   const seen: (SearchSource | undefined)[] = []
   let slots = new Map<string, number>()
   /** Slots of tools in the atlas. */
-  let known = new Set<number>()
+  let atlasSlots = new Set<number>()
   const free: number[] = []
   let wordsReady = false
   let wordsBehind = false
@@ -130,14 +130,14 @@ export function createCorpus({
     open()
     started = true
     try {
-      const kept = readStored(store?.get(NAME), table, models())
-      if (!kept) return
-      words = kept.lexical
-      meanings = kept.vectors
-      ids = kept.ids
-      hashes = kept.hashes
-      slots = kept.slots
-      known = new Set(kept.known)
+      const stored = readStored(store?.get(NAME), table, models())
+      if (!stored) return
+      words = stored.lexical
+      meanings = stored.vectors
+      ids = stored.ids
+      hashes = stored.hashes
+      slots = stored.slots
+      atlasSlots = new Set(stored.known)
       ids.forEach((id, slot) => {
         if (!id) free.push(slot)
       })
@@ -153,7 +153,7 @@ export function createCorpus({
     ids[slot] = ''
     hashes[slot] = 0
     seen[slot] = undefined
-    known.delete(slot)
+    atlasSlots.delete(slot)
     free.push(slot)
     lexical().clear(slot)
     vectors().clear(slot)
@@ -193,8 +193,8 @@ export function createCorpus({
       if (given === undefined || hashes[slot] !== hash) {
         lexical().set(slot, document)
         vectors().clear(slot)
-        if (document.fields.some(({ name }) => name === 'requests')) known.add(slot)
-        else known.delete(slot)
+        if (document.fields.some(({ name }) => name === 'requests')) atlasSlots.add(slot)
+        else atlasSlots.delete(slot)
         ids[slot] = source.id
         hashes[slot] = hash
         slots.set(source.id, slot)
@@ -247,14 +247,14 @@ export function createCorpus({
       return broken ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
     },
     idOf: (slot) => ids[slot] ?? '',
-    isKnown: (slot) => known.has(slot),
+    isKnown: (slot) => atlasSlots.has(slot),
     usable: () => wordsReady,
     current: () => !wordsBehind,
     follow,
     save() {
       if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false
       dirty = false
-      const meta: StoredMeta = { version: VERSION, models: models(), ids, known: [...known] }
+      const meta: StoredMeta = { version: VERSION, models: models(), ids, known: [...atlasSlots] }
       const sections = [
         Buffer.from(JSON.stringify(meta)),
         new Uint8Array(Float64Array.from(hashes).buffer),

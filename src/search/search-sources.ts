@@ -8,11 +8,11 @@ import { hashOf } from './word-pieces.ts'
 export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
   const stamps = new Map<string, number>()
   const stampOf = (module: string, owner: Owner | undefined): number => {
-    const known = stamps.get(module)
-    if (known !== undefined) return known
-    const made = hashOf(JSON.stringify([module, owner?.about, owner?.synonyms]))
-    stamps.set(module, made)
-    return made
+    const cached = stamps.get(module)
+    if (cached !== undefined) return cached
+    const stamp = hashOf(JSON.stringify([module, owner?.about, owner?.synonyms]))
+    stamps.set(module, stamp)
+    return stamp
   }
   return tools.map((tool) => {
     const owner = owners.get(tool.module)
@@ -27,8 +27,8 @@ export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
 const sources = new WeakMap<Tool, { readonly owner: Owner | undefined; readonly source: SearchSource }>()
 
 function getCachedSource(tool: Tool, owner: Owner | undefined): SearchSource {
-  const known = sources.get(tool)
-  if (known && known.owner?.about === owner?.about && known.owner?.synonyms === owner?.synonyms) return known.source
+  const cached = sources.get(tool)
+  if (cached && cached.owner?.about === owner?.about && cached.owner?.synonyms === owner?.synonyms) return cached.source
   const source: SearchSource = Object.assign(Object.create(sourcePrototype), { id: tool.id, tool, owner })
   sources.set(tool, { owner, source })
   return source

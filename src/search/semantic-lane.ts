@@ -153,31 +153,31 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     }
   }
 
-  /** Updates the vectors to `wanted`; returns early if there is a newer list. */
-  async function follow(wanted: readonly SemanticDocument[]): Promise<void> {
+  /** Updates the vectors to `nextDocuments`; returns early if there is a newer list. */
+  async function follow(nextDocuments: readonly SemanticDocument[]): Promise<void> {
     embedder ??= await load()
     if (served?.embedderId !== embedder.id) served = emptyIndex(embedder)
     const { index, owners } = served
-    const todo = wanted.filter(({ slot, hash }) => owners.get(slot)?.hash !== hash)
+    const todo = nextDocuments.filter(({ slot, hash }) => owners.get(slot)?.hash !== hash)
     if (todo.length > 0) {
-      const kept = await readKept(embedder)
+      const cache = await readKept(embedder)
       const keys = new Map<SemanticDocument, string>()
       const { vectorOf } = embedder
       await inSlices(todo, (document) => {
         const { slot, id, hash } = document
-        const known = vectorOf?.(document.source)
-        if (!known) return keys.set(document, keyOf(document))
-        index.set(slot, unitVector(known))
+        const ownVector = vectorOf?.(document.source)
+        if (!ownVector) return keys.set(document, keyOf(document))
+        index.set(slot, unitVector(ownVector))
         owners.set(slot, { id, hash })
       })
-      await embedMissing(embedder, kept, keys)
+      await embedMissing(embedder, cache, keys)
       await inSlices([...keys], ([{ slot, id, hash }, key]) => {
-        index.set(slot, kept.get(key)!)
+        index.set(slot, cache.get(key)!)
         owners.set(slot, { id, hash })
       })
     }
     if (stale) return
-    if (index.size !== wanted.length) throw new Error(`${index.size} vectors for ${wanted.length} tools`)
+    if (index.size !== nextDocuments.length) throw new Error(`${index.size} vectors for ${nextDocuments.length} tools`)
     if (state !== 'ready') log.info('the search model is ready', { embedder: source.label, tools: index.size })
     setState('ready')
   }
@@ -211,13 +211,13 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   /** Stops early if a newer list makes the rest useless; finished vectors are kept. */
   async function embedMissing(
     model: Embedder,
-    kept: VectorCache,
+    cache: VectorCache,
     keys: ReadonlyMap<SemanticDocument, string>,
   ): Promise<void> {
     const { textOf = corpusText } = model
     const texts = new Map<string, string>()
     await inSlices([...keys], ([document, key]) => {
-      if (!kept.has(key)) texts.set(key, textOf(document.source))
+      if (!cache.has(key)) texts.set(key, textOf(document.source))
     })
     // Texts of similar length go together, because a batch costs as much as its longest text.
     const missing = [...texts].sort(([, a], [, b]) => a.length - b.length)
@@ -226,7 +226,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     let saveAt = FIRST_SAVE
     const save = async (): Promise<void> => {
       unsaved = 0
-      await writeKept(model, kept, new Set(documents.map(keyOf)))
+      await writeKept(model, cache, new Set(documents.map(keyOf)))
     }
     try {
       for (const batch of batchesOf(missing, STEP)) {
@@ -237,7 +237,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
         )
         checkVectors(vectors, batch.length, model.dims)
         vectors.forEach((vector, at) => {
-          kept.add(batch[at]![0], unitVector(vector))
+          cache.add(batch[at]![0], unitVector(vector))
         })
         unsaved += batch.length
         // Some embedders return without yielding.
@@ -263,9 +263,9 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     }
   }
 
-  async function writeKept(model: Embedder, kept: VectorCache, used: ReadonlySet<string>): Promise<void> {
+  async function writeKept(model: Embedder, cache: VectorCache, used: ReadonlySet<string>): Promise<void> {
     try {
-      await store?.save(vectorCacheName(model.id), kept.pack(used))
+      await store?.save(vectorCacheName(model.id), cache.pack(used))
     } catch (error) {
       log.debug('cannot store vectors', { error: messageOf(error) })
     }
@@ -281,9 +281,9 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     stale = true
     misses = 0
     setState('unavailable', why)
-    const told = { embedder: source.label, reason: why }
-    if (warned) log.info('the search model is unavailable again', told)
-    else log.warn('the search model is unavailable; search continues without it', told)
+    const logFields = { embedder: source.label, reason: why }
+    if (warned) log.info('the search model is unavailable again', logFields)
+    else log.warn('the search model is unavailable; search continues without it', logFields)
     warned = true
     const broken = embedder
     embedder = undefined
@@ -350,11 +350,11 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
       const text = query.trim().slice(0, MAX_QUERY_CHARACTERS)
       const model = embedder
       if (state !== 'ready' || !model || !text) return undefined
-      const known = queries.get(text)
-      if (known) {
+      const cachedVector = queries.get(text)
+      if (cachedVector) {
         queries.delete(text)
-        queries.set(text, known)
-        return known
+        queries.set(text, cachedVector)
+        return cachedVector
       }
       let answer = asking.get(text)
       if (!answer) {

@@ -71,10 +71,10 @@ export async function suggestAliases(
 }
 
 /** Equal queries count once, with all tools that were called for them. */
-function labelled(misses: readonly Miss[], known: ReadonlyMap<string, unknown>): readonly EvalQuery[] {
+function labelled(misses: readonly Miss[], toolsById: ReadonlyMap<string, unknown>): readonly EvalQuery[] {
   const tools = new Map<string, Set<string>>()
   for (const { query, called } of misses) {
-    if (called === undefined || !known.has(called)) continue
+    if (called === undefined || !toolsById.has(called)) continue
     const key = query.trim()
     tools.set(key, (tools.get(key) ?? new Set()).add(called))
   }
@@ -90,18 +90,18 @@ function unusedOf(misses: readonly Miss[]): AliasSuggestions['unused'] {
 /** For each tool that was called and not first: words that its queries share, then the words of each query. */
 function candidatesFor({ rows }: EvalReport, byId: ReadonlyMap<string, SearchSource>): readonly Candidate[] {
   const taken = new Set([...byId.values()].flatMap((source) => [bareNameOf(source), ...source.aliases].map(folded)))
-  const wanted = new Map<string, string[][]>()
+  const queriesByTool = new Map<string, string[][]>()
   for (const { query, relevant, ranks } of rows)
     relevant.forEach((tool, at) => {
       // A query that several tools answer is no reason to lift one of them.
       if (relevant.length > 1 || ranks[at] === 1) return
-      wanted.set(tool, [...(wanted.get(tool) ?? []), wordsIn(query)])
+      queriesByTool.set(tool, [...(queriesByTool.get(tool) ?? []), wordsIn(query)])
     })
-  const candidates = [...wanted].flatMap(([tool, lists]) => {
-    const known = new Set(stemsOf(byId.get(tool) as SearchSource))
+  const candidates = [...queriesByTool].flatMap(([tool, lists]) => {
+    const knownStems = new Set(stemsOf(byId.get(tool) as SearchSource))
     const aliases = [sharedBy(lists), ...lists]
       // An alias of several words is no name that a rule of the policy could match.
-      .filter((words) => words.length > 1 && words.some((word) => !known.has(stemOf(word))))
+      .filter((words) => words.length > 1 && words.some((word) => !knownStems.has(stemOf(word))))
       .map((words) => words.slice(0, MAX_WORDS).join(' '))
     return [...new Set(aliases)]
       .filter((alias) => !taken.has(folded(alias)))

@@ -75,15 +75,15 @@ export function documentWords(document: SearchDocument): Map<string, DocumentWor
 }
 
 function countWord(words: Map<string, DocumentWord>, text: string, field: number, weight: number, ofName: boolean) {
-  const known = words.get(text)
-  if (!known) {
+  const existing = words.get(text)
+  if (!existing) {
     words.set(text, { weight, ofName, field, times: 1 })
     return
   }
-  if (ofName) known.ofName = true
-  known.times = known.field === field ? known.times + 1 : 1
-  known.field = field
-  if (known.times <= REPEATS_CAP) known.weight += weight
+  if (ofName) existing.ofName = true
+  existing.times = existing.field === field ? existing.times + 1 : 1
+  existing.field = field
+  if (existing.times <= REPEATS_CAP) existing.weight += weight
 }
 
 /** A phrase of a group is added word by word, but only a single word triggers the group. */
@@ -104,15 +104,15 @@ function addGroup(group: readonly string[], words: Map<string, DocumentWord>): v
 }
 
 /**
- * The word with two neighbouring letters swapped that `known` accepts. This is the most common typo and the cheapest
+ * The word with two neighbouring letters swapped that `isWord` accepts. This is the most common typo and the cheapest
  * to correct.
  */
-export function unswap(word: string, known: (word: string) => boolean): string | undefined {
+export function unswap(word: string, isWord: (word: string) => boolean): string | undefined {
   if (word.length < 4) return undefined
   for (let i = 1; i < word.length; i++) {
     if (word[i] === word[i - 1]) continue
     const swapped = `${word.slice(0, i - 1)}${word[i]}${word[i - 1]}${word.slice(i + 1)}`
-    if (known(swapped)) return swapped
+    if (isWord(swapped)) return swapped
   }
   return undefined
 }

@@ -264,17 +264,17 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     return late.cover(query, slots, accept)
   }
 
-  function candidatesOf(query: string, asked: ToolQueryOptions, external: Float32Array | undefined): Candidates {
-    const accept = (slot: number): boolean => asked.visible(corpus.idOf(slot))
-    const count = Math.max(CANDIDATES, asked.limit)
+  function candidatesOf(query: string, queryOptions: ToolQueryOptions, external: Float32Array | undefined): Candidates {
+    const accept = (slot: number): boolean => queryOptions.visible(corpus.idOf(slot))
+    const count = Math.max(CANDIDATES, queryOptions.limit)
     const matches = corpus.lexical.search(query, { limit: count, accept })
-    const table = asked.lanes === 'lexical' ? undefined : corpus.table()
+    const table = queryOptions.lanes === 'lexical' ? undefined : corpus.table()
     const meant = table ? correctQuery(query, matches.corrections, table) : query
     const vector = table?.query(meant)
     const slots = new Set<number>()
     const exact = new Set<number>()
     for (const { slot, exactName } of matches.hits) {
-      if (asked.lanes !== 'vector' || exactName) slots.add(slot)
+      if (queryOptions.lanes !== 'vector' || exactName) slots.add(slot)
       if (exactName) exact.add(slot)
     }
     if (vector) for (const { slot } of corpus.vectors.search(vector, count, accept)) slots.add(slot)
@@ -285,7 +285,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const externals = vectors && list.every((slot) => vectors.has(slot)) ? vectors.cosines(list, external) : undefined
     const encoder = externals && semantic?.fusion
     const cosines = vector ? corpus.vectors.cosines(list, vector) : undefined
-    const cover = table && asked.lanes !== 'vector' ? coverOf(table, meant, list, accept) : undefined
+    const cover = table && queryOptions.lanes !== 'vector' ? coverOf(table, meant, list, accept) : undefined
     const words = new Set(piecesOf(meant).map(stemOf))
     const rarest = corpus.lexical.rarityOf('', accept)
     const ownerNamed = (id: string): number =>
@@ -296,7 +296,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     let best = 0
     for (const slot of list) if (!exact.has(slot)) best = Math.max(best, matches.scoreOf(slot))
     const candidates = list.map((slot, at): Candidate => {
-      const lexical = asked.lanes === 'vector' ? 0 : matches.scoreOf(slot)
+      const lexical = queryOptions.lanes === 'vector' ? 0 : matches.scoreOf(slot)
       return {
         slot,
         features: {
@@ -310,7 +310,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
           ownerNamed: ownerNamed(corpus.idOf(slot)),
         },
         exactName: exact.has(slot),
-        calls: asked.usage?.(corpus.idOf(slot)) ?? 0,
+        calls: queryOptions.usage?.(corpus.idOf(slot)) ?? 0,
         external: encoder ? undefined : externals?.[at],
       }
     })
@@ -323,14 +323,14 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     }
   }
 
-  async function one(query: string, asked: ToolQueryOptions): Promise<ToolAnswer> {
+  async function one(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const external =
-      semantic && asked.lanes !== 'lexical' && semantic.status.state === 'ready'
+      semantic && queryOptions.lanes !== 'lexical' && semantic.status.state === 'ready'
         ? await semantic.embedQuery(query)
         : undefined
-    const found = candidatesOf(query, asked, external)
+    const found = candidatesOf(query, queryOptions, external)
     const { candidates, table, matches, weights, foreign } = found
-    const scores = orderScores(found, asked, fusion)
+    const scores = orderScores(found, queryOptions, fusion)
     const ordered = candidates
       .map((candidate, at) => ({ candidate, score: scores[at] as number }))
       .filter(({ candidate, score }) => candidate.exactName || (score > Number.NEGATIVE_INFINITY && isMatch(candidate)))
@@ -341,18 +341,18 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
           a.candidate.slot - b.candidate.slot,
       )
     const ranking: Ranking = foreign ? 'semantic' : weights ? 'hybrid' : 'keyword'
-    const relevances = ordered.map(({ candidate }) => relevance(candidate, weights, asked))
+    const relevances = ordered.map(({ candidate }) => relevance(candidate, weights, queryOptions))
     const named = ordered.filter(({ candidate }) => candidate.exactName)
-    const room = Math.max(asked.limit, Math.min(NAMED_CAP, named.length))
-    const best = Math.max(0, ...relevances.slice(0, asked.limit))
+    const room = Math.max(queryOptions.limit, Math.min(NAMED_CAP, named.length))
+    const best = Math.max(0, ...relevances.slice(0, queryOptions.limit))
     // The original formula has its own threshold, and this model cannot judge what another model finds.
-    const judged = weights && asked.lanes !== 'vector' && fusion !== 'source' && !foreign
+    const judged = weights && queryOptions.lanes !== 'vector' && fusion !== 'source' && !foreign
     const unlikely = ordered.length === 0 || (judged && best < leastFor(query, matches, table, weights))
     let ceiling = 1
     const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
     const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
     const all = ordered.slice(0, room).map(({ candidate, score: fused }, at): SearchHit => {
-      const shown = judged && !candidate.exactName && asked.lanes !== 'lexical' ? weights : undefined
+      const shown = judged && !candidate.exactName && queryOptions.lanes !== 'lexical' ? weights : undefined
       const margin = fused === first ? fused - second : fused - first
       ceiling = Math.min(
         ceiling,
@@ -364,10 +364,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
         id: corpus.idOf(slot),
         score: ceiling,
         matched,
-        ...(asked.explain ? { why: whyOf(candidate, fused) } : {}),
+        ...(queryOptions.explain ? { why: whyOf(candidate, fused) } : {}),
       }
     })
-    const isSure = asked.brief && judged && named.length === 0 && (all[0]?.score ?? 0) >= BRIEF.sure
+    const isSure = queryOptions.brief && judged && named.length === 0 && (all[0]?.score ?? 0) >= BRIEF.sure
     const hits = isSure ? all.filter((_, at) => first - (ordered[at]?.score ?? 0) <= BRIEF.most) : all
     const more = named.slice(room).map(({ candidate }) => corpus.idOf(candidate.slot))
     return {
@@ -383,10 +383,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
    * Also searches for each clause of a long prompt. The best tool of a clause comes before those of the whole if it is
    * likely right.
    */
-  async function prompt(query: string, asked: ToolQueryOptions): Promise<ToolAnswer> {
-    const whole = await one(query, asked)
+  async function prompt(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+    const whole = await one(query, queryOptions)
     const clauses = namedIn(whole).length > 0 ? [] : clausesOf(query)
-    const others = await Promise.all(clauses.map((clause) => one(clause, asked)))
+    const others = await Promise.all(clauses.map((clause) => one(clause, queryOptions)))
     const sure = others
       .flatMap(({ hits: [best], unanswered }) => (best && best.score >= SURE && !unanswered ? [best] : []))
       .sort((a, b) => b.score - a.score)
@@ -394,7 +394,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const byId = new Map<string, SearchHit>()
     for (const hit of [...sure, ...whole.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
     let ceiling = 1
-    const hits = [...byId.values()].slice(0, asked.limit).map((hit) => {
+    const hits = [...byId.values()].slice(0, queryOptions.limit).map((hit) => {
       ceiling = Math.min(ceiling, hit.score)
       return { ...hit, score: ceiling }
     })
@@ -407,11 +407,11 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       catchUp(WARM_SLICE_MS)
   }
 
-  async function all(queries: readonly string[], asked: ToolQueryOptions): Promise<ToolAnswer> {
-    if (queries.length <= 1) return prompt(queries[0] ?? '', asked)
-    const each = Math.min(asked.limit, RESULTS_PER_QUERY)
+  async function all(queries: readonly string[], queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+    if (queries.length <= 1) return prompt(queries[0] ?? '', queryOptions)
+    const each = Math.min(queryOptions.limit, RESULTS_PER_QUERY)
     const least = Math.min(each * queries.length, RESULTS_CAP)
-    const found = await Promise.all(queries.map((query) => one(query, { ...asked, limit: each })))
+    const found = await Promise.all(queries.map((query) => one(query, { ...queryOptions, limit: each })))
     const answers = found.map((answer, query) => {
       // A query that is a name needs no other tools.
       const isName = namedIn(answer).length > 0
@@ -440,16 +440,16 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       work = corpus.follow([...sources])
     },
     warm,
-    async query(query, asked) {
-      if (asked.limit < 1) return { hits: [], ranking: 'keyword' }
+    async query(query, queryOptions) {
+      if (queryOptions.limit < 1) return { hits: [], ranking: 'keyword' }
       await prepare()
       const lines = query.slice(0, TEXT_CAP).split(/\r?\n/)
       const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
-      const answer = await all(queries, asked)
+      const answer = await all(queries, queryOptions)
       const isFinal = !answer.unanswered || !work
       if (!isFinal) await workUntil(() => work === undefined)
-      const { hits, ...rest } = isFinal ? answer : await all(queries, asked)
-      const { safeSiblings } = asked
+      const { hits, ...rest } = isFinal ? answer : await all(queries, queryOptions)
+      const { safeSiblings } = queryOptions
       if (!safeSiblings) return { hits, ...rest }
       return { hits: withSafeSiblings(hits, ({ query: line = 0 }) => queries[line] ?? '', safeSiblings), ...rest }
     },
@@ -560,9 +560,9 @@ function interleave(answers: readonly ToolAnswer[], limit: number): SearchHit[] 
   const named = lists.flatMap((hits) => hits.filter(({ score }) => score === 1))
   const ranks = Math.max(...lists.map((hits) => hits.length))
   const inOrder = Array.from({ length: ranks }, (_, rank) => lists.flatMap((hits) => hits[rank] ?? [])).flat()
-  const kept = new Set<string>()
-  for (const { id } of [...named, ...inOrder]) if (kept.size < limit) kept.add(id)
-  return inOrder.filter(({ id }) => kept.delete(id))
+  const chosenIds = new Set<string>()
+  for (const { id } of [...named, ...inOrder]) if (chosenIds.size < limit) chosenIds.add(id)
+  return inOrder.filter(({ id }) => chosenIds.delete(id))
 }
 
 function pick<T extends object, K extends keyof T>(from: T, ...keys: K[]): Pick<T, K> {

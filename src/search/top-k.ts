@@ -10,23 +10,23 @@ export interface TopK {
 }
 
 export function createTopK(limit: number): TopK {
-  const kept: { slot: number; score: number }[] = []
+  const top: { slot: number; score: number }[] = []
   const isBefore = (slot: number, score: number, other: { slot: number; score: number }): boolean =>
     score > other.score || (score === other.score && slot < other.slot)
   return {
     get least() {
-      return kept.length < limit ? Number.NEGATIVE_INFINITY : (kept.at(-1)?.score ?? Number.POSITIVE_INFINITY)
+      return top.length < limit ? Number.NEGATIVE_INFINITY : (top.at(-1)?.score ?? Number.POSITIVE_INFINITY)
     },
     wants(slot, score) {
-      const last = kept.at(-1)
-      return kept.length < limit || (last !== undefined && isBefore(slot, score, last))
+      const last = top.at(-1)
+      return top.length < limit || (last !== undefined && isBefore(slot, score, last))
     },
     add(slot, score) {
-      let at = kept.length
-      while (at > 0 && isBefore(slot, score, kept[at - 1] as (typeof kept)[number])) at--
-      kept.splice(at, 0, { slot, score })
-      if (kept.length > limit) kept.pop()
+      let at = top.length
+      while (at > 0 && isBefore(slot, score, top[at - 1] as (typeof top)[number])) at--
+      top.splice(at, 0, { slot, score })
+      if (top.length > limit) top.pop()
     },
-    list: () => kept.slice(),
+    list: () => top.slice(),
   }
 }

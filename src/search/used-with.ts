@@ -33,13 +33,13 @@ export function usedWith(
   atlas: Atlas | undefined,
   own: UsedWith = { before: [], after: [] },
 ): UsedWith | undefined {
-  const known = atlas?.neighboursOf(tool) ?? { before: [], after: [] }
+  const atlasNeighbours = atlas?.neighboursOf(tool) ?? { before: [], after: [] }
   const byName = new Map(others.map((other) => [bareNameOf(other).toLowerCase(), other]))
   const byId = new Map(others.map((other) => [other.id, other]))
   const verbs = verbsOf(tool)
   const mine = (when: keyof UsedWith): Tool[] => own[when].flatMap((id) => byId.get(id) ?? [])
   const ofAtlas = (when: keyof UsedWith): Tool[] =>
-    known[when]
+    atlasNeighbours[when]
       .flatMap((name) => byName.get(name.toLowerCase()) ?? [])
       .filter((other) => !verbsOf(other).some((verb) => verbs.includes(verb)))
   const preparing = ofAtlas('before').filter((other) => verbsOf(other).some((verb) => PREPARES.includes(verb)))

@@ -59,7 +59,7 @@ export interface WrittenRequests {
   writeNext(missing: readonly UnknownTool[], complete: CompletionFunction): Promise<boolean>
 }
 
-export type CompletionFunction = (wanted: CompletionRequest) => Promise<{ readonly json?: unknown }>
+export type CompletionFunction = (request: CompletionRequest) => Promise<{ readonly json?: unknown }>
 
 const KEY = 'written-requests'
 const TOOLS_PER_QUESTION = 8
@@ -96,7 +96,7 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
     return { when: line(entry['when'], WHEN_CHARACTERS) ?? '', requests }
   }
 
-  let kept = read()
+  let storedTexts = read()
 
   function read(): StoredTexts {
     const found: unknown = store.get(KEY)
@@ -114,12 +114,12 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
   }
 
   const today = (): string => new Date(clock.now()).toISOString().slice(0, 10)
-  const askedToday = (): number => (kept.day === today() ? kept.asked : 0)
+  const askedToday = (): number => (storedTexts.day === today() ? storedTexts.asked : 0)
 
   /** Another process may have written meanwhile. */
   function update(change: (before: StoredTexts) => StoredTexts): void {
-    kept = change(read())
-    store.set(KEY, kept)
+    storedTexts = change(read())
+    store.set(KEY, storedTexts)
   }
 
   function keep(batch: readonly UnknownTool[], answer: unknown): number {
@@ -144,12 +144,12 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
 
   return {
     of(key) {
-      const one = Object.hasOwn(kept.tools, key) ? kept.tools[key] : undefined
+      const one = Object.hasOwn(storedTexts.tools, key) ? storedTexts.tools[key] : undefined
       return isWritten(one) ? one : undefined
     },
     missing: (tools) =>
       tools.filter(({ key }) => {
-        const one = Object.hasOwn(kept.tools, key) ? kept.tools[key] : undefined
+        const one = Object.hasOwn(storedTexts.tools, key) ? storedTexts.tools[key] : undefined
         return one === undefined || (!isWritten(one) && one.failed < MAX_TRIES)
       }),
     hasBudget: () => askedToday() < questionsPerDay,

@@ -223,8 +223,10 @@ function readZed({ command, args, env, url, headers, enabled }: Json): Json | un
 function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: Json): Json | undefined {
   const off = enabled === false ? { disabled: true } : {}
   // Goose keeps the values of these in its own keyring.
-  const kept = Array.isArray(env_keys) ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)]) : []
-  const env = { ...Object.fromEntries(kept), ...(isRecord(envs) ? envs : {}) }
+  const keyringEntries = Array.isArray(env_keys)
+    ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)])
+    : []
+  const env = { ...Object.fromEntries(keyringEntries), ...(isRecord(envs) ? envs : {}) }
   if (type === 'stdio')
     return { ...omitUndefined({ command: cmd, args }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
   if (type === 'sse' || type === 'streamable_http')

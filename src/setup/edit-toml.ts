@@ -59,13 +59,13 @@ function keysOf(line: string): readonly string[] | undefined {
 /** Removes the table and the tables below it. A header inside a text of several lines is found by the check afterwards. */
 function removeTable(text: string, path: readonly string[]): string {
   let isInside = false
-  const kept: string[] = []
+  const remainingLines: string[] = []
   for (const line of text.split(/(?<=\n)/)) {
     const keys = keysOf(line.trimEnd())
     if (keys) isInside = path.every((key, index) => keys[index] === key)
-    if (!isInside) kept.push(line)
+    if (!isInside) remainingLines.push(line)
   }
-  return kept.join('')
+  return remainingLines.join('')
 }
 
 function addTable(text: string, path: readonly string[], value: unknown): string {

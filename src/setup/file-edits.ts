@@ -209,8 +209,8 @@ async function writeBeside(
   try {
     await writeFile(temporary, content, { mode: 0o600, flag: 'wx', flush: true })
     if (like && process.platform !== 'win32') {
-      const made = await stat(temporary)
-      if (made.uid !== like.uid || made.gid !== like.gid) await chown(temporary, like.uid, like.gid)
+      const stats = await stat(temporary)
+      if (stats.uid !== like.uid || stats.gid !== like.gid) await chown(temporary, like.uid, like.gid)
       await chmod(temporary, like.mode & 0o7777)
     }
     return temporary

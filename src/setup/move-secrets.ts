@@ -50,7 +50,7 @@ function nameFor(
   const candidates = [named, `${plain(name).slice(0, 60)}.${named}`]
   for (let at = 2; ; at++) {
     const free = candidates.find((one) => {
-      const other = secrets.find((known) => known.name === one)
+      const other = secrets.find((moved) => moved.name === one)
       return other ? other.value === secret : !taken.has(one) || taken.get(one) === secret
     })
     if (free !== undefined) return free

@@ -62,11 +62,11 @@ export function planInit(
   if (after !== config.text) edits.push({ path: config.file, before: config.text, after })
   for (const one of found.filter(({ client }) => choices.into.includes(client.id)))
     edits.push(...registerIn(one, choices, start))
-  const known = new Set([...stored.keys(), ...secrets.map(({ name }) => name)])
+  const knownNames = new Set([...stored.keys(), ...secrets.map(({ name }) => name)])
   const named = servers.flatMap(({ entry }) => [...JSON.stringify(entry).matchAll(/\$\{keyring:([A-Za-z_][\w.-]*)\}/g)])
   return {
     ...{ servers, secrets, edits, hidden: all.secrets.map(({ value }) => value) },
-    wanted: [...new Set(named.map(([, name = '']) => name))].filter((name) => !known.has(name)),
+    wanted: [...new Set(named.map(([, name = '']) => name))].filter((name) => !knownNames.has(name)),
   }
 }
 

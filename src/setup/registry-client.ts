@@ -110,16 +110,16 @@ export function createRegistry({ url, allowPrivate, timeoutMs = TIMEOUT_MS }: Re
     url: base.href,
     async search(words, limit) {
       // The registry looks for one text in names only, so each word is searched and the answers are merged.
-      const wanted = [...new Set(words.map((word) => word.toLowerCase()).filter((word) => word.length > 1))].slice(
+      const searchWords = [...new Set(words.map((word) => word.toLowerCase()).filter((word) => word.length > 1))].slice(
         0,
         MAX_WORDS,
       )
       const found = new Map<string, RegistryHit>()
-      for (const word of wanted)
+      for (const word of searchWords)
         for await (const hit of listed({ search: word, version: 'latest' }))
           if (!found.has(hit.name)) found.set(hit.name, hit)
       return [...found.values()]
-        .map((hit) => ({ hit, score: scoreOf(hit, wanted) }))
+        .map((hit) => ({ hit, score: scoreOf(hit, searchWords) }))
         .sort((one, other) => other.score - one.score || (one.hit.name < other.hit.name ? -1 : 1))
         .slice(0, limit)
         .map(({ hit }) => hit)
@@ -189,8 +189,8 @@ async function read(fetch: Fetch, url: URL): Promise<Json> {
       hint: 'pegboard registry search finds servers.',
     })
   if (!response.ok) {
-    const said = body?.['detail'] ?? body?.['error'] ?? body?.['title']
-    const words = typeof said === 'string' ? `: ${shownText(said, 200)}` : ''
+    const detail = body?.['detail'] ?? body?.['error'] ?? body?.['title']
+    const words = typeof detail === 'string' ? `: ${shownText(detail, 200)}` : ''
     throw new PegboardError(
       'E_REGISTRY_UNAVAILABLE',
       `The registry ${host} answered with HTTP ${response.status}${words}.`,

@@ -28,10 +28,10 @@ async function lock(file: string, tooLong: () => never): Promise<() => Promise<v
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
-    const made = await stat(file).catch(() => undefined)
+    const stats = await stat(file).catch(() => undefined)
     // Opening a pipe would block until it has a writer.
-    const holder = made?.isFile() ? await readFile(file, 'utf8').catch(() => '') : ''
-    if (isDead(holder) || (made && Date.now() - made.mtimeMs > LOCK_MS.stale)) await removeStaleLock(file, holder)
+    const holder = stats?.isFile() ? await readFile(file, 'utf8').catch(() => '') : ''
+    if (isDead(holder) || (stats && Date.now() - stats.mtimeMs > LOCK_MS.stale)) await removeStaleLock(file, holder)
     else if (Date.now() > until) tooLong()
     else await new Promise((resolve) => setTimeout(resolve, LOCK_MS.poll))
   }

@@ -9,11 +9,11 @@ export type ValueCheck = (value: unknown) => boolean
 export type ReportUnreadable = (kind: string, id: string) => void
 
 export function createUnreadableReporter(log: Pick<Log, 'error'>): ReportUnreadable {
-  const told = new Set<string>()
+  const reported = new Set<string>()
   return (kind, id) => {
     const row = JSON.stringify([kind, id])
-    if (!told.has(row)) log.error('a stored value cannot be read; Pegboard leaves it unchanged', { kind, id })
-    told.add(row)
+    if (!reported.has(row)) log.error('a stored value cannot be read; Pegboard leaves it unchanged', { kind, id })
+    reported.add(row)
   }
 }
 

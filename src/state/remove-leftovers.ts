@@ -10,18 +10,18 @@ export const MAX_DEPTH = 3
 
 /**
  * Deletes temporary files that a killed process left in these folders.
- * @param wanted decides which files of a folder may be deleted; default: all files named like our temporary files
+ * @param matches decides which files of a folder may be deleted; default: all files named like our temporary files
  */
 export async function removeLeftovers(
   folder: string,
-  wanted: (name: string) => boolean = () => true,
+  matches: (name: string) => boolean = () => true,
   depth = 0,
 ): Promise<void> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
   for (const entry of entries) {
     const path = join(folder, entry.name)
-    if (entry.isDirectory() && depth < MAX_DEPTH) await removeLeftovers(path, wanted, depth + 1)
-    else if (entry.isFile() && TEMPORARY.test(entry.name) && wanted(entry.name)) await removeOld(path)
+    if (entry.isDirectory() && depth < MAX_DEPTH) await removeLeftovers(path, matches, depth + 1)
+    else if (entry.isFile() && TEMPORARY.test(entry.name) && matches(entry.name)) await removeOld(path)
   }
 }
 

@@ -24,8 +24,8 @@ export function readSecret(file: string, onError: (error: unknown) => void): Buf
     }
   }
   try {
-    const kept = readPrivate(file)
-    if (kept.length === BYTES) return kept
+    const stored = readPrivate(file)
+    if (stored.length === BYTES) return stored
     onError(new Error(`${file} does not hold ${BYTES} bytes`))
   } catch (error) {
     onError(error)

@@ -113,9 +113,9 @@ export function createSecretStore(
         const before = entries.get(name)
         const entry = await keep(name, secret)
         // A shorter secret leaves pieces of the old one.
-        const kept = 'pieces' in entry ? entry.pieces : 0
+        const pieceCount = 'pieces' in entry ? entry.pieces : 0
         if (keyring && before && 'pieces' in before)
-          for (let at = kept; at < before.pieces; at++)
+          for (let at = pieceCount; at < before.pieces; at++)
             await keyring.delete(`${keyOf(name)}.${at}`).catch(() => undefined)
         entries.set(name, entry)
         return placeOf(entry)

@@ -145,7 +145,7 @@ export function createRedisState(url: string, prefix: string, clock: CommonClock
     if (parts) return parts
     throw new PegboardError('E_STATE', 'The Redis of state.url is not connected.')
   }
-  let asked: Promise<boolean> | undefined
+  let pendingPing: Promise<boolean> | undefined
   /** While the client reconnects, the answer is no. */
   async function ping(): Promise<boolean> {
     const redis = parts?.redis
@@ -230,10 +230,10 @@ export function createRedisState(url: string, prefix: string, clock: CommonClock
     mayHaveData: true,
     store: () => opened().store,
     ready() {
-      asked ??= ping().finally(() => {
-        asked = undefined
+      pendingPing ??= ping().finally(() => {
+        pendingPing = undefined
       })
-      return asked
+      return pendingPing
     },
     // The time of Redis, advanced by the time since the last request for it.
     steady: clock,

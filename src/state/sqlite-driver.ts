@@ -60,21 +60,21 @@ const FREE_DESCRIPTORS = 16
  * @throws the system's error when there are not enough descriptors
  */
 function checkFreeDescriptors(): void {
-  const held: number[] = []
+  const descriptors: number[] = []
   try {
-    while (held.length < FREE_DESCRIPTORS) held.push(openSync(devNull, 'r'))
+    while (descriptors.length < FREE_DESCRIPTORS) descriptors.push(openSync(devNull, 'r'))
   } finally {
-    for (const descriptor of held) closeSync(descriptor)
+    for (const descriptor of descriptors) closeSync(descriptor)
   }
 }
 
 /** Classifies an error of either driver. */
 export function classifySqliteError(error: unknown): 'damaged' | 'full' | 'locked' | 'read-only' | 'crowded' | 'other' {
-  const said = `${(error as { code?: unknown }).code} ${messageOf(error)}`
-  if (/SQLITE_(?:CORRUPT|NOTADB)|malformed|not a database/i.test(said)) return 'damaged'
-  if (/SQLITE_FULL|disk is full|ENOSPC|EDQUOT/i.test(said)) return 'full'
-  if (/SQLITE_(?:BUSY|LOCKED)|is locked/i.test(said)) return 'locked'
-  if (/SQLITE_READONLY|readonly|EROFS|EACCES/i.test(said)) return 'read-only'
-  if (/EMFILE|ENFILE|too many open files/i.test(said)) return 'crowded'
+  const text = `${(error as { code?: unknown }).code} ${messageOf(error)}`
+  if (/SQLITE_(?:CORRUPT|NOTADB)|malformed|not a database/i.test(text)) return 'damaged'
+  if (/SQLITE_FULL|disk is full|ENOSPC|EDQUOT/i.test(text)) return 'full'
+  if (/SQLITE_(?:BUSY|LOCKED)|is locked/i.test(text)) return 'locked'
+  if (/SQLITE_READONLY|readonly|EROFS|EACCES/i.test(text)) return 'read-only'
+  if (/EMFILE|ENFILE|too many open files/i.test(text)) return 'crowded'
   return 'other'
 }

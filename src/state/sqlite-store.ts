@@ -39,7 +39,7 @@ export function openSqliteStore(
   log: Pick<Log, 'error' | 'warn'>,
   look: StatFolder = statFolder,
 ): Store {
-  const made = !existsSync(file)
+  const isNew = !existsSync(file)
   const aside = `${file}.corrupt-${new Date(clock.now()).toISOString().replaceAll(/[:.]/g, '-')}`
   const renameDamaged = (): void => {
     for (const ending of ['', '-wal', '-shm']) if (existsSync(file + ending)) renameSync(file + ending, aside + ending)
@@ -62,7 +62,7 @@ export function openSqliteStore(
     }
     return keepMarker(file, storeOf(database, clock, log))
   } catch (error) {
-    if (made || classifySqliteError(error) !== 'damaged') throw createFileError(file, error)
+    if (isNew || classifySqliteError(error) !== 'damaged') throw createFileError(file, error)
     renameDamaged()
     log.error('the state file is damaged; Pegboard moved it aside and started a new one: scheduled work is lost', {
       file: aside,

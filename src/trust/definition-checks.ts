@@ -191,12 +191,12 @@ const shapes = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly str
 
 /** Cached, because the same few names are compared with ten thousand. */
 function shapesOf(names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
-  const known = shapes.get(names)
-  if (known) return known
-  const made = new Map<string, readonly string[]>()
-  for (const name of names) made.set(skeleton(name), [...(made.get(skeleton(name)) ?? []), name])
-  shapes.set(names, made)
-  return made
+  const cached = shapes.get(names)
+  if (cached) return cached
+  const namesByShape = new Map<string, readonly string[]>()
+  for (const name of names) namesByShape.set(skeleton(name), [...(namesByShape.get(skeleton(name)) ?? []), name])
+  shapes.set(names, namesByShape)
+  return namesByShape
 }
 
 /** The rest of the definition is shown without a length limit. */

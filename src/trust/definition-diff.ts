@@ -83,10 +83,10 @@ function textDiff(was: string | undefined, is: string | undefined): string[] {
 
 /** Longest common subsequence. Above a size limit, all old lines are shown as removed and all new ones as added. */
 function lineDiff(before: readonly string[], after: readonly string[]): string[] {
-  const kept = findCommonLines(before, after)
+  const commonLines = findCommonLines(before, after)
   const lines: string[] = []
   let [i, j] = [0, 0]
-  for (const [a, b] of [...kept, [before.length, after.length] as const]) {
+  for (const [a, b] of [...commonLines, [before.length, after.length] as const]) {
     lines.push(...before.slice(i, a).map((line) => `- ${line}`), ...after.slice(j, b).map((line) => `+ ${line}`))
     if (a < before.length) lines.push(`  ${before[a]}`)
     ;[i, j] = [a + 1, b + 1]

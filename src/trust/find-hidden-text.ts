@@ -31,10 +31,10 @@ export function findHidden(text: string, where: string): Finding[] {
     let end = at + 1
     while (end < letters.length && SUSPECT.test(letters[end] as string)) end++
     const run = letters.slice(at, end)
-    const said = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
-    const level = said?.note === true ? 'note' : 'block'
-    if (said && !found.some((one) => one.code === said.code && one.level === level))
-      found.push({ code: said.code, level, where, what: said.what, evidence: excerptAround(letters, at, end) })
+    const fault = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
+    const level = fault?.note === true ? 'note' : 'block'
+    if (fault && !found.some((one) => one.code === fault.code && one.level === level))
+      found.push({ code: fault.code, level, where, what: fault.what, evidence: excerptAround(letters, at, end) })
     at = end - 1
   }
   return found

@@ -89,7 +89,7 @@ export function findInstructions(text: string, where: string, around: KnownToolN
  * `note` if it only mentions a file with keys.
  */
 function aboutSecrets(text: string): { what: string; level: FindingLevel; at: number; length: number } | undefined {
-  let noted: ReturnType<typeof aboutSecrets>
+  let firstNote: ReturnType<typeof aboutSecrets>
   let count = 0
   for (const { 0: file, index: at } of text.matchAll(SECRET)) {
     const { length } = file
@@ -104,9 +104,9 @@ function aboutSecrets(text: string): { what: string; level: FindingLevel; at: nu
     const isFilled = READ_BEFORE.test(before) && FILLS_AFTER.test(after)
     if (isSent || isFilled || CONTENT_OF.test(before)) return doubt('tells the model to read secrets and send them')
     if (isKeys && ORDERED_BEFORE.test(before)) return doubt('tells the model to read a file with keys')
-    if (isKeys) noted ??= { what: 'mentions a file with keys', level: 'note', at, length }
+    if (isKeys) firstNote ??= { what: 'mentions a file with keys', level: 'note', at, length }
   }
-  return noted
+  return firstNote
 }
 
 const excerpt = (text: string, at: number, length: number): string =>

@@ -74,8 +74,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let broken: string | undefined
   let loaded = false
   /** Digests of a valid file that has not changed since, so that ten thousand pins need not be read. */
-  let known: LockDigests | undefined
-  let asked = false
+  let knownDigests: LockDigests | undefined
+  let hasChecked = false
   let pending: Array<(servers: PinsByServer) => void> = []
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
@@ -114,20 +114,21 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
 
   /** True if the file, read now, differs from its digests. The digests are dropped either way. */
   function differs(): boolean {
-    const before = known
-    known = undefined
+    const before = knownDigests
+    knownDigests = undefined
     return before !== undefined && (broken !== undefined || text === undefined || sha256(text) !== before.text)
   }
 
   /** True if the file is unchanged since its digests were stored. */
   function isKnown(): boolean {
-    if (!asked && !loaded && file !== undefined) {
+    if (!hasChecked && !loaded && file !== undefined) {
       const bytes = readIfPossible(file)
-      const kept = bytes && digests?.get(keyOf(file))
-      if (kept && sha256(bytes) === kept.text && isRecord(kept.servers)) known = kept
+      const storedDigests = bytes && digests?.get(keyOf(file))
+      if (storedDigests && sha256(bytes) === storedDigests.text && isRecord(storedDigests.servers))
+        knownDigests = storedDigests
     }
-    asked = true
-    return known !== undefined
+    hasChecked = true
+    return knownDigests !== undefined
   }
 
   function keepDigests(): void {
@@ -158,11 +159,11 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
         parseFile(() => textOf(path))
         if (broken !== undefined) return
         pending = []
-        const wanted = formatLock(memory)
+        const newText = formatLock(memory)
         const others = text !== before
         // Resolves links, so that a linked lock file stays a link.
-        if (wanted !== text) await replaceFile(realpath(path), wanted, 0o666)
-        text = wanted
+        if (newText !== text) await replaceFile(realpath(path), newText, 0o666)
+        text = newText
         unsaved = undefined
         keepDigests()
         if (others) onChange()
@@ -186,7 +187,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       return memory.get(server)
     },
     digest(server) {
-      if (isKnown()) return known && Object.hasOwn(known.servers, server) ? known.servers[server] : undefined
+      if (isKnown())
+        return knownDigests && Object.hasOwn(knownDigests.servers, server) ? knownDigests.servers[server] : undefined
       load()
       const pins = memory.get(server)
       return pins && broken === undefined ? digestOf(pins) : undefined
@@ -201,7 +203,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     reread() {
       loaded = true
       if (file === undefined) return false
-      const isKept = known !== undefined
+      const isKept = knownDigests !== undefined
       const isOther = parseFile(() => textOf(file))
       return isKept ? differs() : isOther
     },

@@ -42,7 +42,7 @@ export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
 /** The tools of several owners combined. */
 export function mergeOtherTools(owners: () => readonly OtherTools[]): OtherTools {
   const all = once(owners)
-  const asked = new Map<string, boolean>()
+  const answers = new Map<string, boolean>()
   return {
     lookalikes(shape) {
       let found = NONE
@@ -55,11 +55,11 @@ export function mergeOtherTools(owners: () => readonly OtherTools[]): OtherTools
     descriptionsOf: (name) => all().flatMap((owner) => owner.descriptionsOf(name)),
     isSpelling(spelling) {
       // Servers often use the same phrases in many tools.
-      const before = asked.get(spelling)
+      const before = answers.get(spelling)
       if (before !== undefined) return before
-      const known = all().some((owner) => owner.isSpelling(spelling))
-      asked.set(spelling, known)
-      return known
+      const isKnown = all().some((owner) => owner.isSpelling(spelling))
+      answers.set(spelling, isKnown)
+      return isKnown
     },
   }
 }

@@ -30,9 +30,9 @@ export interface PendingMentions {
 const MAX_TOOLS = 2_000
 
 export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string): PendingMentions {
-  let known: Map<string, Map<string, PendingMention>> | undefined
+  let cached: Map<string, Map<string, PendingMention>> | undefined
   const all = (): Map<string, Map<string, PendingMention>> => {
-    known ??= new Map(
+    cached ??= new Map(
       Object.entries(store?.get(key) ?? {}).map(([server, tools]) => [
         server,
         new Map(
@@ -40,7 +40,7 @@ export function createPendingMentions(store: FileStore<StoredMentions> | undefin
         ),
       ]),
     )
-    return known
+    return cached
   }
   const keep = (): void => {
     const entries = [...all()].map(([server, tools]) => [server, Object.fromEntries(tools)])

@@ -75,7 +75,7 @@ const MEDIA_TYPE = /^(?:application|audio|font|image|message|multipart|text|vide
 
 /** Finds the worst mentions of other owners' tools in a text, at most one per level. */
 export function findMentions(text: string, around: KnownToolNames): Mention[] {
-  let noted: Mention | undefined
+  let firstNote: Mention | undefined
   JOINT.lastIndex = 0
   while (JOINT.test(text)) {
     const joint = JOINT.lastIndex - 1
@@ -88,10 +88,10 @@ export function findMentions(text: string, around: KnownToolNames): Mention[] {
     const level = levelOf(text, name, at, around)
     if (level === undefined) continue
     const mention = { level, name, at, length: name.length }
-    if (level === 'doubt') return noted ? [mention, noted] : [mention]
-    noted ??= mention
+    if (level === 'doubt') return firstNote ? [mention, firstNote] : [mention]
+    firstNote ??= mention
   }
-  return noted ? [noted] : []
+  return firstNote ? [firstNote] : []
 }
 
 interface Sentence {

@@ -87,7 +87,7 @@ export function createTrust(options: TrustOptions): Trust {
   const changed = createEmitter<[]>()
   const decided = createEmitter<[server: string, pins: Pins]>()
   /** Servers that were asked for and may be decided about. */
-  const asked = new Set<string>()
+  const requestedServers = new Set<string>()
   const lock = createLock({ file: options.file, log, digests: options.digests, onChange: () => changed.emit() })
   const saveLater = createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS)
   const loggedSignatures = new Map<string, string>()
@@ -113,7 +113,7 @@ export function createTrust(options: TrustOptions): Trust {
   return {
     look(look, fresh) {
       const { server, tools } = look
-      asked.add(server)
+      requestedServers.add(server)
       if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) withdrawFlapping(server, tools)
       const rules = rulesFor(server)
       const { pins, broken, open } = rules
@@ -149,17 +149,17 @@ export function createTrust(options: TrustOptions): Trust {
       return quarantined
     },
     seal(server, tools) {
-      asked.add(server)
+      requestedServers.add(server)
       const pins = lock.pins(server)
       if (lock.broken !== undefined || !tools.every(({ name, hash }) => pins?.get(name) === hash)) return undefined
       return lock.digest(server)
     },
     holds(server, seal) {
-      asked.add(server)
+      requestedServers.add(server)
       return seal !== undefined && lock.digest(server) === seal
     },
     reread() {
-      const before = [...asked].map((server) => [server, lock.digest(server)] as const)
+      const before = [...requestedServers].map((server) => [server, lock.digest(server)] as const)
       if (!lock.reread()) return
       changed.emit()
       if (lock.broken !== undefined) return
@@ -231,9 +231,11 @@ export function createTrust(options: TrustOptions): Trust {
    * New tools here that look like a tool quarantined for looking alike, or that copy one with another address. A
    * person must decide which is genuine.
    */
-  function findLookalikes(server: string, held: ReadonlyMap<string, QuarantineReason>): ApprovedTool[] {
-    const namesWith = (wanted: FindingCode): string[] =>
-      [...held].flatMap(([name, { findings }]) => (findings.some(({ code }) => code === wanted) ? [name] : []))
+  function findLookalikes(server: string, quarantined: ReadonlyMap<string, QuarantineReason>): ApprovedTool[] {
+    const namesWith = (expectedCode: FindingCode): string[] =>
+      [...quarantined].flatMap(([name, { findings }]) =>
+        findings.some(({ code }) => code === expectedCode) ? [name] : [],
+      )
     const alike = namesWith('look-alike-name')
     const cloned = new Set(namesWith('cloned-tool').map(foldName))
     if (alike.length + cloned.size === 0) return []
@@ -275,8 +277,8 @@ export function createTrust(options: TrustOptions): Trust {
     storeDefinitions(definitions, options.file, server, approved)
   }
 
-  function logWaiting(server: string, held: ReadonlyMap<string, QuarantineReason>): void {
-    const waiting = [...held].filter(([, { why }]) => why !== 'rejected')
+  function logWaiting(server: string, quarantined: ReadonlyMap<string, QuarantineReason>): void {
+    const waiting = [...quarantined].filter(([, { why }]) => why !== 'rejected')
     const signature = waiting.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
     if ((loggedSignatures.get(server) ?? '') === signature) return
     loggedSignatures.set(server, signature)

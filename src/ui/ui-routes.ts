@@ -60,9 +60,9 @@ function text(value: unknown, name: string): string {
   throw invalid(name, 'must be a text of 1 to 1,000 characters')
 }
 
-function oneOf<T extends string>(value: unknown, known: readonly T[], name: string): T {
-  if (known.includes(value as T)) return value as T
-  throw invalid(name, `must be one of ${known.join(', ')}`)
+function oneOf<T extends string>(value: unknown, allowed: readonly T[], name: string): T {
+  if (allowed.includes(value as T)) return value as T
+  throw invalid(name, `must be one of ${allowed.join(', ')}`)
 }
 
 function namesIn(value: unknown): readonly string[] {

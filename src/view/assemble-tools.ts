@@ -36,8 +36,8 @@ const compared = new WeakMap<Schema, { readonly base: Schema; readonly wider: st
 /** Compared once for each variant. */
 function widerThan(base: Schema, variant: Schema): string | undefined {
   if (base === variant) return undefined
-  const known = compared.get(variant)
-  if (known?.base === base) return known.wider
+  const cached = compared.get(variant)
+  if (cached?.base === base) return cached.wider
   const wider = findWidening(base.json, variant.json)
   compared.set(variant, { base, wider })
   return wider

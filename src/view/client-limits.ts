@@ -48,7 +48,7 @@ export function createLimits(settings: ClientSettings = {}): LimitsOf {
   const entries = Object.entries(settings).map(
     ([pattern, entry]) => [compilePatterns([pattern.toLowerCase()]), entry] as const,
   )
-  const known = new Map<string, ClientLimits>()
+  const limitsByClient = new Map<string, ClientLimits>()
   const make = (client: string): ClientLimits => {
     const name = plainName(client)
     const matching = entries.filter(([fits]) => fits(name) || fits(client.toLowerCase())).map(([, entry]) => entry)
@@ -57,11 +57,11 @@ export function createLimits(settings: ClientSettings = {}): LimitsOf {
   const unnamed = limitsFrom(undefined, [])
   return (client) => {
     if (client === undefined) return unnamed
-    let limits = known.get(client)
+    let limits = limitsByClient.get(client)
     if (!limits) {
       limits = make(client)
-      if (known.size >= MAX_KEPT) known.clear()
-      known.set(client, limits)
+      if (limitsByClient.size >= MAX_KEPT) limitsByClient.clear()
+      limitsByClient.set(client, limits)
     }
     return limits
   }

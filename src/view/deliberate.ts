@@ -69,11 +69,11 @@ export function createDeliberateMode(): DeliberateMode {
     offered(caller, settings = usual, intents) {
       const { turn } = caller
       if (!turn || turn.deliberate === 'off' || !(settings.enabled || turn.deliberate === 'on')) return undefined
-      const { message: said = '', generation } = turn
-      if (said.trim() === '' && generation === undefined) return undefined
+      const { message: sentMessage = '', generation } = turn
+      if (sentMessage.trim() === '' && generation === undefined) return undefined
       const conversation = conversationOf(caller, true) as Conversation
-      const isLate = advance(conversation, said, generation)
-      const message = said.trim() === '' ? conversation.message : said
+      const isLate = advance(conversation, sentMessage, generation)
+      const message = sentMessage.trim() === '' ? conversation.message : sentMessage
       if (message.trim() === '') return undefined
       if (isLate) {
         const read = prepareMessage(message)
@@ -96,9 +96,10 @@ export function createDeliberateMode(): DeliberateMode {
 }
 
 /** Begins a turn if the message or the answer is new. Returns true for a late request of an earlier turn. */
-function advance(conversation: Conversation, said: string, generation: Turn['generation']): boolean {
+function advance(conversation: Conversation, sentMessage: string, generation: Turn['generation']): boolean {
   // A copy, because a substring would keep the whole text in memory.
-  const message = said.length > MAX_MESSAGE ? Buffer.from(said.slice(0, MAX_MESSAGE)).toString() : said
+  const message =
+    sentMessage.length > MAX_MESSAGE ? Buffer.from(sentMessage.slice(0, MAX_MESSAGE)).toString() : sentMessage
   const isOther = message.trim() !== '' && message !== conversation.message
   const isNext = generation !== undefined && generation !== conversation.generation
   if (!isOther && !isNext) return false
@@ -126,9 +127,9 @@ function recordMessage(
   intents: readonly string[],
 ): void {
   const read = prepareMessage(message)
-  const asked = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
-  if (asked.length === 0 && isFollowUp(read)) asked.push(...lastOf(conversation))
-  for (const intent of asked) conversation.active.set(intent, conversation.turn)
+  const requestedIntents = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
+  if (requestedIntents.length === 0 && isFollowUp(read)) requestedIntents.push(...lastOf(conversation))
+  for (const intent of requestedIntents) conversation.active.set(intent, conversation.turn)
 }
 
 /** What was last requested or used, unless that was long ago. */

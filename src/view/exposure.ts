@@ -42,21 +42,21 @@ export function decideExposure(view: View, common: ExposureSettings, alwaysListe
       : view.tokens(budgetTokens, settings.tokensPerTool)) +
     unseen * UNSEEN_TOOLS * settings.tokensPerTool
   const fits = tokens <= budgetTokens
-  const wanted: ExposureMode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
-  const listed = tools + alwaysListed + (wanted === 'compact' ? META_TOOLS : 0)
-  const unfit = isSearched(wanted)
+  const preferredMode: ExposureMode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
+  const listed = tools + alwaysListed + (preferredMode === 'compact' ? META_TOOLS : 0)
+  const unfit = isSearched(preferredMode)
     ? undefined
     : listed > maxTools
       ? `${listed} are more than the ${maxTools} this client takes (clients.<name>.maxTools)`
       : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
         ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
         : undefined
-  const mode: ExposureMode = unfit === undefined ? wanted : 'discovery'
+  const mode: ExposureMode = unfit === undefined ? preferredMode : 'discovery'
   const cold =
     unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
   const sum = `${view.size} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
-  const asked = settings.mode === 'auto' ? sum : `exposure.mode is "${settings.mode}"; ${sum}`
-  const why = unfit === undefined ? asked : `${asked}; ${unfit}`
+  const modeReason = settings.mode === 'auto' ? sum : `exposure.mode is "${settings.mode}"; ${sum}`
+  const why = unfit === undefined ? modeReason : `${modeReason}; ${unfit}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 

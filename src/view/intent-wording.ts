@@ -37,13 +37,13 @@ const matchers = new Map<string, Matcher>()
 const MAX_KEPT = 500
 
 function matcherOf(intent: string): Matcher {
-  let known = matchers.get(intent)
-  if (!known) {
-    known = makeMatcher(intent)
+  let matcher = matchers.get(intent)
+  if (!matcher) {
+    matcher = makeMatcher(intent)
     if (matchers.size >= MAX_KEPT) matchers.clear()
-    matchers.set(intent, known)
+    matchers.set(intent, matcher)
   }
-  return known
+  return matcher
 }
 
 function makeMatcher(intent: string): Matcher {

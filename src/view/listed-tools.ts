@@ -34,11 +34,11 @@ const listed = new WeakMap<ViewTool, ListedTool>()
 
 /** What clients receive for a tool. Annotations, icons and `_meta` of a server's tool are sent unchanged. */
 export function listTool(entry: ViewTool): ListedTool {
-  let made = listed.get(entry)
-  if (!made) {
+  let result = listed.get(entry)
+  if (!result) {
     const { tool } = entry
     const output = tool.output && portableSchema(tool.output, entry.schema)
-    made = {
+    result = {
       name: tool.name,
       ...(isTitled(tool) ? { title: tool.title } : {}),
       description: describe(entry) || tool.title || tool.id,
@@ -47,9 +47,9 @@ export function listTool(entry: ViewTool): ListedTool {
       ...(tool.origin === 'module' ? { annotations: hintsOf(tool.effect, tool.idempotent, tool.openWorld) } : {}),
       ...tool.extra,
     }
-    listed.set(entry, made)
+    listed.set(entry, result)
   }
-  return made
+  return result
 }
 
 /** A title made of the name is listed only for modules: Pegboard adds no title to a server's tool. */

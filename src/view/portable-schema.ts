@@ -75,7 +75,7 @@ function childrenOf(node: JsonSchema): unknown[] {
 
 function inlineRefs(root: JsonSchema): JsonSchema {
   const circular = circularRefs(root)
-  const kept = new Set<string>()
+  const remainingRefs = new Set<string>()
   let nodes = 0
 
   const write = (node: unknown): unknown => {
@@ -91,7 +91,7 @@ function inlineRefs(root: JsonSchema): JsonSchema {
         ? { ...written, ...beside }
         : { ...beside, allOf: [written, ...(Array.isArray(beside['allOf']) ? beside['allOf'] : [])] }
     }
-    if (typeof ref === 'string') kept.add(ref)
+    if (typeof ref === 'string') remainingRefs.add(ref)
     return copy(node)
   }
   const copy = (node: JsonSchema): JsonSchema => {
@@ -114,7 +114,7 @@ function inlineRefs(root: JsonSchema): JsonSchema {
     const stores = { ...(isSchema($defs) && { $defs }), ...(isSchema(definitions) && { definitions }) }
     const used: Record<string, unknown> = {}
     for (const [key, store] of Object.entries(stores)) {
-      const names = neededOf(key, store, kept, write)
+      const names = neededOf(key, store, remainingRefs, write)
       if (Object.keys(names).length > 0) used[key] = names
     }
     return { ...used, ...whole }
@@ -130,7 +130,7 @@ const TOO_LARGE = new Error('written out it would be too large')
 function neededOf(
   key: string,
   store: JsonSchema,
-  kept: ReadonlySet<string>,
+  remainingRefs: ReadonlySet<string>,
   write: (node: unknown) => unknown,
 ): Record<string, unknown> {
   const names: Record<string, unknown> = {}
@@ -140,8 +140,8 @@ function neededOf(
       if (Object.hasOwn(names, name)) continue
       const ref = `#/${key}/${escaped(name)}`
       const anchored = isSchema(definition) && ('$anchor' in definition || '$dynamicAnchor' in definition)
-      const wanted = [...kept].some((one) => one === ref || one.startsWith(`${ref}/`))
-      if (!anchored && !wanted) continue
+      const isReferenced = [...remainingRefs].some((one) => one === ref || one.startsWith(`${ref}/`))
+      if (!anchored && !isReferenced) continue
       names[name] = write(definition)
       more = true
     }
@@ -153,9 +153,9 @@ function neededOf(
 function circularRefs(root: JsonSchema): ReadonlySet<string> {
   const edges = new Map<string, ReadonlySet<string>>()
   const refsBehind = (ref: string): ReadonlySet<string> => {
-    const known = edges.get(ref) ?? new Set(refsIn(resolvePointer(root, ref)))
-    edges.set(ref, known)
-    return known
+    const refs = edges.get(ref) ?? new Set(refsIn(resolvePointer(root, ref)))
+    edges.set(ref, refs)
+    return refs
   }
   const reachableFrom = (refs: Iterable<string>): ReadonlySet<string> => {
     const reachable = new Set(refs)
@@ -206,8 +206,8 @@ const requiredOf = (schema: JsonSchema): string[] =>
 
 function combineProperty(a: unknown, b: unknown): unknown {
   if (JSON.stringify(a) === JSON.stringify(b)) return a
-  const known = isSchema(a) && Array.isArray(a['anyOf']) && Object.keys(a).length === 1 ? a['anyOf'] : [a]
-  return known.some((one) => JSON.stringify(one) === JSON.stringify(b)) ? a : { anyOf: [...known, b] }
+  const alternatives = isSchema(a) && Array.isArray(a['anyOf']) && Object.keys(a).length === 1 ? a['anyOf'] : [a]
+  return alternatives.some((one) => JSON.stringify(one) === JSON.stringify(b)) ? a : { anyOf: [...alternatives, b] }
 }
 
 const isSchema = (value: unknown): value is JsonSchema => isRecord(value)

@@ -8,11 +8,11 @@ export type PromptSections = (view: View) => readonly PromptSection[]
 
 /** Omits a section that throws or has the wrong shape, and logs it once. */
 export function createPromptSections(log: Log): PromptSections {
-  const said = new Set<string>()
+  const reported = new Set<string>()
   const leaveOut = (module: string, error: string): [] => {
     const key = `${module}\n${error}`
-    if (!said.has(key)) log.warn('skipped the prompt section of a module', { module, error })
-    said.add(key)
+    if (!reported.has(key)) log.warn('skipped the prompt section of a module', { module, error })
+    reported.add(key)
     return []
   }
   return (view) =>

@@ -45,15 +45,15 @@ export function createRememberedExposures(
       const { session, profile, principal, grants } = caller
       const [all, key] = session === undefined ? [principals, principal] : [sessions, session]
       const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
-      const known = all.get(key)?.get(variant)
-      const settings = known?.settings ?? settingsOf(profile)
+      const existing = all.get(key)?.get(variant)
+      const settings = existing?.settings ?? settingsOf(profile)
       const decide = (counts: boolean): Exposure => decideExposure(view, settings, alwaysListed(caller), counts)
-      const outgrown = known && !known.isFinal && known.view.deref() !== view ? decide(false) : undefined
+      const outgrown = existing && !existing.isFinal && existing.view.deref() !== view ? decide(false) : undefined
       const isFinal = !isLoading() && ownersWithoutTools(view).length === 0
-      if (known && !(outgrown && isSearched(outgrown.mode))) {
-        known.view = new WeakRef(view)
-        known.isFinal ||= isFinal
-        return known.exposure
+      if (existing && !(outgrown && isSearched(outgrown.mode))) {
+        existing.view = new WeakRef(view)
+        existing.isFinal ||= isFinal
+        return existing.exposure
       }
       const whose = session === undefined ? 'client' : 'session'
       const when = outgrown ? `when the tools of this ${whose} no longer fit` : `when this ${whose} first asked`

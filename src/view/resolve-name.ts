@@ -250,15 +250,15 @@ function hiddenNamed(
   hidden: ReadonlyMap<string, HiddenReason>,
   snapshot: Snapshot,
 ): Resolution | undefined {
-  const wanted = name.toLowerCase()
+  const lowerName = name.toLowerCase()
   const found: Array<readonly [string, HiddenReason]> = []
   for (const [id, why] of hidden) {
     const tool = why.kind === 'denied' ? undefined : snapshot.byId.get(id)
     if (!tool) continue
-    if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === wanted))
+    if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === lowerName))
       found.push([id, why])
   }
-  if (found.length === 0) return offByBareName(wanted, hidden, snapshot)
+  if (found.length === 0) return offByBareName(lowerName, hidden, snapshot)
   const [only] = found
   return only && found.length === 1 ? { kind: 'hidden', id: only[0], hidden: only[1] } : undefined
 }
@@ -313,14 +313,14 @@ function suggest(
  */
 function isNear(dotted: string, { id, effect }: Tool): boolean {
   const actionIn = (name: string): string => name.slice(name.indexOf('.') + 1).toLowerCase()
-  const [wanted, action] = [actionIn(dotted), actionIn(id)]
+  const [requestedAction, action] = [actionIn(dotted), actionIn(id)]
   return [action, ...(dotted.includes('.') ? [] : [id.toLowerCase()])].some((name) => {
-    const longest = Math.max(wanted.length, name.length)
+    const longest = Math.max(requestedAction.length, name.length)
     const max =
       effect === 'destructive'
         ? Math.min(1, longest >> 2)
         : Math.min(longest >> 1, Math.max(1, Math.floor(longest / 3)))
-    return editDistance(wanted, name, max) <= max
+    return editDistance(requestedAction, name, max) <= max
   })
 }
 

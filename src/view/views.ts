@@ -68,8 +68,8 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
         version = snapshot.version
       }
       const offered = offeredTo(caller, snapshot)
-      const known = offered === undefined ? byCaller.get(caller) : undefined
-      if (known) return known
+      const cachedView = offered === undefined ? byCaller.get(caller) : undefined
+      if (cachedView) return cachedView
       const limits = limitsOf(caller.client?.name)
       const key = keyOf(caller, limits, offered)
       let view = views.get(key)

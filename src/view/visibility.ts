@@ -80,9 +80,9 @@ const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hi
 
 /** What a person must do before calls of this server can succeed; undefined if waiting may help. */
 export function needsPerson({ state, reason }: Pick<OwnerInfo, 'state' | 'reason'>): 'login' | 'setup' | undefined {
-  const known =
+  const match =
     state === 'ready' || reason === undefined ? undefined : ONLY_A_PERSON.find(([words]) => words.test(reason))
-  return known && (known[1] === 'E_AUTH_REQUIRED' ? 'login' : 'setup')
+  return match && (match[1] === 'E_AUTH_REQUIRED' ? 'login' : 'setup')
 }
 
 /** The error for a tool of a server that is not connected. */
@@ -91,9 +91,9 @@ export function createUnavailableError(
   name: string,
 ): PegboardError {
   // Waiting would not help.
-  const known = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
-  if (known) {
-    const [, code, hint] = known
+  const match = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
+  if (match) {
+    const [, code, hint] = match
     const failureClass = code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup'
     return new PegboardError(code, `${id}: ${reason}.`, { class: failureClass, hint })
   }

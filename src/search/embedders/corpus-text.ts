@@ -11,9 +11,9 @@ const DEPTH_CAP = 3
  */
 export function corpusText(source: SearchSource): string {
   const { id, name, title, description, aliases, tags, sideEffects, inputJson, module, moduleDescription } = source
-  const said = spaced([splitName(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
-  const related = (source.synonyms ?? []).filter((group) => group.some((word) => said.includes(spaced(word))))
-  const others = [...new Set(related.flat())].filter((word) => !said.includes(spaced(word)))
+  const mainText = spaced([splitName(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
+  const related = (source.synonyms ?? []).filter((group) => group.some((word) => mainText.includes(spaced(word))))
+  const others = [...new Set(related.flat())].filter((word) => !mainText.includes(spaced(word)))
   const parameters = new Set<string>()
   collectNames(inputJson, 0, parameters)
   return [

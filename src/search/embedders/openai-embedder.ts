@@ -138,8 +138,8 @@ function errorOf(body: string): string {
   return typeof message === 'string' ? message : JSON.stringify(message ?? answer)
 }
 
-function failureOf(status: number, said: string, retryAfter: string | undefined, url: URL): FailedRequest {
-  const answer = `${url.host} answered ${status}${said ? `: ${said}` : ''}`
+function failureOf(status: number, detail: string, retryAfter: string | undefined, url: URL): FailedRequest {
+  const answer = `${url.host} answered ${status}${detail ? `: ${detail}` : ''}`
   const mend = (what: string): FailedRequest => ({
     error: new PegboardError('E_CONFIG_INVALID', `${what} ${answer}`),
     wait: undefined,

@@ -116,7 +116,7 @@ function startChild(label: string) {
   let lastId = LOAD
   let gone: Error | undefined
   let complaint = ''
-  let heard: ((answer: ChildMessage) => void) | undefined
+  let onMessage: ((answer: ChildMessage) => void) | undefined
 
   function end(error: Error): void {
     gone ??= error
@@ -134,7 +134,7 @@ function startChild(label: string) {
     end(new Error(`${label}: its process ended (${how ?? code})${last ? `: ${last}` : ''}`))
   })
   child.on('message', (answer: ChildMessage) => {
-    heard?.(answer)
+    onMessage?.(answer)
     if (answer.kind === 'progress') return
     const id = 'id' in answer ? answer.id : LOAD
     waiting.get(id)?.resolve(answer)
@@ -149,7 +149,7 @@ function startChild(label: string) {
     signal.throwIfAborted()
     if (gone) throw gone
     const timer = setTimeout(() => end(new Error(late)), timeoutMs)
-    if (id === LOAD) heard = () => timer.refresh()
+    if (id === LOAD) onMessage = () => timer.refresh()
     const abort = (): void => end(new Error(`${label} was stopped`))
     signal.addEventListener('abort', abort, { once: true })
     setRef(child, true)
@@ -163,7 +163,7 @@ function startChild(label: string) {
     } finally {
       clearTimeout(timer)
       // Refreshing a cleared timer would start it again.
-      if (id === LOAD) heard = undefined
+      if (id === LOAD) onMessage = undefined
       signal.removeEventListener('abort', abort)
       if (waiting.size === 0) setRef(child, false)
     }

@@ -81,15 +81,15 @@ function plainText(text: string, cap: number): string {
  */
 function withoutRepeats(text: string): string {
   const words = text.split(' ')
-  const kept: string[] = []
+  const result: string[] = []
   for (const word of words) {
-    kept.push(word)
+    result.push(word)
     for (let length = 1; length <= 4; length++) {
-      const last = kept.slice(-length).join(' ')
-      if (kept.length >= 2 * length && last === kept.slice(-2 * length, -length).join(' ')) kept.splice(-length)
+      const last = result.slice(-length).join(' ')
+      if (result.length >= 2 * length && last === result.slice(-2 * length, -length).join(' ')) result.splice(-length)
     }
   }
-  return kept.length * 3 < words.length ? '' : kept.join(' ')
+  return result.length * 3 < words.length ? '' : result.join(' ')
 }
 
 function nameText(name: string): string {

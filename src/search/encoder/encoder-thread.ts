@@ -49,8 +49,8 @@ function serve(port: NonNullable<typeof parentPort>, { model }: EncoderWorkerDat
     const { requests = [] } = tool
     if (requests.length === 0) return own
     // As in the atlas, where the English requests and all requests each count as much as the definition.
-    const asked = unitVector(sumOf(requests.map((one) => encoder.encode(queryInput(one, tokenizer), 'query'))))
-    return unitVector(sumOf([own, asked, asked]))
+    const requestVector = unitVector(sumOf(requests.map((one) => encoder.encode(queryInput(one, tokenizer), 'query'))))
+    return unitVector(sumOf([own, requestVector, requestVector]))
   }
 
   async function answer({ id, kind, texts }: EncoderRequest): Promise<void> {
