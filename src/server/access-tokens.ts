@@ -72,7 +72,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       keys = undefined
       throw error
     })
-    const wanted = {
+    const verifyOptions = {
       issuer,
       audience: audience ?? resource(),
       algorithms,
@@ -82,13 +82,13 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
     }
     const getKey = await keys
     try {
-      const { payload, protectedHeader } = await jwtVerify(token, getKey, wanted)
+      const { payload, protectedHeader } = await jwtVerify(token, getKey, verifyOptions)
       return requireBearerToken(payload, protectedHeader.typ)
     } catch (error) {
       // The token names no key, and the issuer has several.
       if (codeOf(error) !== 'ERR_JWKS_MULTIPLE_MATCHING_KEYS') throw error
       for await (const key of error as AsyncIterable<CryptoKey>) {
-        const found = await jwtVerify(token, key, wanted).catch((why: unknown) => {
+        const found = await jwtVerify(token, key, verifyOptions).catch((why: unknown) => {
           if (codeOf(why) !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') throw why
         })
         if (found) return requireBearerToken(found.payload, found.protectedHeader.typ)
@@ -125,11 +125,11 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
         log.warn('an access token names no principal', { claim: principalClaim })
         return 'invalid_token'
       }
-      const held = scopesOf(payload)
-      const rights = rightsOfScopes(settings, held)
+      const scopes = scopesOf(payload)
+      const rights = rightsOfScopes(settings, scopes)
       if (!rights) return 'insufficient_scope'
       const until = (payload.exp as number) * 1_000
-      return { ...rights, principal: `oauth:${name}`, credential: { oauth: held, until }, expiresAt: until }
+      return { ...rights, principal: `oauth:${name}`, credential: { oauth: scopes, until }, expiresAt: until }
     },
   }
 }
@@ -148,8 +148,8 @@ const codeOf = (error: unknown): string | undefined =>
 
 /** Sorted, because they are part of the identity of a session. */
 function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
-  const said = scope ?? scp
-  const list = typeof said === 'string' ? said.split(' ') : Array.isArray(said) ? said : []
+  const claim = scope ?? scp
+  const list = typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []
   return [...new Set(list.filter((one): one is string => typeof one === 'string' && one !== ''))].sort()
 }
 

@@ -41,14 +41,14 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
     )
   }
   let read: readonly StoredToken[] | undefined
-  let made: readonly BearerToken[] = []
+  let cachedBearers: readonly BearerToken[] = []
   const bearers = (fresh: boolean): readonly BearerToken[] => {
     const now = tokens?.valid(fresh) ?? []
     if (now !== read) {
       read = now
-      made = now.map(toBearerToken)
+      cachedBearers = now.map(toBearerToken)
     }
-    return made
+    return cachedBearers
   }
 
   async function checkAccessToken({ check }: AccessTokens, token: string): Promise<Bearer> {
@@ -61,11 +61,11 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
     const given = parseBearer(authorization)
     if (given === undefined) throw createError(authorization === undefined ? 'no_token' : 'invalid_token')
     // A token may have been created since the last look.
-    const known =
+    const bearer =
       checkBearer(authorization, fixed) ??
       checkBearer(authorization, bearers(false)) ??
       (tokens && given.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
-    if (known) return known
+    if (bearer) return bearer
     if (access && given.split('.').length === 3) return checkAccessToken(access, given)
     throw createError('invalid_token')
   }

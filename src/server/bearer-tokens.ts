@@ -127,11 +127,11 @@ const createTokenFileError = (file: string, why: string, cause?: unknown): Pegbo
 /** Undefined if scopes are configured and the token has none of them. Of several profiles, the first of the settings counts. */
 export function rightsOfScopes(
   { scopes }: OAuthSettings,
-  held: readonly string[],
+  tokenScopes: readonly string[],
 ): Omit<Bearer, 'principal'> | undefined {
   const meanings = Object.entries(scopes)
   if (meanings.length === 0) return { roles: [] }
-  const own = meanings.filter(([scope]) => held.includes(scope)).map(([, meaning]) => meaning)
+  const own = meanings.filter(([scope]) => tokenScopes.includes(scope)).map(([, meaning]) => meaning)
   if (own.length === 0) return undefined
   const profile = own.find((one) => one.profile !== undefined)?.profile
   const roles = [...new Set(own.flatMap((one) => one.roles))]

@@ -102,9 +102,9 @@ const refuse = (method: string): Promise<never> =>
 
 /** The task without its open questions: here they would look like questions of the call. */
 function toTaskResult(task: Task, ttlMs: number): McpResult {
-  const { inputRequests, status, ...told } = wireTask(task, ttlMs)
+  const { inputRequests, status, ...taskFields } = wireTask(task, ttlMs)
   return {
-    ...told,
+    ...taskFields,
     status: inputRequests === undefined ? status : 'working',
     resultType: 'task',
     taskId: `${OWN}:${task.id}`,

@@ -45,16 +45,16 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
   try {
     const resumable = { principal, era, method: 'tools/call', params, relay, signal, onProgress }
     const result = await host.resumes.run(resumable, async (context) => {
-      const asked = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
-      if (mayEscalate(host, asked)) return await callOrTask(host, asked)
-      return toClientResult(await host.surface.call(asked), host, request)
+      const resumedRequest = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
+      if (mayEscalate(host, resumedRequest)) return await callOrTask(host, resumedRequest)
+      return toClientResult(await host.surface.call(resumedRequest), host, request)
     })
     const whole = limitResult(host, request, result)
     const fitting = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
     recordCall(host, request, fitting, whole)
     const own = renameTask(host, request, fitting)
-    const told = host.notices(request.caller)
-    return told || host.inbox.has(request.caller) ? await withNotices(host, request, own, told) : own
+    const readNotices = host.notices(request.caller)
+    return readNotices || host.inbox.has(request.caller) ? await withNotices(host, request, own, readNotices) : own
   } catch (error) {
     const fail = (failure: ProtocolFailure): ProtocolFailure => {
       recordCall(host, request, { content: [{ type: 'text', text: failure.message }], isError: true })
@@ -86,10 +86,10 @@ async function withNotices(
   host: CallHost,
   { caller }: CallRequest,
   result: McpResult,
-  told: ReturnType<CallHost['notices']>,
+  readNotices: ReturnType<CallHost['notices']>,
 ): Promise<McpResult> {
   if (result.resultType !== undefined || !Array.isArray(result.content)) return result
-  const lines = [...(await host.inbox.take(caller, MAX_NOTICES)), ...((await told?.()) ?? [])]
+  const lines = [...(await host.inbox.take(caller, MAX_NOTICES)), ...((await readNotices?.()) ?? [])]
   return lines.length === 0 ? result : { ...result, content: [...result.content, ...lines.map(noticeBlock)] }
 }
 
@@ -132,9 +132,9 @@ function forClient({ data }: ProtocolFailure, { clientCapabilities }: Relay): bo
 
 /** Whether the client declared all of it. A declared capability can be held back by the operator's `relay` setting. */
 function covers(declared: Json, required: Json): boolean {
-  return Object.entries(required).every(([key, wanted]) => {
+  return Object.entries(required).every(([key, requiredValue]) => {
     const has = declared[key]
-    return isRecord(has) ? !isRecord(wanted) || covers(has, wanted) : has !== undefined
+    return isRecord(has) ? !isRecord(requiredValue) || covers(has, requiredValue) : has !== undefined
   })
 }
 
@@ -142,18 +142,18 @@ function covers(declared: Json, required: Json): boolean {
 function renameTask(host: CallHost, { caller, relay }: CallRequest, result: McpResult): McpResult {
   const { session } = caller
   const holder = holderOf(caller)
-  const wanted = relay?.task
+  const taskOptions = relay?.task
   if (result.resultType !== 'task') {
-    if (wanted === undefined || result.resultType !== undefined) return result
+    if (taskOptions === undefined || result.resultType !== undefined) return result
     // The server finished at once, but this client expects a task.
-    const task = host.tasks.keep(holder, result, wanted['ttl'])
+    const task = host.tasks.keep(holder, result, taskOptions['ttl'])
     return { task: { ...olderTask(task), taskId: host.resumes.nameTask(holder, DONE, String(task['taskId'])) } }
   }
   const [owner = '', ...rest] = String(result.taskId).split(':')
   const id = rest.join(':')
   const name = owner === OWN ? id : host.resumes.nameTask(holder, owner, id)
   host.tasks.began({ holder, session, owner, id, name }, result['ttlMs'])
-  return wanted === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
+  return taskOptions === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
 }
 
 /** An error as the client may see it: code, message and data stay. @param era protocol era of the client */
@@ -164,8 +164,8 @@ export function toFailure(error: unknown, era: Caller['era'] = 'modern'): Protoc
   const size = sizeOf([error.data])
   const data = size > MAX_DATA ? undefined : error.data
   // The client adds this prefix itself.
-  const said = error.message.replace(/^(MCP error -?\d+: )+/, '')
-  const message = size > MAX_DATA ? `${said} (without its data of ${size} bytes)` : said
+  const text = error.message.replace(/^(MCP error -?\d+: )+/, '')
+  const message = size > MAX_DATA ? `${text} (without its data of ${size} bytes)` : text
   // 2026 has no code of its own for a missing resource.
   if (code === NO_RESOURCE && era === 'modern') return new ProtocolFailure(INVALID_PARAMS, message, data)
   // 2025 clients do not know this code.

@@ -49,9 +49,9 @@ export function notifyClient(
 
 /** The parameters of `notifications/tasks/status` for a session, or undefined where the task is not its own. */
 function taskStatus(host: CallHost, requests: RequestBuilder, owner: string, task: Json): Json | undefined {
-  const [known, ...others] = host.tasks.find(owner, String(task['taskId']))
+  const [startedTask, ...others] = host.tasks.find(owner, String(task['taskId']))
   // If a server gave one id to several tasks, the owner is unknown.
-  if (!known || others.length > 0 || known.session !== requests.connection.session) return undefined
-  const caller = requests.callers().find((one) => holderOf(one) === known.holder)
-  return caller && inspectNotification(host, caller, { ...olderTask(task), taskId: known.name }, owner)
+  if (!startedTask || others.length > 0 || startedTask.session !== requests.connection.session) return undefined
+  const caller = requests.callers().find((one) => holderOf(one) === startedTask.holder)
+  return caller && inspectNotification(host, caller, { ...olderTask(task), taskId: startedTask.name }, owner)
 }

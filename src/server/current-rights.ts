@@ -18,7 +18,7 @@ type Rights = Pick<Caller, 'roles' | 'grants'>
 export function createRightsLookup(
   settings: HttpSettings,
   hasProfile: (name: string) => boolean,
-  kept: Pick<TokenStore, 'valid'>,
+  storedTokens: Pick<TokenStore, 'valid'>,
   now: () => number,
 ): (who: WorkOwner) => Rights {
   const { auth, token, tokens, host, oauth } = settings
@@ -29,18 +29,18 @@ export function createRightsLookup(
 
   function byCredential(who: WorkOwner, credential: NonNullable<Caller['credential']>): Rights {
     const { principal, profile } = who
-    const known =
+    const bearer =
       auth === 'none'
         ? undefined
         : 'token' in credential
-          ? kept.valid(true).find((one) => one.id === credential.token && one.principal === principal)
+          ? storedTokens.valid(true).find((one) => one.id === credential.token && one.principal === principal)
           : oauth && rightsOfScopes(oauth, credential.oauth)
     if ('oauth' in credential && oauth && !(now() <= credential.until + oauth.plannedForMs))
       throw createGoneError(principal, 'its login ended longer ago than server.http.oauth.plannedForMs')
-    if (!known)
+    if (!bearer)
       throw createGoneError(principal, 'token' in credential ? 'its token was revoked or has expired' : NO_SCOPE)
-    if ((known.profile ?? profile) !== profile) throw createGoneError(principal, `its token is not for "${profile}"`)
-    return pickRights(known)
+    if ((bearer.profile ?? profile) !== profile) throw createGoneError(principal, `its token is not for "${profile}"`)
+    return pickRights(bearer)
   }
 
   return (who) => {

@@ -64,10 +64,13 @@ export function remoteTaskEndpoints(
 export function serveRemoteTasks(host: Pick<ServerHost, 'catalog' | 'tasks'>, processes: ProcessRpc): void {
   processes.answer(TOPIC, ({ at, owner, method, params }, { relay, signal = NEVER }) => {
     if (at !== processes.processId) return undefined
-    const asked = params as Json
+    const taskParams = params as Json
     if (owner !== DONE)
-      return host.catalog.snapshot().owners.get(String(owner))?.endpoints?.request(String(method), asked, relay, signal)
-    const done = host.tasks.storedTask(String(asked['taskId']))
+      return host.catalog
+        .snapshot()
+        .owners.get(String(owner))
+        ?.endpoints?.request(String(method), taskParams, relay, signal)
+    const done = host.tasks.storedTask(String(taskParams['taskId']))
     if (!done) return Promise.reject(noTask)
     return Promise.resolve(method === 'tasks/result' ? done.result : done.task)
   })

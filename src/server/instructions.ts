@@ -9,8 +9,8 @@ export const instructionsFor = (host: PromptHost, caller: Caller): string =>
 
 /** The texts of the instructions, after the caller's remembered facts, whose macros are not expanded. */
 export async function instructionsWithFacts(host: PromptHost, caller: Caller) {
-  const [told, text] = [instructionTexts(host, caller), await host.remembered(caller)]
-  return text === undefined ? told : { ...told, sections: [{ priority: FIRST, text }, ...told.sections] }
+  const [texts, text] = [instructionTexts(host, caller), await host.remembered(caller)]
+  return text === undefined ? texts : { ...texts, sections: [{ priority: FIRST, text }, ...texts.sections] }
 }
 
 const FIRST = -Number.MAX_VALUE

@@ -87,25 +87,25 @@ function checkMessage(value: unknown, chars: number): ParsedMessage {
   const isCall = typeof message.method === 'string'
   if ('id' in message && !legalId && isCall)
     return refuse(null, -32600, 'Invalid request: id must be a string or an integer')
-  const known = legalId ? id : null
-  if (message.jsonrpc !== '2.0') return refuse(known, -32600, 'Invalid request: jsonrpc must be "2.0"')
+  const answerId = legalId ? id : null
+  if (message.jsonrpc !== '2.0') return refuse(answerId, -32600, 'Invalid request: jsonrpc must be "2.0"')
   if (!isCall && !('result' in message) && !('error' in message))
-    return refuse(known, -32600, 'Invalid request: method is required')
+    return refuse(answerId, -32600, 'Invalid request: method is required')
   const foreign = Object.keys(message).find((key) => !MEMBERS.has(key))
   if (foreign !== undefined)
-    return refuse(known, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
+    return refuse(answerId, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
   if (isCall && ('result' in message || 'error' in message))
-    return refuse(known, -32600, 'Invalid request: both a request and a response')
+    return refuse(answerId, -32600, 'Invalid request: both a request and a response')
   if (message.method === 'initialize' && chars > MAX_OPENING_CHARS)
-    return refuse(known, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
+    return refuse(answerId, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
-    return refuse(known, -32600, 'Invalid request: params must be an object')
+    return refuse(answerId, -32600, 'Invalid request: params must be an object')
   const opening = message.method === 'initialize' && legalId ? openingFault(params) : undefined
-  if (opening !== undefined) return refuse(known, -32602, `Invalid params: ${opening}`)
+  if (opening !== undefined) return refuse(answerId, -32602, `Invalid params: ${opening}`)
   // The SDK would drop such a message without an answer.
   const meta = isRecord(params) ? params['_meta'] : undefined
-  if (meta !== undefined && !isRecord(meta)) return refuse(known, -32602, 'Invalid params: _meta must be an object')
+  if (meta !== undefined && !isRecord(meta)) return refuse(answerId, -32602, 'Invalid params: _meta must be an object')
   return { ok: true, message: message as unknown as Message }
 }
 

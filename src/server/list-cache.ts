@@ -16,11 +16,11 @@ const MAX_BYTES = 64 * 1024 * 1024
 const KEPT_FROM = 50
 
 // By the list itself, so that the writer of a message needs no other reference.
-const known = new WeakMap<List, () => Buffer>()
+const bytesByList = new WeakMap<List, () => Buffer>()
 
 /** The JSON of a cached list; undefined for other values, and for a list that JSON cannot represent. */
 export function listBytes(list: unknown): Buffer | undefined {
-  const bytes = typeof list === 'object' && list !== null ? known.get(list as List) : undefined
+  const bytes = typeof list === 'object' && list !== null ? bytesByList.get(list as List) : undefined
   try {
     return bytes?.()
   } catch {
@@ -35,7 +35,7 @@ export function createListCache(
   maxBytes: number = MAX_BYTES,
 ): ListCache {
   // Weak, so that a list is dropped with the view that it belongs to.
-  const kept = new WeakMap<List, { readonly ref: WeakRef<List>; readonly bytes: Buffer }>()
+  const entries = new WeakMap<List, { readonly ref: WeakRef<List>; readonly bytes: Buffer }>()
   // In the order of last use, the oldest first.
   const sizes = new Map<WeakRef<List>, number>()
   let total = 0
@@ -47,14 +47,14 @@ export function createListCache(
   const gone = new FinalizationRegistry(forget)
 
   function make(list: List): { readonly ref: WeakRef<List>; readonly bytes: Buffer } {
-    const made = { ref: new WeakRef(list), bytes: Buffer.from(JSON.stringify(list)) }
-    kept.set(list, made)
-    gone.register(list, made.ref)
-    return made
+    const entry = { ref: new WeakRef(list), bytes: Buffer.from(JSON.stringify(list)) }
+    entries.set(list, entry)
+    gone.register(list, entry.ref)
+    return entry
   }
 
   function bytesOf(list: List): Buffer {
-    const { ref, bytes } = kept.get(list) ?? make(list)
+    const { ref, bytes } = entries.get(list) ?? make(list)
     forget(ref)
     sizes.set(ref, bytes.length)
     total += bytes.length
@@ -62,7 +62,7 @@ export function createListCache(
       if (total <= maxBytes || oldest === ref) break
       forget(oldest)
       const left = oldest.deref()
-      if (left) kept.delete(left)
+      if (left) entries.delete(left)
     }
     return bytes
   }
@@ -70,7 +70,7 @@ export function createListCache(
   return {
     of(caller) {
       const list = surface.list(caller, exposure(caller).mode)
-      if (list.length >= KEPT_FROM && !known.has(list)) known.set(list, () => bytesOf(list))
+      if (list.length >= KEPT_FROM && !bytesByList.has(list)) bytesByList.set(list, () => bytesOf(list))
       return list
     },
   }

@@ -36,29 +36,29 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
   const promptsOf = ({ owners }: View): readonly unknown[] =>
     owners.flatMap(({ prompts }) => prompts.map((one) => [one.entry, host.catalog.snapshot().promptNames.get(one)]))
   // Callers that see the same share a view.
-  const known = new WeakMap<View, Map<ExposureMode, Digests & { readonly list: unknown }>>()
+  const digestsByView = new WeakMap<View, Map<ExposureMode, Digests & { readonly list: unknown }>>()
 
   function digestsOf(caller: Caller): Digests {
     const view = host.view(caller)
     const { mode } = host.exposure(caller)
-    const modes = known.get(view) ?? new Map()
-    known.set(view, modes)
-    let made = modes.get(mode)
+    const modes = digestsByView.get(view) ?? new Map()
+    digestsByView.set(view, modes)
+    let digests = modes.get(mode)
     // Lists of all tools are cached; others are short, and belong to one session.
     const list = host.lists.of(caller)
-    if (made?.list !== list) {
-      made = {
+    if (digests?.list !== list) {
+      digests = {
         list,
         // Some clients do not read a changed list again.
         tools: view.limits.trustsListChanged ? digestOf(listBytes(list) ?? JSON.stringify(list)) : '',
-        prompts: made?.prompts ?? digest(promptsOf(view)),
+        prompts: digests?.prompts ?? digest(promptsOf(view)),
         resources:
-          made?.resources ??
+          digests?.resources ??
           digest([readingsOf(view).map(({ entry }) => entry), entries(view, 'resources'), entries(view, 'templates')]),
       }
-      modes.set(mode, made)
+      modes.set(mode, digests)
     }
-    return made
+    return digests
   }
 
   /** The digests of all callers of a client: a change for any of them counts. */

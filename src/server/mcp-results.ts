@@ -13,13 +13,13 @@ import type { BaseHost, CallHost, FileOutlet } from './server-host.ts'
 export function toMcpResult(result: ToolResult, outlet: FileOutlet, caller: Caller): McpResult {
   if (result.kind === 'mcp') return removeHopData(result.result)
   if (result.kind === 'input_required') return result.result as McpResult
-  const { value, text: said = value } = result
+  const { value, text: shown = value } = result
   const structured = isRecord(value) ? { structuredContent: value } : {}
   return {
     content: [
       {
         type: 'text',
-        text: typeof said === 'string' ? escapeNotices(said) : (JSON.stringify(value ?? null) ?? 'null'),
+        text: typeof shown === 'string' ? escapeNotices(shown) : (JSON.stringify(value ?? null) ?? 'null'),
       },
       ...result.files.flatMap((file) => fileBlocks(file, outlet, caller)),
       ...result.warnings.map((warning) => ({ type: 'text', text: `Warning: ${warning}` })),

@@ -31,8 +31,10 @@ const SINGLE = new Map<string, number>([
 
 export function createOriginCheck(settings: HttpSettings): OriginCheck {
   const own = isWildcard(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
-  const known = settings.publicUrl === undefined ? [] : [new URL(settings.publicUrl).hostname]
-  const hosts = new Set([...LOOPBACK, ...own, ...known, ...settings.allowedHosts].map((name) => name.toLowerCase()))
+  const publicHosts = settings.publicUrl === undefined ? [] : [new URL(settings.publicUrl).hostname]
+  const hosts = new Set(
+    [...LOOPBACK, ...own, ...publicHosts, ...settings.allowedHosts].map((name) => name.toLowerCase()),
+  )
   const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
 
   return {
@@ -59,10 +61,10 @@ export function createOriginCheck(settings: HttpSettings): OriginCheck {
     preflight(req, res, methods) {
       res.statusCode = 204
       if (req.headers.origin !== undefined) {
-        const asked = String(req.headers['access-control-request-headers'] ?? '')
+        const requestedHeaders = String(req.headers['access-control-request-headers'] ?? '')
           .toLowerCase()
           .split(',')
-        const allowed = asked.map((name) => name.trim()).filter((name) => READABLE.test(name))
+        const allowed = requestedHeaders.map((name) => name.trim()).filter((name) => READABLE.test(name))
         res.setHeader('access-control-allow-methods', methods.join(', '))
         res.setHeader('access-control-allow-headers', allowed.join(', '))
         res.setHeader('access-control-max-age', '600')

@@ -75,9 +75,9 @@ export async function readOwnResource(host: StatusHost, caller: Caller, uri: str
   }
   if (uri.startsWith(RESULT_SCHEME)) {
     const handle = uri.slice(RESULT_SCHEME.length)
-    const kept = host.results.get(caller, handle)
+    const stored = host.results.get(caller, handle)
     const bytes = await host.results.read(caller, handle)
-    return kept && bytes && { contents: [resourceOf(bytes, kept.mimeType, uri)] }
+    return stored && bytes && { contents: [resourceOf(bytes, stored.mimeType, uri)] }
   }
   const value = await readValue(host, caller, uri)
   return value && { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(value) }] }

@@ -70,10 +70,10 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       [...parked.values()].filter(({ principal }) => principal === call.principal).length < perPrincipal)
 
   function ask(call: Call): NonNullable<Relay['request']> {
-    let asked = 0
+    let questionCount = 0
     return async (method, params, signal) => {
       if (!hasRoom(call)) return await refuseServerRequest(method, 'too many calls wait for an answer')
-      const key = `${method.split('/', 1)[0]}-${++asked}`
+      const key = `${method.split('/', 1)[0]}-${++questionCount}`
       const { promise, resolve, reject } = createDeferred<unknown>()
       const back = (): void => {
         if (call.questions.delete(key)) reject(signal?.reason)

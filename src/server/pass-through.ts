@@ -51,8 +51,8 @@ export function servePassThrough(
         const who = caller(ctx)
         const principal = holderOf(who)
         const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Json
-        const asked = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
-        return (await host.resumes.run(asked, async (context) => {
+        const resumable = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
+        return (await host.resumes.run(resumable, async (context) => {
           const inspected = inspectedRelay(host, who, owner.id, context.relay)
           const answer = endpoints.request(method, own, inspected, context.signal ?? ctx.mcpReq.signal)
           return await inspectAnswer(host, who, owner.id, answer.then(removeHopData))
@@ -143,11 +143,11 @@ async function own(answer: () => Json | Promise<Json>): Promise<never> {
 }
 
 /** A read resource can have parts, but none with the URI of another server's resource. */
-function withOwnUris(answer: Json, asked: string, isForeign: (uri: string) => boolean): never {
+function withOwnUris(answer: Json, requestedUri: string, isForeign: (uri: string) => boolean): never {
   const contents = (answer['contents'] ?? []) as readonly Json[]
-  const isForged = ({ uri }: Json): boolean => uri !== asked && isForeign(String(uri))
+  const isForged = ({ uri }: Json): boolean => uri !== requestedUri && isForeign(String(uri))
   if (!contents.some(isForged)) return answer as never
-  return { ...answer, contents: contents.map((one) => (isForged(one) ? { ...one, uri: asked } : one)) } as never
+  return { ...answer, contents: contents.map((one) => (isForged(one) ? { ...one, uri: requestedUri } : one)) } as never
 }
 
 /** Pages for people, files that tools sent to people, and whole results: no model reads these. */

@@ -131,8 +131,8 @@ export function createRequestBuilder(
         notify(method, params) {
           // The server may send what another client's level asks for.
           if (method === 'notifications/message') {
-            const wanted = level()
-            if (wanted === undefined ? era === 'modern' : !isWanted(params, wanted)) return
+            const requestedLevel = level()
+            if (requestedLevel === undefined ? era === 'modern' : !isWanted(params, requestedLevel)) return
           }
           const inspected = isRecord(params) ? inspectNotification(host, caller, params) : params
           if (inspected !== undefined) request.notify(method, inspected)

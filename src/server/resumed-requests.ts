@@ -18,7 +18,10 @@ export interface ResumableRequest extends StateBinding, RequestContext {
  */
 export interface ResumedRequests {
   /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
-  run<Result extends Json>(asked: ResumableRequest, work: (context: RequestContext) => Promise<Result>): Promise<Result>
+  run<Result extends Json>(
+    request: ResumableRequest,
+    work: (context: RequestContext) => Promise<Result>,
+  ): Promise<Result>
   /** The name of a server's task, valid for one principal. */
   nameTask(principal: string, owner: string, id: string): string
   /** Finds a task by its name; undefined if it belongs to another principal. */
@@ -60,76 +63,82 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
     parking.resume(String(principal), String(id), Number(round), context),
   )
 
-  async function resumed(principal: string, [id, round]: NonNullable<SealedState['parked']>, asked: ResumableRequest) {
-    const here = parking.resume(principal, id, round, asked)
-    const there = here ?? processes?.ask('parked', { principal, id, round }, asked)
+  async function resumed(
+    principal: string,
+    [id, round]: NonNullable<SealedState['parked']>,
+    request: ResumableRequest,
+  ) {
+    const here = parking.resume(principal, id, round, request)
+    const there = here ?? processes?.ask('parked', { principal, id, round }, request)
     return (await there) as RoundResult<Json> | undefined
   }
 
   /** Seals the state of a server together with the input it asked for, also where the server sent no state. */
   const sealed = <Result extends Json>(
-    asked: ResumableRequest,
+    request: ResumableRequest,
     before: SealedState | undefined,
     result: Result,
   ): Result => {
     if (result['resultType'] !== 'input_required') return result
     const { requestState: inner } = result
     const state = { ...(inner === undefined ? {} : { inner }), ...addInputRound(before ?? {}, result['inputRequests']) }
-    return { ...result, requestState: seal(asked, state, STATE_MS) }
+    return { ...result, requestState: seal(request, state, STATE_MS) }
   }
 
   const question = <Result extends Json>(
-    asked: ResumableRequest,
+    request: ResumableRequest,
     inputRequests: unknown,
     state: SealedState,
     ttlMs: number,
   ): Result =>
-    ({ resultType: 'input_required', inputRequests, requestState: seal(asked, state, ttlMs) }) as unknown as Result
+    ({ resultType: 'input_required', inputRequests, requestState: seal(request, state, ttlMs) }) as unknown as Result
 
   /** The request with the state of the server in place of the sealed one. */
-  function contextOf(asked: ResumableRequest, state: SealedState | undefined): RequestContext {
-    if (!state) return asked
-    const { requestState: _sealed, inputResponses, ...relay } = asked.relay
+  function contextOf(request: ResumableRequest, state: SealedState | undefined): RequestContext {
+    if (!state) return request
+    const { requestState: _sealed, inputResponses, ...relay } = request.relay
     const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
     const resumed = { ...answered, resumed: true } as const
     return {
       relay: state.inner === undefined ? resumed : { ...resumed, requestState: state.inner },
-      signal: asked.signal,
-      onProgress: asked.onProgress,
+      signal: request.signal,
+      onProgress: request.onProgress,
     }
   }
 
   async function parkable<Result extends Json>(
-    asked: ResumableRequest,
+    request: ResumableRequest,
     state: SealedState | undefined,
     work: (context: RequestContext) => Promise<Result>,
   ): Promise<Result> {
-    const { principal } = asked
+    const { principal } = request
     const outcome = state?.parked
-      ? await resumed(principal, state.parked, asked)
-      : await parking.start(principal, contextOf(asked, state), work)
+      ? await resumed(principal, state.parked, request)
+      : await parking.start(principal, contextOf(request, state), work)
     if (!outcome)
       throw new ProtocolFailure(-32602, 'The call of this requestState has ended. Make the call again from the start.')
-    if (outcome.kind === 'done') return sealed(asked, state, outcome.result as Result)
-    return question(asked, outcome.requests, { parked: [outcome.id, outcome.round] }, parkedMs)
+    if (outcome.kind === 'done') return sealed(request, state, outcome.result as Result)
+    return question(request, outcome.requests, { parked: [outcome.id, outcome.round] }, parkedMs)
   }
 
   return {
-    async run(asked, work) {
-      const { relay } = asked
-      const state = relay.requestState === undefined ? undefined : open(asked, relay.requestState)
+    async run(request, work) {
+      const { relay } = request
+      const state = relay.requestState === undefined ? undefined : open(request, relay.requestState)
       if (relay.requestState !== undefined && !state) throw new ProtocolFailure(-32602, INVALID_STATE)
       try {
         const parks = relay.request === undefined && (state?.parked || canAnswer(relay.clientCapabilities))
-        return parks ? await parkable(asked, state, work) : sealed(asked, state, await work(contextOf(asked, state)))
+        return parks
+          ? await parkable(request, state, work)
+          : sealed(request, state, await work(contextOf(request, state)))
       } catch (error) {
-        const urls = asked.era === 'modern' ? urlsOf(error) : undefined
+        const urls = request.era === 'modern' ? urlsOf(error) : undefined
         if (!urls) throw error
         if (!supportsServerRequest(relay.clientCapabilities, 'elicitation/create', { mode: 'url' }))
           throw new ProtocolFailure(-32021, 'The server needs a page to be opened first', {
             requiredCapabilities: { elicitation: { url: {} } },
           })
-        return question(asked, urls, { again: true, ...addInputRound(state ?? {}, urls) }, STATE_MS)
+        return question(request, urls, { again: true, ...addInputRound(state ?? {}, urls) }, STATE_MS)
       }
     },
     nameTask: (principal, owner, id) =>

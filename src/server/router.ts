@@ -155,11 +155,15 @@ function routesAt(path: string): { readonly here: readonly (typeof routes)[numbe
 }
 
 /** The identity of a request with a valid token, or without one. @throws HttpError if the token does not fit the profile */
-function identityFor(context: RouterContext, token: Bearer | undefined, asked: string | undefined): Identity {
-  if (token?.profile !== undefined && asked !== undefined && asked !== token.profile)
+function identityFor(
+  context: RouterContext,
+  token: Bearer | undefined,
+  requestedProfile: string | undefined,
+): Identity {
+  if (token?.profile !== undefined && requestedProfile !== undefined && requestedProfile !== token.profile)
     throw new HttpError(403, 'Forbidden: this token is for another profile')
-  if (asked !== undefined && !context.hasProfile(asked)) throw createNotFound()
-  const profile = token?.profile ?? asked ?? context.profile
+  if (requestedProfile !== undefined && !context.hasProfile(requestedProfile)) throw createNotFound()
+  const profile = token?.profile ?? requestedProfile ?? context.profile
   if (!token) return localIdentity(profile)
   const { principal, roles, grants, credential } = token
   const isBound = token.profile !== undefined
@@ -182,22 +186,22 @@ interface Parts {
 
 export async function createHandlers({ sessions, sse, modern, context }: Parts): Promise<Handlers> {
   const { classifyInboundRequest, SUPPORTED_PROTOCOL_VERSIONS } = await import('@modelcontextprotocol/server')
-  const known = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN_REVISION])]
+  const supportedVersions = [...new Set([...SUPPORTED_PROTOCOL_VERSIONS, MODERN_REVISION])]
 
   const receiving = createByteBudget(BODIES_AT_ONCE * context.maxBodyBytes)
 
   /** The messages of a POST. @throws HttpError */
   async function receive(req: IncomingMessage, res: ServerResponse, { principal }: Identity): Promise<Messages> {
-    let held = 0
+    let heldBytes = 0
     const hold = (bytes: number): boolean => {
       if (!receiving.hold(principal, bytes)) return false
-      held += bytes
+      heldBytes += bytes
       return true
     }
     try {
       return parseMessages(await readBody(req, res, context.maxBodyBytes, hold))
     } finally {
-      receiving.free(principal, held)
+      receiving.free(principal, heldBytes)
     }
   }
 
@@ -210,7 +214,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       req.headers['mcp-session-id'] !== undefined &&
       version !== undefined &&
       version !== MODERN_REVISION &&
-      known.includes(version) &&
+      supportedVersions.includes(version) &&
       req.headers['mcp-method'] === undefined &&
       req.headers['mcp-name'] === undefined &&
       message.method !== 'subscriptions/listen' &&
@@ -255,11 +259,11 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       const [message] = body.messages
       if (!message) return
       const version = header(req, 'mcp-protocol-version')
-      if (version !== undefined && !known.includes(version) && !claimsRevision(message.params))
+      if (version !== undefined && !supportedVersions.includes(version) && !claimsRevision(message.params))
         throw new HttpError(400, `Unsupported protocol version: ${version.slice(0, 40)}`, {
           code: -32022,
           id: message.id ?? null,
-          data: { supported: known, requested: version.slice(0, 40) },
+          data: { supported: supportedVersions, requested: version.slice(0, 40) },
         })
       if (inSession(req, body)) {
         run(res)

@@ -29,13 +29,13 @@ export interface Seal {
 
 /** @param key called once, when first needed */
 export function createSeal(key: () => Buffer, clock: Clock): Seal {
-  let known: Buffer | undefined
+  let cachedKey: Buffer | undefined
   const mark = (binding: StateBinding, payload: string): Buffer => {
-    known ??= key()
+    cachedKey ??= key()
     const request = createHash('sha256')
       .update(toCanonicalJson([binding.principal, binding.method, binding.params]))
       .digest()
-    return createHmac('sha256', known).update('pegboard-state-1\0').update(request).update(payload).digest()
+    return createHmac('sha256', cachedKey).update('pegboard-state-1\0').update(request).update(payload).digest()
   }
   return {
     seal(binding, state, ttlMs) {

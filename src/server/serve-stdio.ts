@@ -221,9 +221,9 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   })
   let isIntroduced = false
   /** Messages that wait for the roots. */
-  let held: Message[] | undefined
+  let waitingMessages: Message[] | undefined
   const askForRoots = async (profileFor: NonNullable<StdioOptions['profileForRoots']>): Promise<void> => {
-    held = []
+    waitingMessages = []
     const late = new AbortController()
     const stopTimer = options.clock.after(ROOTS_MS, () => late.abort())
     const answer = await questions
@@ -235,14 +235,14 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       identity.profile = profile
       requests.introduce(fastPath.opening()?.[0]?.params)
     }
-    const waiting = held
-    held = undefined
+    const waiting = waitingMessages
+    waitingMessages = undefined
     for (const message of waiting) receive(message)
   }
 
   const receive = (message: Message): void => {
-    if (held && message.method !== undefined) {
-      held.push(message)
+    if (waitingMessages && message.method !== undefined) {
+      waitingMessages.push(message)
       return
     }
     if (message.method === 'notifications/cancelled') batches.cancelled(message.params?.['requestId'])

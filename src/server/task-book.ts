@@ -17,7 +17,7 @@ export interface StartedTask {
 
 /** Remembers started tasks, to list them and to find the owner of a notification. Requests by name do not need it. */
 export interface TaskBook {
-  began(known: StartedTask, ttlMs: unknown): void
+  began(task: StartedTask, ttlMs: unknown): void
   /** The latest tasks of a holder that this process started, newest first. */
   of(holder: string): readonly StartedTask[]
   /** The names of the latest tasks of a holder, of all processes, newest first. */
@@ -46,7 +46,7 @@ export function createTaskBook(
   others?: () => Table<string>,
   onError: (error: unknown) => void = () => undefined,
 ): TaskBook {
-  const known = new Map<string, StartedTask & { readonly until: number }>()
+  const startedTasks = new Map<string, StartedTask & { readonly until: number }>()
   const done = new Map<
     string,
     { readonly holder: string; readonly task: Json; readonly result: Json; readonly until: number }
@@ -55,15 +55,15 @@ export function createTaskBook(
 
   function sweep(): void {
     const now = clock.now()
-    for (const [key, { until }] of known) if (until <= now) known.delete(key)
+    for (const [key, { until }] of startedTasks) if (until <= now) startedTasks.delete(key)
     for (const [key, { until }] of done) if (until <= now) done.delete(key)
-    makeRoom(known, MAX.known)
+    makeRoom(startedTasks, MAX.known)
     makeRoom(done, MAX.kept)
   }
 
   function of(holder: string): readonly StartedTask[] {
     sweep()
-    return [...known.values()]
+    return [...startedTasks.values()]
       .filter((one) => one.holder === holder)
       .slice(-LISTED)
       .reverse()
@@ -73,7 +73,7 @@ export function createTaskBook(
     began(one, ttlMs) {
       const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
       const until = clock.now() + lives
-      known.set(keyOf(one), { ...one, until })
+      startedTasks.set(keyOf(one), { ...one, until })
       others?.()
         .put({ id: hashOf(one.name), owner: one.holder, value: one.name, expiresAt: until })
         .catch(onError)
@@ -86,9 +86,12 @@ export function createTaskBook(
       const theirs = (await others().list(holder)).map(({ value }) => value)
       return [...new Set([...theirs.slice(-LISTED).reverse(), ...own])].slice(0, LISTED)
     },
-    find: (owner, id) => [...known.values()].filter((one) => one.id === id && one.owner === owner),
-    keep(holder, result, wanted) {
-      const ttlMs = typeof wanted === 'number' && wanted >= 0 ? Math.min(wanted, LIFE_MS.kept) : LIFE_MS.kept
+    find: (owner, id) => [...startedTasks.values()].filter((one) => one.id === id && one.owner === owner),
+    keep(holder, result, requestedTtlMs) {
+      const ttlMs =
+        typeof requestedTtlMs === 'number' && requestedTtlMs >= 0
+          ? Math.min(requestedTtlMs, LIFE_MS.kept)
+          : LIFE_MS.kept
       const at = new Date(clock.now()).toISOString()
       const taskId = randomId()
       const task = { taskId, status: 'completed', createdAt: at, lastUpdatedAt: at, ttlMs }

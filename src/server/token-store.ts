@@ -60,17 +60,19 @@ interface TokenBackend extends Pick<TokenStore, 'list' | 'add' | 'remove' | 'ope
 
 function createTokenStore({ readNow, ...backend }: TokenBackend, clock: Clock): TokenStore {
   let readAt = Number.NEGATIVE_INFINITY
-  let known: readonly StoredToken[] = []
+  let cachedTokens: readonly StoredToken[] = []
   // A token may be created, used and revoked between two polls.
   const seen = new Set<string>()
   function valid(fresh = false): readonly StoredToken[] {
     const now = clock.now()
     if (fresh || Math.abs(now - readAt) >= POLL_MS) {
       readAt = now
-      known = readNow()
-      for (const { id } of known) seen.add(id)
+      cachedTokens = readNow()
+      for (const { id } of cachedTokens) seen.add(id)
     }
-    return known.some((token) => isExpired(token, now)) ? known.filter((token) => !isExpired(token, now)) : known
+    return cachedTokens.some((token) => isExpired(token, now))
+      ? cachedTokens.filter((token) => !isExpired(token, now))
+      : cachedTokens
   }
   return {
     ...backend,
@@ -173,12 +175,12 @@ const ASK_AGAIN_MS = 30_000
 /** Tokens in the store that several machines share. */
 export function createSharedTokenStore(shared: SharedState, clock: Clock, log: Log): TokenStore {
   const table = () => shared.store().table<StoredToken>('token', isToken)
-  let known: readonly StoredToken[] = []
-  let asked = Number.NEGATIVE_INFINITY
+  let cachedTokens: readonly StoredToken[] = []
+  let askedAt = Number.NEGATIVE_INFINITY
   const list = async (): Promise<readonly StoredToken[]> => (await table().list()).map(({ value }) => value)
   async function ask(): Promise<void> {
-    asked = clock.now()
-    known = await list()
+    askedAt = clock.now()
+    cachedTokens = await list()
   }
   const askSoon = (): void =>
     void ask().catch((error: unknown) => log.warn('tokens could not be read', { error: messageOf(error) }))
@@ -191,8 +193,8 @@ export function createSharedTokenStore(shared: SharedState, clock: Clock, log: L
   return createTokenStore(
     {
       readNow() {
-        if (clock.now() - asked >= ASK_AGAIN_MS) askSoon()
-        return known
+        if (clock.now() - askedAt >= ASK_AGAIN_MS) askSoon()
+        return cachedTokens
       },
       open: ask,
       list,

@@ -38,10 +38,10 @@ export function traceToolCall(
   if (caller.session !== undefined) operation.attributes['mcp.session.id'] = caller.session
   // Only known names: a client can write anything.
   const found = META.has(name) ? undefined : host.view(caller).resolve(name)
-  const known = found?.kind === 'found' ? found.tool.tool.name : META.has(name) ? name : undefined
-  if (known !== undefined) {
-    operation.name = `tools/call ${known}`
-    operation.attributes['gen_ai.tool.name'] = known
+  const toolName = found?.kind === 'found' ? found.tool.tool.name : META.has(name) ? name : undefined
+  if (toolName !== undefined) {
+    operation.name = `tools/call ${toolName}`
+    operation.attributes['gen_ai.tool.name'] = toolName
   }
   const work = async (): Promise<McpResult> => {
     try {

@@ -61,11 +61,11 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
 
   function wait(askedMs = 0): number {
     const ladder = random() * Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt - 1, 16))
-    const asked = Math.min(askedMs, LONGEST_ASKED_MS)
+    const cappedMs = Math.min(askedMs, LONGEST_ASKED_MS)
     const now = clock.now()
-    dueAt = Math.max(isOpen() ? now + OPEN_MS : beganAt + CALL_MS, now + asked)
+    dueAt = Math.max(isOpen() ? now + OPEN_MS : beganAt + CALL_MS, now + cappedMs)
     const least = isOpen() ? OPEN_MS : attempt >= OPEN_AFTER ? FIRST_MS : 100
-    return Math.round(Math.max(least, ladder, asked))
+    return Math.round(Math.max(least, ladder, cappedMs))
   }
 
   return {

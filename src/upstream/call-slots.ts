@@ -25,26 +25,26 @@ export interface CallSlotRequest {
  * @throws PegboardError E_OVERLOADED, E_TIMEOUT, E_CANCELLED if it never got a slot
  */
 export async function withCallSlot<Result>(
-  wanted: CallSlotRequest,
+  request: CallSlotRequest,
   work: (relay: Relay) => Promise<Result>,
 ): Promise<Result> {
-  const { slots, relay } = wanted
-  await acquireSlot(wanted)
-  const held = createHeldSlots(relay.principal)
-  held.add(slots)
+  const { slots, relay } = request
+  await acquireSlot(request)
+  const heldSlots = createHeldSlots(relay.principal)
+  heldSlots.add(slots)
   const send = relay.request
   const asking: Relay = send
     ? {
         ...relay,
         // Keeps the original connection, because this function is a new object for every request.
         connection: relay.connection ?? send,
-        request: (...question) => send(...question).finally(held.pause()),
+        request: (...question) => send(...question).finally(heldSlots.pause()),
       }
     : relay
   try {
     return await work(asking)
   } finally {
-    held.release()
+    heldSlots.release()
   }
 }
 

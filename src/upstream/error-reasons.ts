@@ -71,13 +71,13 @@ const MAX_WORDS = 200
  * The stderr line that explains a failure: the last one that mentions an error, or the last line of a server that
  * never printed anything else.
  */
-export function lastWords(stderr: string, spoke: boolean): string | undefined {
+export function lastWords(stderr: string, hasSentMessage: boolean): string | undefined {
   const lines = toPrintable(stderr)
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => !NOISE.test(line))
   const cause = CAUSES.map((one) => lines.find((text) => one.test(text))).find((text) => text !== undefined)
-  const line = cause ?? lines.findLast((one) => TROUBLE.test(one)) ?? (spoke ? undefined : lines.at(-1))
+  const line = cause ?? lines.findLast((one) => TROUBLE.test(one)) ?? (hasSentMessage ? undefined : lines.at(-1))
   return line === undefined || line.length <= MAX_WORDS ? line : `${line.slice(0, MAX_WORDS)}…`
 }
 

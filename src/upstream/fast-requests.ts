@@ -86,7 +86,7 @@ export function createFastRequests(
   const pending = new ShortLivedMap<number, Pending>()
   let lastNumber = 0
   // Ids of open SDK requests; servers may turn a number into a string.
-  const asked = new Set<string>()
+  const openIds = new Set<string>()
   const limit = createRate(clock, events.flooded)
   let closed: string | undefined
 
@@ -136,7 +136,7 @@ export function createFastRequests(
     const { id, method } = message
     if (method === undefined) {
       if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
-      else if (asked.delete(String(id))) {
+      else if (openIds.delete(String(id))) {
         sanitize(message)
         events.rest(message)
       }
@@ -161,7 +161,7 @@ export function createFastRequests(
     events.notification(method, params, on === undefined ? undefined : originOf(on))
     // The SDK needs only notifications for its own subscriptions; parsing a flood of logs would be slow.
     if (method.startsWith('notifications/subscriptions/')) events.rest(message)
-    else if (method === 'notifications/cancelled' && asked.has(String(params['requestId']))) events.rest(message)
+    else if (method === 'notifications/cancelled' && openIds.has(String(params['requestId']))) events.rest(message)
   }
 
   return {
@@ -172,7 +172,7 @@ export function createFastRequests(
         error: events.error,
         flooded: () => limit.isSpent(),
         awaited() {
-          if (asked.size > 0 || [...pending.values()].some(({ isCall }) => !isCall)) return 'lists'
+          if (openIds.size > 0 || [...pending.values()].some(({ isCall }) => !isCall)) return 'lists'
           return pending.size > 0 ? 'calls' : 'nothing'
         },
         oversize(id, bytes, why) {
@@ -190,7 +190,7 @@ export function createFastRequests(
         },
       }),
     send(message, options) {
-      if (message.id !== undefined && message.method !== undefined) asked.add(String(message.id))
+      if (message.id !== undefined && message.method !== undefined) openIds.add(String(message.id))
       return transport.send(message, options)
     },
     request(method, params, options) {
@@ -284,7 +284,7 @@ const numberOf = (id: string): number => Number(id.slice(2))
  */
 const MAX_A_SECOND = 1_000
 
-function createRate(clock: Clock, told: (dropped: number) => void) {
+function createRate(clock: Clock, onDropped: (dropped: number) => void) {
   let left = MAX_A_SECOND
   let at = clock.now()
   let dropped = 0
@@ -305,7 +305,7 @@ function createRate(clock: Clock, told: (dropped: number) => void) {
       }
       if (dropped++ === 0)
         clock.after(1_000, () => {
-          told(dropped)
+          onDropped(dropped)
           dropped = 0
         })
       return false

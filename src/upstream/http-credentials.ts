@@ -34,15 +34,15 @@ export function createCredentials(
       const header = Object.keys(target.headers).some((name) => name.toLowerCase() === 'authorization')
       if (header && settings.auth === undefined) return undefined
       bearer ??= Promise.all([import('./oauth/bearer-header.ts'), tokens()]).then(([{ createBearer }, store]) => {
-        const made = createBearer({ id, settings, target, principal, store, clock, log, loggedIn })
-        if (closed) made.close()
-        return made
+        const loaded = createBearer({ id, settings, target, principal, store, clock, log, loggedIn })
+        if (closed) loaded.close()
+        return loaded
       })
       return await bearer
     },
     close() {
       closed = true
-      bearer?.then((made) => made.close()).catch(() => undefined)
+      bearer?.then((loaded) => loaded.close()).catch(() => undefined)
     },
   }
 }

@@ -45,11 +45,11 @@ export async function createHttpTransport(
   const client = await createHttpClient(serverRules(settings), MAX_ANSWER, Number.POSITIVE_INFINITY)
   let retryAfterMs: number | undefined
   let failed: unknown
-  let heard: UpstreamTransportEvents | undefined
+  let currentEvents: UpstreamTransportEvents | undefined
   const longest = { nothing: MAX_UNASKED, calls: Math.min(maxAnswerBytes, MAX_ANSWER), lists: MAX_ANSWER }
   const long: LongEvents = {
-    isOver: (bytes) => bytes > MAX_UNASKED && bytes > longest[heard?.awaited() ?? 'lists'],
-    dropped: (head, tail, bytes) => heard?.oversize(answeredId(head, tail), bytes),
+    isOver: (bytes) => bytes > MAX_UNASKED && bytes > longest[currentEvents?.awaited() ?? 'lists'],
+    dropped: (head, tail, bytes) => currentEvents?.oversize(answeredId(head, tail), bytes),
   }
   const fetch: typeof client.fetch = async (address, init) => {
     failed = undefined
@@ -100,7 +100,7 @@ export async function createHttpTransport(
         events.closed(reason)
       }
       received = events.message
-      heard = events
+      currentEvents = events
       transport.onmessage = (message: unknown) => received(message as Message)
       transport.onclose = () => lost('closed')
       transport.onerror = (error: Error) => {

@@ -60,8 +60,8 @@ const showValue = (value: unknown): string => toPrintable(String(value)).slice(0
 /** A server of the older era rejects the probe or does not answer. */
 async function mayBeNewer({ probe, clientInfo, relay }: LegacyHandshakeOptions, probeMs: number): Promise<boolean> {
   const _meta = createRequestMeta(MODERN_REVISION, clientInfo, relay, () => undefined)()
-  const asked = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
-  const answer = await waitAtMost(probeMs, probe(asked))
+  const probeRequest = { jsonrpc: '2.0', id: PROBE_ID, method: 'server/discover', params: { _meta } } as Message
+  const answer = await waitAtMost(probeMs, probe(probeRequest))
   if (answer === undefined) return false
   return !isRecord(answer.error) || answer.error['code'] === OTHER_REVISION
 }

@@ -38,8 +38,8 @@ const DECORATIONS: Readonly<Record<string, (value: unknown) => boolean>> = {
  * @returns undefined for a prompt that nobody could request
  */
 export function listableEntry(entry: Json, id: string): Json | undefined {
-  const { name, arguments: asked } = entry
-  if (id === 'name' && asked !== undefined && !(Array.isArray(asked) && asked.every(isArgument))) return undefined
+  const { name, arguments: args } = entry
+  if (id === 'name' && args !== undefined && !(Array.isArray(args) && args.every(isArgument))) return undefined
   const bad = Object.keys(entry).filter((key) => Object.hasOwn(BESIDES, key) && !BESIDES[key]?.(entry[key]))
   if (bad.length === 0 && typeof name === 'string') return entry
   const own = Object.fromEntries(Object.entries(entry).filter(([key]) => !bad.includes(key)))

@@ -83,8 +83,9 @@ export async function openConnection(
     transport,
     clock,
     {
-      notification(method, told, origin) {
-        const params = method === 'notifications/message' ? { ...told, logger: loggerOf(id, told['logger']) } : told
+      notification(method, rawParams, origin) {
+        const params =
+          method === 'notifications/message' ? { ...rawParams, logger: loggerOf(id, rawParams['logger']) } : rawParams
         if (method === 'notifications/cancelled') return serverRequests.cancelled(params['requestId'])
         const attributed = method === 'notifications/message' && serverRequests.notify(method, params, origin)
         if (method === 'notifications/elicitation/complete') serverRequests.notify(method, params, origin)
@@ -193,8 +194,8 @@ export async function openConnection(
         failed(Object.assign(new Error('it exited when Pegboard probed it'), { code: DIED_PROBED }))
       probing = { answered, closed }
     })
-    const [said] = await Promise.all([answer, outer.send(message as never)])
-    return said
+    const [response] = await Promise.all([answer, outer.send(message as never)])
+    return response
   }
 
   try {
@@ -303,7 +304,7 @@ function selfOf(server: LegacyHandshake['server'] | undefined, instructions: unk
 }
 
 /** Models see this, so it has room for a version number but not for a sentence. */
-const versionOf = (said: string): string => /^[\w.+~-]{1,40}(?![\w.+~-])/.exec(said)?.[0] ?? ''
+const versionOf = (text: string): string => /^[\w.+~-]{1,40}(?![\w.+~-])/.exec(text)?.[0] ?? ''
 
 const isProbeId = ({ id }: Message): boolean => typeof id === 'string' && id.startsWith('server-discover-probe')
 

@@ -13,9 +13,9 @@ export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
       // Quarantined tools count, because they may be approved later.
       const out = quarantined.length === 0 ? [] : [otherToolsOf(() => quarantined.map(({ tool }) => otherToolOf(tool)))]
       if (tools.length === 0) return out
-      const known = cache.get(tools) ?? otherToolsOf(() => tools.map(otherToolOf))
-      cache.set(tools, known)
-      return [known, ...out]
+      const otherTools = cache.get(tools) ?? otherToolsOf(() => tools.map(otherToolOf))
+      cache.set(tools, otherTools)
+      return [otherTools, ...out]
     }),
   )
 

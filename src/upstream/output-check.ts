@@ -37,11 +37,11 @@ export function withCheckedOutput(record: ToolRecord, result: Json): Json {
     }
   const { structuredContent: _withheld, ...rest } = rawBytes(result) ? { ...result } : result
   const at = /^[\w./-]{1,100}$/.test(path) ? ` (at ${path})` : ''
-  const said = `The structured content was withheld: it does not match the tool's outputSchema${at}. The tool did run.`
+  const notice = `The structured content was withheld: it does not match the tool's outputSchema${at}. The tool did run.`
   return {
     ...rest,
-    content: [...(Array.isArray(content) ? content : []), noticeBlock(said)],
-    _meta: { ...(isRecord(_meta) ? _meta : {}), [WITHHELD]: { structuredContent: said } },
+    content: [...(Array.isArray(content) ? content : []), noticeBlock(notice)],
+    _meta: { ...(isRecord(_meta) ? _meta : {}), [WITHHELD]: { structuredContent: notice } },
   }
 }
 
@@ -53,13 +53,13 @@ type Check = (value: unknown) => string | typeof UNCHECKED | undefined
 const checks = new WeakMap<ToolRecord, Check | null>()
 
 function checkOf(record: ToolRecord): Check | undefined {
-  let known = checks.get(record)
-  if (known === undefined) {
+  let check = checks.get(record)
+  if (check === undefined) {
     const output = record.text.includes('"outputSchema"') ? parseDefinition(record).output : undefined
-    known = output !== undefined && expandedSchemaSize(output) <= MAX_PARTS ? createCheck(output) : null
-    checks.set(record, known)
+    check = output !== undefined && expandedSchemaSize(output) <= MAX_PARTS ? createCheck(output) : null
+    checks.set(record, check)
   }
-  return known ?? undefined
+  return check ?? undefined
 }
 
 /** Work done so far, and the cost of a node that examines all of its value. */

@@ -33,7 +33,7 @@ export function createOutputThrottle(
   take: (bytes: Buffer) => void,
   useless: () => boolean = () => false,
 ): OutputThrottle {
-  let held: Buffer[] = []
+  let chunks: Buffer[] = []
   let began: number | undefined
   let bytes = 0
   let isPaused = false
@@ -55,8 +55,8 @@ export function createOutputThrottle(
 
   function goOn(): void {
     began = undefined
-    if (held.length > 0) work()
-    if (held.length > 0 || !isPaused || isWasteful()) return
+    if (chunks.length > 0) work()
+    if (chunks.length > 0 || !isPaused || isWasteful()) return
     isPaused = false
     pipe.resume()
   }
@@ -71,19 +71,19 @@ export function createOutputThrottle(
     let now = from
     while (bytes < TURN.bytes && now - began < TURN.ms && !isWasteful() && takeOne()) now = ticksOf(clock)
     if (useless()) wasted.ms += now - from
-    if (isPaused || (held.length === 0 && bytes < TURN.bytes && !isWasteful())) return
+    if (isPaused || (chunks.length === 0 && bytes < TURN.bytes && !isWasteful())) return
     isPaused = true
     pipe.pause()
   }
 
   /** Processes some lines, or the beginning of one. */
   function takeOne(): boolean {
-    const chunk = held.shift()
+    const chunk = chunks.shift()
     if (chunk === undefined) return false
     const end = chunk.indexOf(NEWLINE, SLICE) + 1
     const isWhole = end === 0 || end === chunk.length
     // Removed first, so that an error in the handler affects only this chunk.
-    if (!isWhole) held.unshift(chunk.subarray(end))
+    if (!isWhole) chunks.unshift(chunk.subarray(end))
     const length = isWhole ? chunk.length : end
     bytes += length
     if (useless()) wasted.bytes += length
@@ -92,20 +92,20 @@ export function createOutputThrottle(
   }
 
   pipe.on('data', (chunk: Buffer) => {
-    if (chunk.length <= SLICE && held.length === 0 && !isPaused && !useless()) return take(chunk)
-    held.push(chunk)
+    if (chunk.length <= SLICE && chunks.length === 0 && !isPaused && !useless()) return take(chunk)
+    chunks.push(chunk)
     if (!isPaused) work()
   })
 
   return {
     get behind() {
-      return isPaused || held.length > 0
+      return isPaused || chunks.length > 0
     },
     finish() {
       while (takeOne());
     },
     stop() {
-      held = []
+      chunks = []
     },
   }
 }

@@ -28,7 +28,7 @@ export function createPrincipalLogins(
   const mains = new Map<string, Credentials>()
   const refused = new Set<string>()
   let stored: readonly string[] = []
-  let known: readonly string[] = []
+  let activePrincipals: readonly string[] = []
   let first: string | undefined
   let unwatch: (() => void) | undefined
   let closed = false
@@ -53,8 +53,8 @@ export function createPrincipalLogins(
 
   function show(): void {
     const now = stored.filter((one) => !refused.has(one))
-    if (now.join('\n') === known.join('\n')) return
-    known = now
+    if (now.join('\n') === activePrincipals.join('\n')) return
+    activePrincipals = now
     const before = first
     // Lists keep coming from the same login while it exists.
     if (first === undefined || !now.includes(first)) first = now[0]
@@ -83,11 +83,11 @@ export function createPrincipalLogins(
       return first
     },
     get known() {
-      return known
+      return activePrincipals
     },
-    has: (principal) => known.includes(principal),
+    has: (principal) => activePrincipals.includes(principal),
     refused(principal) {
-      if (!known.includes(principal)) return
+      if (!activePrincipals.includes(principal)) return
       refused.add(principal)
       show()
     },

@@ -16,8 +16,8 @@ export interface PrivateList {
 export interface PrivateLists {
   /** True if this principal's list contains a tool with this definition. */
   has(principal: string, text: string): boolean
-  /** Stores a list that was just read. @param told true if listeners already know */
-  set(principal: string, list: PrivateList, told?: boolean): void
+  /** Stores a list that was just read. @param listenersKnow true if listeners already know */
+  set(principal: string, list: PrivateList, listenersKnow?: boolean): void
   /** Keeps the lists of these principals only. */
   keep(principals: readonly string[]): void
   stop(): void
@@ -41,11 +41,11 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
   const lists = new Map<string, { texts: ReadonlySet<string>; cancel: () => void }>()
 
   function entry(principal: string) {
-    const known = lists.get(principal)
-    if (known) return known
-    const made = { texts: new Set<string>() as ReadonlySet<string>, cancel: (): void => undefined }
-    lists.set(principal, made)
-    return made
+    const existing = lists.get(principal)
+    if (existing) return existing
+    const newList = { texts: new Set<string>() as ReadonlySet<string>, cancel: (): void => undefined }
+    lists.set(principal, newList)
+    return newList
   }
 
   function read(principal: string): void {
@@ -67,13 +67,13 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
     )
   }
 
-  function set(principal: string, { texts, ttlMs = 0 }: PrivateList, told = false): void {
+  function set(principal: string, { texts, ttlMs = 0 }: PrivateList, listenersKnow = false): void {
     const own = entry(principal)
     own.cancel()
     const isSame = texts.size === own.texts.size && [...texts].every((text) => own.texts.has(text))
     own.texts = texts
     own.cancel = clock.after(Math.min(Math.max(ttlMs, LEAST_MS), MOST_MS), () => read(principal))
-    if (!isSame && !told) options.changed(principal)
+    if (!isSame && !listenersKnow) options.changed(principal)
   }
 
   return {

@@ -44,14 +44,14 @@ const MAX_WRITTEN = 1_000
 /**
  * Reads the lists of these kinds and keeps the others. A failure to read tools is thrown; a failure to read other
  * lists is logged, and the list is empty.
- * @param heard called with each page of tools
+ * @param onPage called with each page of tools
  */
 export async function readListing(
   connection: Connection,
   kinds: ReadonlySet<ListKind>,
   before: Listing,
   warn: (message: string) => void,
-  heard: (page: Json) => void = () => undefined,
+  onPage: (page: Json) => void = () => undefined,
 ): Promise<FreshListing> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
   let missing = !kinds.has('resources') && before.missing === true
@@ -68,7 +68,7 @@ export async function readListing(
   }
   const [{ tools, definitions, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? before : has('tools') ? readTools(connection, warn, heard) : NO_TOOLS,
+      !kinds.has('tools') ? before : has('tools') ? readTools(connection, warn, onPage) : NO_TOOLS,
       kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
       kinds.has('resources')
         ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -130,9 +130,9 @@ function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | st
 async function readTools(
   connection: Connection,
   warn: (message: string) => void,
-  heard: (page: Json) => void,
+  onPage: (page: Json) => void,
 ): Promise<ReadTools> {
-  const sent = await readPages(connection, 'tools/list', 'tools', warn, heard)
+  const sent = await readPages(connection, 'tools/list', 'tools', warn, onPage)
   const notes: string[] = []
   const note = (text: string): void => {
     warn(text)
@@ -182,7 +182,7 @@ async function readPages(
   method: string,
   key: string,
   warn: (message: string) => void,
-  heard: (page: Json) => void = () => undefined,
+  onPage: (page: Json) => void = () => undefined,
 ): Promise<readonly unknown[]> {
   const items: unknown[] = []
   const seen = new Set<string>()
@@ -190,7 +190,7 @@ async function readPages(
   let bytes = 0
   for (let page = 1; ; page++) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
-    heard(result)
+    onPage(result)
     const part = result[key]
     if (!Array.isArray(part)) {
       warn(`${method} answered without ${key}`)

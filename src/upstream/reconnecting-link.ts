@@ -118,9 +118,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   function become(next: LinkState, why: string | undefined): void {
     state = next
     reason = why
-    const told = why === undefined ? undefined : tell(why)
+    const message = why === undefined ? undefined : tell(why)
     const detail = why === undefined ? undefined : tellWithPaths(why)
-    options.changed(next, told, detail === told ? undefined : detail)
+    options.changed(next, message, detail === message ? undefined : detail)
   }
 
   function unplan(): void {
@@ -147,7 +147,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     const limits = getTimeouts(settings, shared, seen)
     const stopWarning = limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, slow)
     backoff.begin()
-    const known = verdict && isStale(verdict, beganAt) ? undefined : verdict
+    const freshVerdict = verdict && isStale(verdict, beganAt) ? undefined : verdict
     let modern = false
     let probeFatal = false
     let connection: Connection | undefined
@@ -163,7 +163,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         credentials: options.credentials,
         habits: options.habits,
         once: turn !== undefined,
-        verdict: known ?? (turn === 'plain' ? PLAIN : undefined),
+        verdict: freshVerdict ?? (turn === 'plain' ? PLAIN : undefined),
         onNotification: options.notification,
         onStart(read) {
           stderrTail = read
@@ -185,7 +185,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
           if (connection) lost(connection, why)
         },
       })
-      verdict = verdictOf(connection, beganAt, known)
+      verdict = verdictOf(connection, beganAt, freshVerdict)
       stopWarning?.()
       turn = undefined
       seen = true
@@ -298,10 +298,10 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     if (locked) return locked
     const dueInMs = connecting ? 1_000 : backoff.dueInMs()
     const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
-    const told = tell(reason ?? '')
-    if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${told}`, retryAfterMs)
-    return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${told}.`, {
-      class: classifyDisconnect(told),
+    const message = tell(reason ?? '')
+    if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${message}`, retryAfterMs)
+    return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${message}.`, {
+      class: classifyDisconnect(message),
       ...retryFields(retryAfterMs),
     })
   }
@@ -339,9 +339,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     get verdict() {
       return verdict
     },
-    set verdict(known) {
-      verdict = known
-      seen ||= known !== undefined
+    set verdict(value) {
+      verdict = value
+      seen ||= value !== undefined
     },
     later,
     connect: () =>
@@ -383,9 +383,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 }
 
-function verdictOf({ era, transport, probe }: Connection, at: number, known: EraVerdict | undefined): EraVerdict {
+function verdictOf({ era, transport, probe }: Connection, at: number, previous: EraVerdict | undefined): EraVerdict {
   // The era was not probed this time, so the verdict keeps its age.
-  if (probe === 'none' && known?.era === era) return { ...known, transport }
+  if (probe === 'none' && previous?.era === era) return { ...previous, transport }
   return { era, transport, at, ...(era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}) }
 }
 

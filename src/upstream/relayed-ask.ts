@@ -17,25 +17,25 @@ export function relayedAsk(method: string, params: Json, server: string): Json {
     const named = { ...rest, _meta: { ...meta, [SERVER]: server } }
     if (method !== 'sampling/createMessage') return named
     const { systemPrompt } = rest as { systemPrompt?: unknown }
-    const asked = `The MCP server ${server} asks for this completion.`
-    return { ...named, systemPrompt: typeof systemPrompt === 'string' ? `${asked}\n\n${systemPrompt}` : asked }
+    const notice = `The MCP server ${server} asks for this completion.`
+    return { ...named, systemPrompt: typeof systemPrompt === 'string' ? `${notice}\n\n${systemPrompt}` : notice }
   }
   const { message, mode, url } = rest as { message?: unknown; mode?: unknown; url?: unknown }
-  const kept = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
+  const baseParams = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
   if (typeof message !== 'string') throw new ProtocolFailure(-32602, 'The question has no message')
-  const said = inLines(message, server)
+  const attributedMessage = inLines(message, server)
   if (mode === 'url') {
     const page = pageOf(url)
     // The host in ASCII (`xn--…`), which reveals look-alike letters.
-    return { ...kept, message: `${said} (opens a page at ${page.host})`, url: page.href }
+    return { ...baseParams, message: `${attributedMessage} (opens a page at ${page.host})`, url: page.href }
   }
   if (mode !== undefined && mode !== 'form')
     throw new ProtocolFailure(-32602, 'The question is neither a form nor a url')
   if (url !== undefined) throw new ProtocolFailure(-32602, 'A form has no url')
   const { requestedSchema } = rest as { requestedSchema?: unknown }
   return {
-    ...kept,
-    message: said,
+    ...baseParams,
+    message: attributedMessage,
     ...(requestedSchema === undefined ? {} : { requestedSchema: formOf(requestedSchema) }),
   }
 }

@@ -59,11 +59,11 @@ export function createRequestMeta(
 
 /** The client's `_meta` without keys that are valid for one hop only. */
 function forwardedMeta(meta: Json): Json | undefined {
-  let kept: Record<string, unknown> | undefined
+  let forwarded: Record<string, unknown> | undefined
   for (const key of Object.keys(meta)) {
     if (HOP_LOCAL.has(key)) continue
-    kept ??= {}
-    kept[key] = meta[key]
+    forwarded ??= {}
+    forwarded[key] = meta[key]
   }
-  return kept
+  return forwarded
 }

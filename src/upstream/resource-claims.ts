@@ -68,7 +68,7 @@ export interface Claims {
 
 export function createClaims(options: ClaimsOptions): Claims {
   const { id, module, catalog, clock, timestamps, store, log } = options
-  let held = new Map<string, number>()
+  let claims = new Map<string, number>()
   let looked: ReadonlySet<string> = new Set()
   let disputed = 0
   let began: number | undefined
@@ -77,7 +77,7 @@ export function createClaims(options: ClaimsOptions): Claims {
     options.later(() => {
       const before = parseClaims(store?.get(id))
       // Another process may have seen it earlier.
-      const since = [...held].map(([name, own]) => [name, Math.min(own, before.get(name) ?? own)] as const)
+      const since = [...claims].map(([name, own]) => [name, Math.min(own, before.get(name) ?? own)] as const)
       store?.set(id, Object.fromEntries(since))
     })
   }
@@ -85,11 +85,11 @@ export function createClaims(options: ClaimsOptions): Claims {
   const answers = (uri: string): string | undefined => ownerOfResource([...catalog.snapshot().owners.values()], uri)?.id
 
   return {
-    since: (name) => held.get(name),
-    names: () => [...held.keys()],
+    since: (name) => claims.get(name),
+    names: () => [...claims.keys()],
     restore() {
-      held = parseClaims(store?.get(id))
-      for (const timestamp of held.values()) timestamps.record(timestamp)
+      claims = parseClaims(store?.get(id))
+      for (const timestamp of claims.values()) timestamps.record(timestamp)
     },
     begin(timestamp) {
       began = timestamp
@@ -98,20 +98,20 @@ export function createClaims(options: ClaimsOptions): Claims {
       began = undefined
     },
     take(names, named) {
-      const fresh = names.filter((name) => !held.has(name))
+      const fresh = names.filter((name) => !claims.has(name))
       if (fresh.length === 0) return
       const now = began ?? timestamps.next()
       for (const name of fresh) {
         const earlier = named(name)
         // Mentioning a resource gives no claim to what another server owns.
-        held.set(name, earlier !== undefined && answers(name) === module ? earlier : now)
+        claims.set(name, earlier !== undefined && answers(name) === module ? earlier : now)
       }
       keep()
     },
     keepOnly(names) {
       const now = new Set(names)
-      const gone = [...held.keys()].filter((name) => !now.has(name))
-      for (const name of gone) held.delete(name)
+      const gone = [...claims.keys()].filter((name) => !now.has(name))
+      for (const name of gone) claims.delete(name)
       if (gone.length > 0) keep()
       return gone.length > 0
     },
@@ -133,7 +133,7 @@ export function createClaims(options: ClaimsOptions): Claims {
 }
 
 /** The stored data, if it is valid. */
-function parseClaims(kept: unknown): Map<string, number> {
-  if (!isRecord(kept)) return new Map()
-  return new Map(Object.entries(kept).filter((entry): entry is [string, number] => Number.isFinite(entry[1])))
+function parseClaims(stored: unknown): Map<string, number> {
+  if (!isRecord(stored)) return new Map()
+  return new Map(Object.entries(stored).filter((entry): entry is [string, number] => Number.isFinite(entry[1])))
 }

@@ -23,7 +23,7 @@ export function rewriteEvents(
   rewrite: (data: string) => readonly string[],
   long?: LongEvents,
 ): TransformStream<Uint8Array, Uint8Array> {
-  const held = createGrowingBuffer()
+  const buffer = createGrowingBuffer()
   let size = 0
   let dropped: { readonly head: Buffer; tail: Buffer } | undefined
   /** The last character, if it is a line end that may be the first of two. */
@@ -32,19 +32,19 @@ export function rewriteEvents(
   function add(bytes: Buffer): void {
     size += bytes.length
     if (!dropped && long?.isOver(size)) {
-      const head = held.length > 0 ? held.take() : bytes
+      const head = buffer.length > 0 ? buffer.take() : bytes
       // Copies, because a slice would keep the whole event in memory.
       dropped = { head: Buffer.from(head.subarray(0, SAMPLE)), tail: Buffer.from(head.subarray(-SAMPLE)) }
     }
     if (dropped) dropped.tail = Buffer.concat([dropped.tail, bytes.subarray(-SAMPLE)]).subarray(-SAMPLE)
-    else held.add(bytes)
+    else buffer.add(bytes)
   }
 
   function finish(): string {
     const [cut, bytes] = [dropped, size]
     dropped = undefined
     size = 0
-    if (cut === undefined) return eventOf(held.take().toString('latin1'), rewrite)
+    if (cut === undefined) return eventOf(buffer.take().toString('latin1'), rewrite)
     long?.dropped(cut.head, cut.tail, bytes)
     return ''
   }

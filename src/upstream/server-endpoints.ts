@@ -146,14 +146,14 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       return connection ? await follow(key, connection, 'resources/unsubscribe', { uri }) : {}
     },
     ...host.tasks,
-    async 'logging/setLevel'({ level: wanted }, relay, signal) {
+    async 'logging/setLevel'({ level: requestedLevel }, relay, signal) {
       const { connection = nobody } = relay
-      if (typeof wanted === 'string') levels.set(connection, wanted)
+      if (typeof requestedLevel === 'string') levels.set(connection, requestedLevel)
       else levels.delete(connection)
       const before = level
       level = mostVerbose(levels.values()) ?? level
       // Never starts a server only to lower its log level.
-      if (level === before || typeof wanted !== 'string') return {}
+      if (level === before || typeof requestedLevel !== 'string') return {}
       await setLevel(await host.ready(signal, relay))
       return {}
     },

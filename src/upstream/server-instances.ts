@@ -103,7 +103,7 @@ export function createInstances(options: InstancesOptions): Instances {
   // The caller that has the first connection, unless its login determines that.
   let holder: string | undefined
   let holdingWho: RequestOwner | undefined
-  let held = 0
+  let mainRequests = 0
   /** Callers with requests on the shared first connection. */
   const sharers = new Map<RequestOwner, number>()
   let holderEnded = false
@@ -242,12 +242,12 @@ export function createInstances(options: InstancesOptions): Instances {
   }
 
   async function onMain<T>(work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
-    held++
+    mainRequests++
     try {
       return await work(main)
     } finally {
-      held--
-      if (holderEnded && held === 0) free()
+      mainRequests--
+      if (holderEnded && mainRequests === 0) free()
     }
   }
 
@@ -271,9 +271,9 @@ export function createInstances(options: InstancesOptions): Instances {
       holder = nameOf(holdingWho)
     }
     if (isMain(name)) return await onMain(work)
-    const known = lines.get(name)
-    if (!known && !makeRoom(who)) return await work(main)
-    const line = known ?? start(name, who)
+    const existing = lines.get(name)
+    if (!existing && !makeRoom(who)) return await work(main)
+    const line = existing ?? start(name, who)
     line.cancel()
     line.active++
     try {
@@ -319,7 +319,7 @@ export function createInstances(options: InstancesOptions): Instances {
       }
       if (holder !== name) return
       if (options.mayShare()) holder = undefined
-      else if (held > 0) holderEnded = true
+      else if (mainRequests > 0) holderEnded = true
       else free()
     },
     released: release,

@@ -107,8 +107,8 @@ export function createServerRequestRouter(
     const resume = limits.get(relay)?.pause()
     // If a stream names the call, no other call can be mistaken for it.
     const back = origin ? undefined : callQueue.away(relay)
-    const asked = relay.request(method, question, signal)
-    return await asked.finally(back).finally(resume)
+    const answer = relay.request(method, question, signal)
+    return await answer.finally(back).finally(resume)
   }
 
   return {

@@ -54,9 +54,9 @@ export async function callAsTask(
 
 /** Removes the server's own task id from a result or notification, because clients know another one. */
 export function removeTaskId(result: Json): Json {
-  const said = result['_meta']
-  if (!isRecord(said) || !(RELATED in said)) return result
+  const fullMeta = result['_meta']
+  if (!isRecord(fullMeta) || !(RELATED in fullMeta)) return result
   const { _meta, ...rest } = result
-  const { [RELATED]: _task, ...meta } = said
+  const { [RELATED]: _task, ...meta } = fullMeta
   return Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
 }

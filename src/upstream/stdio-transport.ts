@@ -64,8 +64,8 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   let outgoing = ''
   let noise = 0
   let printed = false
-  let noted: string | undefined
-  let spoke = false
+  let firstNoise: string | undefined
+  let hasSentMessage = false
   let gone = false
   let overlong = false
   let intakes: readonly OutputThrottle[] = []
@@ -114,7 +114,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   const maxAnswer = Math.min(maxFrame, options.maxAnswerBytes ?? maxFrame)
   const shortest = Math.min(maxOpening, maxAnswer)
   const longest = (): number => {
-    const awaited = spoke ? events?.awaited() : 'nothing'
+    const awaited = hasSentMessage ? events?.awaited() : 'nothing'
     return awaited === 'nothing' ? maxOpening : awaited === 'calls' ? maxAnswer : maxFrame
   }
   const isOver = (bytes: number): boolean => bytes > shortest && bytes > longest()
@@ -126,20 +126,20 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
         if (gone) return
         if (isMessage(one)) {
           noise = 0
-          spoke = true
+          hasSentMessage = true
           events?.message(one)
           continue
         }
         if (!printed) events?.error(new Error('it printed a line that is not MCP; Pegboard ignored it'))
         printed = true
         // Output of a program that downloads the server is ignored.
-        if (noted === undefined && !isInstalling(line.toString('utf8', 0, MAX_SHOWN))) noted = shownLine(line)
-        if (++noise > MAX_NOISE) lost(notMcp(noted ?? shownLine(line)))
+        if (firstNoise === undefined && !isInstalling(line.toString('utf8', 0, MAX_SHOWN))) firstNoise = shownLine(line)
+        if (++noise > MAX_NOISE) lost(notMcp(firstNoise ?? shownLine(line)))
       }
     },
     overrun() {
       overlong = true
-      if (!spoke) lost(`it printed more than ${maxOpening} bytes without the end of a line`)
+      if (!hasSentMessage) lost(`it printed more than ${maxOpening} bytes without the end of a line`)
     },
     oversize(head, tail, bytes) {
       overlong = false
@@ -228,9 +228,13 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           resolve()
           const end = (): void => {
             for (const one of intakes) one.finish()
-            const words = lastWords(stderr, spoke)
-            const said = words ? `: ${words}` : spoke || noted === undefined ? '' : `; it printed ${noted}`
-            lost(`${signal ? `it was killed by ${signal}` : `it exited with code ${code}`}${said}`)
+            const words = lastWords(stderr, hasSentMessage)
+            const detail = words
+              ? `: ${words}`
+              : hasSentMessage || firstNoise === undefined
+                ? ''
+                : `; it printed ${firstNoise}`
+            lost(`${signal ? `it was killed by ${signal}` : `it exited with code ${code}`}${detail}`)
           }
           // The last output may still be in the pipe.
           const isBehind = (): boolean => intakes.some(({ behind }) => behind)
@@ -275,7 +279,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
         flush()
         orphans = below()
         child.stdin.end()
-        if (!spoke && platform !== 'win32') {
+        if (!hasSentMessage && platform !== 'win32') {
           killTree(child, 'SIGTERM', platform)
           await settlesWithin(exited, Math.max(graceMs, INSTALL_GRACE_MS))
         } else if (!(await settlesWithin(exited, graceMs))) {
@@ -294,7 +298,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       }
       await settlesWithin(exited, 1_000)
     },
-    noise: () => noted,
+    noise: () => firstNoise,
     stderrTail: () => stderr,
   }
 }

@@ -63,20 +63,20 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   /** The oldest tasks are forgotten. */
   function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
     const key = JSON.stringify([principal, taskId])
-    const asked = counted.get(key) ?? { digests: new Set(), questions: 0 }
+    const questionLog = counted.get(key) ?? { digests: new Set(), questions: 0 }
     counted.delete(key)
-    counted.set(key, asked)
+    counted.set(key, questionLog)
     const [oldest] = counted.keys()
     if (counted.size > MAX_COUNTED && oldest !== undefined) counted.delete(oldest)
-    return asked
+    return questionLog
   }
 
   /** Counts the questions that were not seen before. @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */
-  function countQuestions(asked: QuestionLog, requests: Json): void {
+  function countQuestions(questionLog: QuestionLog, requests: Json): void {
     const questions = Object.entries(requests).filter(([, request]) => isQuestion(request))
-    const fresh = questions.map(digestOf).filter((digest) => !asked.digests.has(digest))
-    asked.questions = addQuestions(asked.questions, fresh.length)
-    for (const digest of fresh) asked.digests.add(digest)
+    const fresh = questions.map(digestOf).filter((digest) => !questionLog.digests.has(digest))
+    questionLog.questions = addQuestions(questionLog.questions, fresh.length)
+    for (const digest of fresh) questionLog.digests.add(digest)
   }
 
   /** @throws ProtocolFailure -32602 if the server has no tasks */
@@ -145,7 +145,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       cancelExpiry: () => undefined,
     }
     watched.set(taskId, watch)
-    let asked = 0
+    let questionCount = 0
     const relay: Relay = {
       meta: {},
       principal: who,
@@ -154,7 +154,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       connection: watch,
       request: (method, params, signal) =>
         new Promise((resolve, reject) => {
-          const key = `${method.split('/', 1)[0]}-${++asked}`
+          const key = `${method.split('/', 1)[0]}-${++questionCount}`
           const before = askedBy(taskId, relay)
           if (isQuestion({ method })) before.questions = addQuestions(before.questions, 1)
           signal?.addEventListener('abort', () => watch.questions.delete(key) && reject(signal.reason), { once: true })

@@ -151,7 +151,7 @@ function listedCharacters(shown: Definition, text: string): number | undefined {
   // Pegboard then writes a description that names the server.
   if (description === '') return undefined
   const items = text.includes('"array"') ? ITEMS.length * (listsWithoutItems(input) + listsWithoutItems(output)) : 0
-  const made = charactersOf(
+  const definitionChars = charactersOf(
     JSON.stringify({
       name: '',
       ...(untitled ? {} : { title }),
@@ -161,7 +161,7 @@ function listedCharacters(shown: Definition, text: string): number | undefined {
       ...extra,
     }),
   )
-  return made + items
+  return definitionChars + items
 }
 
 /** Added to the listed schema of a list without `items`. */
@@ -187,13 +187,13 @@ function definitionOf(name: string, sent: Json): Definition {
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? toPrintable(annotations['title']) : undefined
   const own = typeof title === 'string' ? toPrintable(title.slice(0, MAX_NAME)) : ''
-  const told = typeof description === 'string' ? toPrintable(description) : ''
-  const isLong = told.length > MAX_DESCRIPTION
+  const fullText = typeof description === 'string' ? toPrintable(description) : ''
+  const isLong = fullText.length > MAX_DESCRIPTION
   return {
     title: own || annotated?.slice(0, MAX_NAME) || titleOf(name),
     untitled: own === '',
-    description: isLong ? truncate(told, MAX_DESCRIPTION) : told,
-    fullDescription: isLong ? told : undefined,
+    description: isLong ? truncate(fullText, MAX_DESCRIPTION) : fullText,
+    fullDescription: isLong ? fullText : undefined,
     input: isRecord(inputSchema) ? wellFormed(inputSchema) : { type: 'object', properties: {} },
     output: outputOf(outputSchema),
     annotations,

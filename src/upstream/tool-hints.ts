@@ -55,11 +55,11 @@ export function guessEffect(
 ): Effect {
   if (!annotations) return pickWorse(byName, 'write')
   const readOnly = annotations['readOnlyHint']
-  const said: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
-  if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return said
+  const byHints: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'
+  if (trustHints && (readOnly !== undefined || annotations['destructiveHint'] !== undefined)) return byHints
   // One library sends the protocol's defaults for every tool, which says nothing about `excel_read_sheet`.
   if (byName === 'read' && isDefault(annotations)) return 'write'
-  return pickWorse(byName, said)
+  return pickWorse(byName, byHints)
 }
 
 const DEFAULTS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true }

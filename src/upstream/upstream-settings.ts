@@ -316,8 +316,8 @@ export function parseServer(
   const warnings: string[] = []
   for (const key of Object.keys(entry)) {
     if (key in serverSchema.shape) continue
-    const [known] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
-    warnings.push(`${where}.${key} means nothing to Pegboard${known ? `; did you mean "${known}"?` : '.'}`)
+    const [nearest] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
+    warnings.push(`${where}.${key} means nothing to Pegboard${nearest ? `; did you mean "${nearest}"?` : '.'}`)
   }
   const { effect, tripwire, instance, auth, timeoutMs, maxResultTokens, connectTimeoutMs } = entry
   const summary = entry.summary ?? entry.description
@@ -441,10 +441,12 @@ const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
 function describeMissing(entry: Entry): string {
   if (entry.url !== undefined) return `is of type "${entry.type ?? entry.transport}" and names no command`
   const meant = Object.keys(entry).flatMap((key) =>
-    key in serverSchema.shape ? [] : findNearest(key, ['command', 'url'], 2, 1).map((known) => [key, known] as const),
+    key in serverSchema.shape
+      ? []
+      : findNearest(key, ['command', 'url'], 2, 1).map((nearest) => [key, nearest] as const),
   )
-  const [key, known] = meant[0] ?? []
-  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" is probably a misspelling of "${known}"`}`
+  const [key, nearest] = meant[0] ?? []
+  return `names neither a command nor a url${key === undefined ? '' : `; "${key}" is probably a misspelling of "${nearest}"`}`
 }
 
 function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {

@@ -95,10 +95,10 @@ function cleanSchema(schema: JsonSchema, root: JsonSchema): JsonSchema {
       delete next[key]
       continue
     }
-    const kept = NAMED.has(key) ? map(own as JsonSchema, root) : ITSELF.has(key) ? cleanPart(own, root) : own
-    if (kept === value) continue
+    const cleaned = NAMED.has(key) ? map(own as JsonSchema, root) : ITSELF.has(key) ? cleanPart(own, root) : own
+    if (cleaned === value) continue
     next ??= { ...schema }
-    next[key] = kept
+    next[key] = cleaned
   }
   return next ?? schema
 }

@@ -114,11 +114,11 @@ export function createEventLog(options: EventLogOptions): EventLog {
     grow(record, -ENTRY_BYTES)
   }
 
-  function forget(record: SessionRecord, isGone: (kept: StoredMessage) => boolean): void {
+  function forget(record: SessionRecord, isGone: (stored: StoredMessage) => boolean): void {
     for (const list of [record.droppable, record.lasting]) {
-      const left = list.filter((kept) => !isGone(kept))
+      const left = list.filter((stored) => !isGone(stored))
       if (left.length === list.length) continue
-      for (const kept of list) if (isGone(kept)) lose(record, kept)
+      for (const stored of list) if (isGone(stored)) lose(record, stored)
       list.splice(0, list.length, ...left)
     }
   }
@@ -166,7 +166,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
     const before = clock.now() - KEPT_MS
     const keptSince = ({ entry, at }: StoredMessage): number =>
       entry.number === UNRELATED ? at : (entry.endedAt ?? Number.POSITIVE_INFINITY)
-    for (const record of records) forget(record, (kept) => keptSince(kept) <= before)
+    for (const record of records) forget(record, (stored) => keptSince(stored) <= before)
     if (total > 0) purgeLater()
   }
 
@@ -206,10 +206,10 @@ export function createEventLog(options: EventLogOptions): EventLog {
           const droppable = isDroppable(message)
           const seq = ++entry.seq
           const answers = 'method' in message ? undefined : (message as Message).id
-          const kept = { entry, seq, at: clock.now(), data: copyPieces(data), bytes: sizeOf(data), answers }
-          record[droppable ? 'droppable' : 'lasting'].push(kept)
+          const stored = { entry, seq, at: clock.now(), data: copyPieces(data), bytes: sizeOf(data), answers }
+          record[droppable ? 'droppable' : 'lasting'].push(stored)
           entry.kept++
-          grow(record, kept.bytes)
+          grow(record, stored.bytes)
           out?.put(data, idOf(seq), droppable)
           trim(record)
           purgeLater()
@@ -227,7 +227,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
           outs.push(events)
           if (after !== undefined)
             for (const { data, seq } of [...record.droppable, ...record.lasting]
-              .filter((kept) => kept.entry === entry && kept.seq > after)
+              .filter((stored) => stored.entry === entry && stored.seq > after)
               .sort((one, other) => one.seq - other.seq))
               events.put(data, idOf(seq), false)
           if (entry.endedAt !== undefined) close()
@@ -244,7 +244,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
           trim(record)
         },
         drop() {
-          forget(record, (kept) => kept.entry === entry)
+          forget(record, (stored) => stored.entry === entry)
           record.entries.delete(number)
           close()
         },

@@ -46,10 +46,10 @@ export function createFastPath(options: FastPathOptions): FastPath {
   const answer = (id: string | number, result: unknown): void => send({ jsonrpc: '2.0', id, result })
 
   function initialize(message: Message, id: string | number): boolean {
-    const wanted = message.params?.['protocolVersion']
-    if (typeof wanted !== 'string') return false
+    const requestedVersion = message.params?.['protocolVersion']
+    if (typeof requestedVersion !== 'string') return false
     opening = [message]
-    answer(id, requests.initializeResult(revisionFor(wanted)))
+    answer(id, requests.initializeResult(revisionFor(requestedVersion)))
     return true
   }
 

@@ -158,20 +158,20 @@ export function createSessions(options: SessionOptions): Sessions {
             headers: { 'retry-after': '2' },
           })
         })
-        .then((kept) => {
-          if (!kept) throw createUnknownSession()
-          return adopt(id, identity, kept)
+        .then((stored) => {
+          if (!stored) throw createUnknownSession()
+          return adopt(id, identity, stored)
         })
         .finally(() => adopting.delete(key))
     adopting.set(key, found)
     return found
   }
 
-  async function adopt(id: string, identity: Identity, kept: KeptSession): Promise<Session> {
-    const session = await open(identity, kept.opening, id)
+  async function adopt(id: string, identity: Identity, stored: KeptSession): Promise<Session> {
+    const session = await open(identity, stored.opening, id)
     const { transport, served } = session
-    served.session?.introduce(kept.opening)
-    await replaySession(kept, transport, () => {
+    served.session?.introduce(stored.opening)
+    await replaySession(stored, transport, () => {
       transport.take = served.session?.take
     })
     return session
@@ -182,9 +182,9 @@ export function createSessions(options: SessionOptions): Sessions {
       const session = sessions.get(id)
       return session?.ownerKey === ownerKey ? session.transport.streams : undefined
     })
-  handover?.hear((id, said) => {
+  handover?.hear((id, sessionMessage) => {
     const session = sessions.get(id)
-    if (session) handleSessionMessage(handover, session.transport, said)
+    if (session) handleSessionMessage(handover, session.transport, sessionMessage)
   })
 
   async function initialize(res: ServerResponse, identity: Identity, body: Messages): Promise<void> {

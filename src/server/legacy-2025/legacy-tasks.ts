@@ -34,13 +34,13 @@ export function serveLegacyTasks(server: Server, host: CallHost, { caller, relay
   }
 
   async function stateOf(found: Found, ctx: ServerContext, signal = ctx.mcpReq.signal): Promise<Json> {
-    const task = isKept(found) ? kept(found.id).task : await ask(found, 'tasks/get', relay(ctx), signal)
+    const task = isKept(found) ? getStoredTask(found.id).task : await ask(found, 'tasks/get', relay(ctx), signal)
     return { ...olderTask(task), taskId: found.name }
   }
 
   const isKept = ({ owner, at }: Found): boolean => owner === DONE && at === undefined
 
-  function kept(id: string) {
+  function getStoredTask(id: string) {
     const done = host.tasks.storedTask(id)
     if (!done) throw noTask
     return done
@@ -87,7 +87,7 @@ export function serveLegacyTasks(server: Server, host: CallHost, { caller, relay
       ...(notify ? { notify: (method, params) => notify(method, ofTask(params)) } : {}),
     }
     const own = isKept(found)
-      ? kept(found.id).result
+      ? getStoredTask(found.id).result
       : removeHopData(await ask(found, 'tasks/result', asking, ctx.mcpReq.signal))
     return { ...own, _meta: { ...(own['_meta'] as object), ...related } }
   }

@@ -33,9 +33,9 @@ export async function resumeRemoteStream(
     if (id !== undefined && data !== undefined) events.put([data], id, false)
   }
   try {
-    const known = await processes.ask(TOPIC, { ...resumed }, { relay: { ...noRelay, notify }, signal: gone.signal })
-    if (known && !events) return 'over'
-    return known !== undefined
+    const answer = await processes.ask(TOPIC, { ...resumed }, { relay: { ...noRelay, notify }, signal: gone.signal })
+    if (answer && !events) return 'over'
+    return answer !== undefined
   } catch {
     // The client has disconnected, or the other process has stopped.
     return events !== undefined

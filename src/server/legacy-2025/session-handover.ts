@@ -35,8 +35,8 @@ export interface SessionHandover {
   /** Stores a request with a lasting effect, and sends it to the other processes. */
   remember(id: string, owner: string, message: Message): void
   drop(id: string): Promise<void>
-  say(id: string, said: SessionMessage): void
-  hear(listener: (id: string, said: SessionMessage) => void): void
+  say(id: string, sessionMessage: SessionMessage): void
+  hear(listener: (id: string, sessionMessage: SessionMessage) => void): void
 }
 
 export interface SessionHandoverOptions {
@@ -58,7 +58,8 @@ export const isLasting = ({ method }: Message): boolean => method !== undefined 
 
 export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions): SessionHandover {
   const table = (): Table<KeptSession> => shared.store().table('session')
-  const say = (id: string, said: SessionMessage): void => shared.publish(TOPIC, JSON.stringify([id, said]))
+  const say = (id: string, sessionMessage: SessionMessage): void =>
+    shared.publish(TOPIC, JSON.stringify([id, sessionMessage]))
 
   async function change(id: string, owner: string, to: (value: KeptSession) => KeptSession): Promise<boolean> {
     for (;;) {
@@ -114,12 +115,12 @@ const isSentByEach = (method: string): boolean =>
 /** Connects the transports that several processes have for one session: an answer reaches the process that asked. */
 export function joinOthers(handover: SessionHandover, id: string, owner: string, transport: SessionTransport): void {
   const { deliver, post } = transport
-  const withProcessId = (asked: unknown): string =>
-    `${handover.processId}:${typeof asked === 'number' ? 'n' : 's'}${asked}`
+  const withProcessId = (requestId: unknown): string =>
+    `${handover.processId}:${typeof requestId === 'number' ? 'n' : 's'}${requestId}`
   transport.deliver = (message, related) => {
-    const { id: asked, method, params } = message as Message
+    const { id: requestId, method, params } = message as Message
     if (method === undefined) return deliver(message, related)
-    if (asked !== undefined) return deliver({ ...message, id: withProcessId(asked) }, related)
+    if (requestId !== undefined) return deliver({ ...message, id: withProcessId(requestId) }, related)
     if (method === 'notifications/cancelled')
       return deliver({ ...message, params: { ...params, requestId: withProcessId(params?.['requestId']) } }, related)
     if (related !== undefined || transport.listening) return deliver(message, related)
@@ -141,13 +142,13 @@ export function joinOthers(handover: SessionHandover, id: string, owner: string,
 export function handleSessionMessage(
   handover: SessionHandover,
   transport: SessionTransport,
-  said: SessionMessage,
+  sessionMessage: SessionMessage,
 ): void {
-  if (said.kind === 'end') void transport.close()
-  else if (said.kind === 'out') {
-    if (transport.listening) transport.deliver(said.message)
+  if (sessionMessage.kind === 'end') void transport.close()
+  else if (sessionMessage.kind === 'out') {
+    if (transport.listening) transport.deliver(sessionMessage.message)
   } else {
-    const { message } = said
+    const { message } = sessionMessage
     const ours = message.method === undefined ? withoutProcessId(handover.processId, message) : withNewId(message)
     if (ours) toServer(transport, ours)
   }

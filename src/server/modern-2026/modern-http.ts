@@ -67,8 +67,8 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
 
   function groupFor(identity: Identity, client: string): ClientGroup {
     const key = JSON.stringify([identityKey(identity), client])
-    const known = groups.get(key)
-    if (known) return known
+    const existing = groups.get(key)
+    if (existing) return existing
     const handler = createMcpHandler(
       ({ requestInfo }) => {
         const served = factory({ era: 'modern', identity })
@@ -92,8 +92,8 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   }
 
   return {
-    async post(req, res, came, wanted) {
-      let message = wanted
+    async post(req, res, came, incoming) {
+      let message = incoming
       const meta = message.params?.['_meta']
       const identity = options.enter?.(came, meta) ?? came
       const client = labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)

@@ -14,9 +14,10 @@ const BEGIN_MS = 2_000
 /** The resources that a `subscriptions/listen` names. */
 export function subscribedUris({ method, params }: Message): readonly string[] {
   if (method !== 'subscriptions/listen') return []
-  const wanted = (params?.['notifications'] as { resourceSubscriptions?: unknown } | undefined)?.resourceSubscriptions
-  if (!Array.isArray(wanted)) return []
-  return wanted
+  const requestedUris = (params?.['notifications'] as { resourceSubscriptions?: unknown } | undefined)
+    ?.resourceSubscriptions
+  if (!Array.isArray(requestedUris)) return []
+  return requestedUris
     .filter((uri): uri is string => typeof uri === 'string' && uri.length <= MAX_URI_CHARS)
     .slice(0, MAX_SUBSCRIPTIONS)
 }
@@ -24,11 +25,11 @@ export function subscribedUris({ method, params }: Message): readonly string[] {
 /** The same message with these resources only. */
 export function withSubscribedUris(message: Message, followed: readonly string[]): Message {
   const { notifications } = (message.params ?? {}) as { notifications?: Json }
-  const wanted = notifications?.['resourceSubscriptions']
-  if (!Array.isArray(wanted)) return message
-  const known = new Set(followed)
+  const requestedUris = notifications?.['resourceSubscriptions']
+  if (!Array.isArray(requestedUris)) return message
+  const followedUris = new Set(followed)
   // The SDK reports values that are not strings.
-  const resourceSubscriptions = wanted.filter((uri) => typeof uri !== 'string' || known.has(uri))
+  const resourceSubscriptions = requestedUris.filter((uri) => typeof uri !== 'string' || followedUris.has(uri))
   return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
 }
 
@@ -48,7 +49,7 @@ export function subscribeToResources(
   const { owners } = host.view(caller)
   const ending = new AbortController()
   const refused = new Set<string>()
-  const asked = [...new Set(uris)].flatMap((uri) => {
+  const subscriptions = [...new Set(uris)].flatMap((uri) => {
     const owner = ownerOfResource(owners, uri)
     if (!owner?.endpoints) return []
     const { endpoints } = owner
@@ -68,15 +69,17 @@ export function subscribeToResources(
   })
   let cancel = (): void => undefined
   const late = new Promise<void>((resolve) => {
-    if (asked.length > 0) cancel = clock.after(BEGIN_MS, resolve)
+    if (subscriptions.length > 0) cancel = clock.after(BEGIN_MS, resolve)
   })
-  const answered = Promise.all(asked.map(({ began }) => began)).then(() => cancel())
+  const answered = Promise.all(subscriptions.map(({ began }) => began)).then(() => cancel())
   return {
-    begun: Promise.race([answered, late]).then(() => asked.map(({ uri }) => uri).filter((uri) => !refused.has(uri))),
+    begun: Promise.race([answered, late]).then(() =>
+      subscriptions.map(({ uri }) => uri).filter((uri) => !refused.has(uri)),
+    ),
     stop() {
       ending.abort()
       // Servers count subscriptions: a refused one must not be taken back.
-      for (const { ask, began } of asked)
+      for (const { ask, began } of subscriptions)
         void began.then((did) => did && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
     },
   }

@@ -24,12 +24,12 @@ const SHORT_MS = 10_000
 
 export function wantedTasks({ id, method, params }: Message): WantedTasks | undefined {
   if (method !== 'subscriptions/listen') return undefined
-  const wanted = params?.['notifications'] as { taskIds?: unknown } | undefined
+  const notifications = params?.['notifications'] as { taskIds?: unknown } | undefined
   const declared = (params?.['_meta'] as Json | undefined)?.[CLIENT_CAPABILITIES]
-  if (!Array.isArray(wanted?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
+  if (!Array.isArray(notifications?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
   const clientCapabilities = declared as Json
   if (!takesTasks(clientCapabilities)) return undefined
-  const names = wanted.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_FOLLOWED)
+  const names = notifications.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_FOLLOWED)
   return names.length > 0 ? { names, clientCapabilities, subscription: id } : undefined
 }
 

@@ -57,7 +57,7 @@ export function createBearer(options: BearerOptions): Bearer {
   let failed: { readonly at: number; readonly error: unknown } | undefined
   // A refresh token that was rejected, possibly by mistake, so it is tried again later.
   let refused: { readonly token: string | undefined; readonly until: number } | undefined
-  let noted = ''
+  let lastRequirement = ''
   // The last known token; tells a new login from our own refresh.
   let seen: string | undefined
   let loaded = false
@@ -76,7 +76,7 @@ export function createBearer(options: BearerOptions): Bearer {
     )
     return grant
   }
-  const wanted = (): PegboardError => loginWanted(id, options.principal)
+  const createLoginError = (): PegboardError => loginWanted(id, options.principal)
 
   const unwatch = store.watch(key, () => {
     grant = undefined
@@ -101,7 +101,7 @@ export function createBearer(options: BearerOptions): Bearer {
         // Another process has refreshed it.
         if (before?.tokens && before.tokens.access_token !== stale && !endsSoon(before)) return before
         const used = before?.tokens?.refresh_token
-        if (!headless && (used === undefined || isRefused(used))) throw wanted()
+        if (!headless && (used === undefined || isRefused(used))) throw createLoginError()
         try {
           const renewed = await withSite(id, settings, target, (site) =>
             headless ? clientCredentials(site, before, clock) : refresh(site, before ?? {}, clock),
@@ -148,7 +148,7 @@ export function createBearer(options: BearerOptions): Bearer {
     if (!now?.tokens) return headless ? (await renew(undefined)).tokens?.access_token : undefined
     if (waiting !== undefined && waiting.token === now.tokens.access_token) {
       // It may have been rejected by mistake, so it is tried again later.
-      if (clock.now() < waiting.until) throw wanted()
+      if (clock.now() < waiting.until) throw createLoginError()
       const stepMs = Math.min(waiting.stepMs * 2, 60_000)
       waiting = { ...waiting, until: clock.now() + stepMs, stepMs }
     }
@@ -169,18 +169,19 @@ export function createBearer(options: BearerOptions): Bearer {
   }
 
   async function remember({ scope: named, ...more }: AuthRequirement): Promise<void> {
-    const asked: AuthRequirement = named === undefined || named.length > MAX_SCOPE ? more : { ...more, scope: named }
-    const text = JSON.stringify(asked)
+    const requirement: AuthRequirement =
+      named === undefined || named.length > MAX_SCOPE ? more : { ...more, scope: named }
+    const text = JSON.stringify(requirement)
     // Avoids repeating the same message for many rejections.
-    if (text === noted) return
-    noted = text
+    if (text === lastRequirement) return
+    lastRequirement = text
     await store.exclusively(key, async () => {
       const before = await store.read(key)
-      const all = mergeScopes(before?.wanted?.scope, asked.scope)
-      const scope = all !== undefined && all.length > MAX_SCOPE ? asked.scope : all
+      const all = mergeScopes(before?.wanted?.scope, requirement.scope)
+      const scope = all !== undefined && all.length > MAX_SCOPE ? requirement.scope : all
       await store.write(key, {
         ...before,
-        wanted: { ...before?.wanted, ...asked, ...omitUndefined({ scope }) },
+        wanted: { ...before?.wanted, ...requirement, ...omitUndefined({ scope }) },
       })
     })
     grant = undefined
@@ -188,20 +189,20 @@ export function createBearer(options: BearerOptions): Bearer {
 
   async function onUnauthorized({ response }: { readonly response: Response }): Promise<void> {
     const used = usedBy.get(response)
-    const asked = await readChallenge(response)
+    const challenge = await readChallenge(response)
     const now = await current()
     // The token was refreshed, or a login completed, since the request was sent.
     if (now?.tokens && now.tokens.access_token !== used) return
-    const { resourceMetadataUrl } = asked
+    const { resourceMetadataUrl } = challenge
     if (resourceMetadataUrl !== undefined)
       await withSite(id, settings, target, (site) => site.assertNamed(resourceMetadataUrl))
-    await remember(asked)
+    await remember(challenge)
     try {
       await renew(used)
     } catch (error) {
       if (!needsLogin(error)) throw error
       wait(used)
-      throw wanted()
+      throw createLoginError()
     }
   }
 
@@ -219,7 +220,7 @@ export function createBearer(options: BearerOptions): Bearer {
       const { InsufficientScopeError } = await import('@modelcontextprotocol/client')
       if (InsufficientScopeError.isInstance(error)) {
         const requiredScope = scopesIn(error.requiredScope)
-        noted = ''
+        lastRequirement = ''
         await remember(omitUndefined({ scope: requiredScope, resourceMetadataUrl: error.resourceMetadataUrl?.href }))
         const scope = namedScopes(requiredScope) ?? 'more rights'
         return new PegboardError('E_AUTH_REQUIRED', `it requires ${scope}: ${loginCommand(id, options.principal)}`, {
@@ -231,7 +232,7 @@ export function createBearer(options: BearerOptions): Bearer {
       // A token that was just refreshed was rejected too.
       if (data?.status !== 401 && code !== 'CLIENT_HTTP_AUTHENTICATION') return undefined
       wait((await current())?.tokens?.access_token)
-      return wanted()
+      return createLoginError()
     },
     close: unwatch,
   }

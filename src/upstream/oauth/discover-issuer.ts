@@ -7,17 +7,17 @@ import type { AuthRequirement, Grant } from './token-store.ts'
 
 /**
  * Finds and validates the authorization server of a remote server.
- * @param known from an earlier login: a secret that was sent to one authorization server must not be sent to another
+ * @param grant from an earlier login: a secret that was sent to one authorization server must not be sent to another
  * @throws PegboardError E_SSRF_BLOCKED, E_REDIRECT_BLOCKED, E_AUTH_FAILED
  */
 export async function discoverIssuer(
   site: Site,
-  wanted: AuthRequirement | undefined,
+  requirement: AuthRequirement | undefined,
   how: 'browser' | 'headless',
-  known?: Grant,
+  grant?: Grant,
 ): Promise<OAuthDiscoveryState> {
   const { discoverOAuthServerInfo } = await import('@modelcontextprotocol/client')
-  const { resourceMetadataUrl } = wanted ?? {}
+  const { resourceMetadataUrl } = requirement ?? {}
   if (resourceMetadataUrl !== undefined) site.assertNamed(resourceMetadataUrl)
   let found: OAuthDiscoveryState
   try {
@@ -31,7 +31,7 @@ export async function discoverIssuer(
   }
   const metadata = found.authorizationServerMetadata
   assertResource(site, found.resourceMetadata?.resource)
-  assertIssuer(site, issuerOf(found), known)
+  assertIssuer(site, issuerOf(found), grant)
   if (metadata === undefined) return found
   for (const endpoint of [metadata.token_endpoint, metadata.registration_endpoint])
     if (endpoint !== undefined) site.assertNamed(endpoint)
@@ -58,9 +58,9 @@ export const issuerOf = (found: OAuthDiscoveryState): string =>
   found.authorizationServerMetadata?.issuer ?? found.authorizationServerUrl
 
 /** The configured secret belongs to one authorization server, and the MCP server must not choose another. */
-function assertIssuer({ id, where, auth }: Site, issuer: string, known: Grant | undefined): void {
+function assertIssuer({ id, where, auth }: Site, issuer: string, grant: Grant | undefined): void {
   const owns = (auth.clientSecret ?? auth.privateKey) !== undefined
-  const expected = auth.issuer ?? (owns && known?.discovery ? issuerOf(known.discovery) : undefined)
+  const expected = auth.issuer ?? (owns && grant?.discovery ? issuerOf(grant.discovery) : undefined)
   if (expected === undefined || sameIssuer(expected, issuer)) return
   throw new PegboardError('E_AUTH_FAILED', `${id} names another authorization server than the one its client is for.`, {
     hint: `If that is right, set ${where}.auth.issuer to the new one.`,

@@ -42,10 +42,10 @@ export async function login(options: LoginOptions): Promise<Grant> {
   const key: GrantKey = { server: id, url: target.url, principal: options.principal }
   return await withSite(id, settings, target, async (site) => {
     const before = await store.read(key).catch(() => store.readOpen(key))
-    const wanted = await probeServer(site, target.kind, before?.wanted)
+    const requirement = await probeServer(site, target.kind, before?.wanted)
     const grant = isHeadless(site.auth)
-      ? await clientCredentials(site, { ...before, wanted }, clock)
-      : await inBrowser(options, site, before, wanted)
+      ? await clientCredentials(site, { ...before, wanted: requirement }, clock)
+      : await inBrowser(options, site, before, requirement)
     await store.exclusively(key, () => store.write(key, grant))
     return grant
   })
@@ -55,19 +55,19 @@ async function inBrowser(
   options: LoginOptions,
   site: Site,
   before: Grant | undefined,
-  wanted: AuthRequirement,
+  requirement: AuthRequirement,
 ): Promise<Grant> {
-  const discovery = await discoverIssuer(site, wanted, 'browser', before)
+  const discovery = await discoverIssuer(site, requirement, 'browser', before)
   const issuer = issuerOf(discovery)
   const scope = mergeScopes(
     site.auth.scopes.join(' '),
-    wanted.scope,
+    requirement.scope,
     before?.wanted?.scope && mergeScopes(before.asked, before.tokens?.scope),
   )
   // The last login did not complete, so the authorization server may no longer know the client.
   const registered = before?.begun === true ? undefined : before?.clients?.[issuer]
-  const known = coversScope(registered, scope) ? registered : undefined
-  const loopback = await listen(site, issuer, redirectsOf(known)[0])
+  const knownClient = coversScope(registered, scope) ? registered : undefined
+  const loopback = await listen(site, issuer, redirectsOf(knownClient)[0])
   try {
     const state = randomBytes(32).toString('base64url')
     const flow = await createFlow({
@@ -76,18 +76,18 @@ async function inBrowser(
       redirectUrl: loopback.redirectUrl,
       state,
       // A client registered with another redirect URL would be rejected.
-      client: redirectsOf(known).includes(loopback.redirectUrl) ? known : undefined,
+      client: redirectsOf(knownClient).includes(loopback.redirectUrl) ? knownClient : undefined,
     })
-    if (known) await markLoginStarted(options)
+    if (knownClient) await markLoginStarted(options)
     const params = await throughBrowser(options, site, flow, loopback, state, scope, discovery)
     await redeem(site, flow, params, scope)
     if (!flow.tokens) throw createLoginError(site, new Error('it gave no token'))
     // Ours, because the next login listens on its port.
     const ours = { redirect_uris: [loopback.redirectUrl] }
     const clients = flow.client ? { ...before?.clients, [issuer]: { ...flow.client, ...ours } } : before?.clients
-    const asked = flow.page?.searchParams.get('scope')
+    const requestedScope = flow.page?.searchParams.get('scope')
     return withTokens(
-      { ...(clients ? { clients } : {}), ...(asked ? { asked } : {}), discovery },
+      { ...(clients ? { clients } : {}), ...(requestedScope ? { asked: requestedScope } : {}), discovery },
       getGrantedScope(flow, scope),
       options.clock,
     )

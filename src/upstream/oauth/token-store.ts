@@ -122,13 +122,13 @@ export function createTokenStore(
     async read(key) {
       const document = await load(key)
       if (!document) return undefined
-      const kept = document.keyring
+      const keyringEntry = document.keyring
       const grant = grantIn(document)
-      if (!kept) return grant
+      if (!keyringEntry) return grant
       if (!keyring) throw createUnreadableError('they are in the keyring of this system, which is not available')
       let text: string | undefined
       try {
-        text = await getPieces(keyring, kept.name, kept.pieces)
+        text = await getPieces(keyring, keyringEntry.name, keyringEntry.pieces)
       } catch (error) {
         throw createUnreadableError(messageOf(error))
       }
@@ -142,7 +142,7 @@ export function createTokenStore(
       const before = await load(key)
       const { tokens, clients, ...open } = grant
       // A new name each time, so that the file alone decides which secrets are current.
-      const kept = await keep(`${nameOf(key)}.${randomUUID().slice(0, 8)}`, {
+      const keyringEntry = await keep(`${nameOf(key)}.${randomUUID().slice(0, 8)}`, {
         ...(tokens && { tokens }),
         ...(clients && { clients }),
       })
@@ -152,7 +152,7 @@ export function createTokenStore(
         ...(key.principal === undefined ? {} : { principal: key.principal }),
         ...open,
         ...(tokens ? { since: before?.since ?? Date.now() } : {}),
-        ...(kept ? { keyring: kept } : { ...(tokens && { tokens }), ...(clients && { clients }) }),
+        ...(keyringEntry ? { keyring: keyringEntry } : { ...(tokens && { tokens }), ...(clients && { clients }) }),
       }
       await mkdir(dir, { recursive: true, mode: 0o700 })
       await replaceFile(fileOf(key), JSON.stringify(document))
