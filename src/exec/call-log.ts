@@ -150,8 +150,9 @@ function clipValue(value: unknown): unknown {
         result['…'] = '…'
         break
       }
-      const shownValue = looksSecret(key) ? '<removed>' : copy((one as Record<string, unknown>)[key], depth + 1)
-      result[truncate(key, MAX_NAME)] = shownValue
+      result[truncate(key, MAX_NAME)] = looksSecret(key)
+        ? '<removed>'
+        : copy((one as Record<string, unknown>)[key], depth + 1)
     }
     return result
   }

@@ -14,8 +14,7 @@ export function explainFailure(result: McpResult): {
 } {
   const { content = [], structuredContent, _meta } = result
   const texts = content.filter((block) => block.type === 'text')
-  const message = texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? '')
-  const failure = classifyFailure(message)
+  const failure = classifyFailure(texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? ''))
   if (failure === undefined) return { result, class: undefined }
   return {
     class: failure,

@@ -156,8 +156,9 @@ export function createRedisStore(
       const keyOf = (id: string): string => `${prefix}:${kind}:doc:${id}`
       const indexOf = (owner?: string): string => (owner === undefined ? index : `${index}:${owner}`)
       const get = async (id: string): Promise<StoredDocument<unknown> | undefined> => {
-        const reply = redis.hmget(keyOf(id), 'owner', 'value', 'revision')
-        const [owner, value, revision] = await convertFailure(reply.catch(isOtherType))
+        const [owner, value, revision] = await convertFailure(
+          redis.hmget(keyOf(id), 'owner', 'value', 'revision').catch(isOtherType),
+        )
         if (typeof owner !== 'string' || typeof value !== 'string') return undefined
         return { id, owner, value: tryParseJson(value), revision: Number(revision) }
       }

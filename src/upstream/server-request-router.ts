@@ -107,8 +107,7 @@ export function createServerRequestRouter(
     const resume = limits.get(relay)?.pause()
     // If a stream names the call, no other call can be mistaken for it.
     const back = origin ? undefined : callQueue.away(relay)
-    const answer = relay.request(method, question, signal)
-    return await answer.finally(back).finally(resume)
+    return await relay.request(method, question, signal).finally(back).finally(resume)
   }
 
   return {
