@@ -1,8 +1,11 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ownPackage } from '../../../src/app/package-info.ts'
 import type { Embedder } from '../../../src/search/embedder.ts'
 import { includedEncoder } from '../../../src/search/embedders/included-encoder.ts'
 import { sourceOfEvalTool } from '../../../src/search/evaluate.ts'
+import { temporaryFolder } from '../../app.ts'
 
 const source = includedEncoder(ownPackage().encoder)
 const { signal } = new AbortController()
@@ -61,6 +64,20 @@ describe('the included encoder', () => {
     await close()
     await rejected
     await expect(embed(['c'], 'query', signal)).rejects.toThrow('the search encoder was closed')
+  })
+
+  it('has encoded practice queries when it is loaded, because the first ones are slow', async () => {
+    const thread = join(temporaryFolder(), 'counting-thread.cjs')
+    writeFileSync(
+      thread,
+      `const { parentPort } = require('node:worker_threads')
+      let queries = 0
+      parentPort.on('message', ({ id }) => parentPort.postMessage({ id, vectors: Float32Array.of(++queries) }))
+      parentPort.postMessage({ id: 'counting', dims: 1 })`,
+    )
+    embedder = await includedEncoder({ thread, model: '' }).load(signal, () => undefined)
+    const [vector] = await embedder.embed(['the first query of a client'], 'query', signal)
+    expect(vector).toEqual(Float32Array.of(9))
   })
 
   it('fails to load without its model', async () => {
