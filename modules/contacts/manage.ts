@@ -1,6 +1,7 @@
 import { type ToolDef, z } from 'pegboard'
 import type { Contact } from '../_contact-files.ts'
 import { invalid } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { telegramNumber } from '../_reference-ids.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type ContactFields, contactNotFound, createDirectory } from './contact-directory.ts'
@@ -12,10 +13,12 @@ const available = ({ config }: { readonly config: Settings }): true | string =>
 const contact_id = z.string().trim().min(1).max(200).describe('The contact_id of an entry in contacts/ACTIVE.md.')
 const Status = z.enum(['active', 'inactive'])
 
-const List = z.object({
-  status: z.enum(['active', 'inactive', 'all']).default('active').describe('Which contacts to list.'),
-})
-const Get = z.object({ contact_id })
+const List = lazySchema(() =>
+  z.object({
+    status: z.enum(['active', 'inactive', 'all']).default('active').describe('Which contacts to list.'),
+  }),
+)
+const Get = lazySchema(() => z.object({ contact_id }))
 
 const line = (max: number, what: string) =>
   z
@@ -28,21 +31,23 @@ const chat = z
   .string()
   .refine((id) => id === '' || telegramNumber(id) !== undefined, 'must be a number of 64 bits, not 0')
 
-const Upsert = z.object({
-  contact_id,
-  name: line(100, 'Name of the contact.'),
-  status: Status.optional().describe('active: in use; inactive: kept.'),
-  nickname: line(100, 'A shorter name.'),
-  kind: z.enum(['human', 'agent']).optional().describe('human (a person) or agent (a program).'),
-  channel: line(50, 'Their main platform, such as telegram.'),
-  tg_username: line(64, 'Their Telegram user name.'),
-  tg_private_chat_id: chat.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
-  tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they belong to: numbers, as text.'),
-  maep_node_id: line(200, 'Peer id of an agent.'),
-  maep_dial_address: line(500, 'Address of an agent, preferably https.'),
-  persona_brief: line(1_000, 'Who they are, in a sentence or two.'),
-  topic_preferences: z.array(z.string().max(100)).max(50).optional().describe('What they like to talk about.'),
-})
+const Upsert = lazySchema(() =>
+  z.object({
+    contact_id,
+    name: line(100, 'Name of the contact.'),
+    status: Status.optional().describe('active: in use; inactive: kept.'),
+    nickname: line(100, 'A shorter name.'),
+    kind: z.enum(['human', 'agent']).optional().describe('human (a person) or agent (a program).'),
+    channel: line(50, 'Their main platform, such as telegram.'),
+    tg_username: line(64, 'Their Telegram user name.'),
+    tg_private_chat_id: chat.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
+    tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they belong to: numbers, as text.'),
+    maep_node_id: line(200, 'Peer id of an agent.'),
+    maep_dial_address: line(500, 'Address of an agent, preferably https.'),
+    persona_brief: line(1_000, 'Who they are, in a sentence or two.'),
+    topic_preferences: z.array(z.string().max(100)).max(50).optional().describe('What they like to talk about.'),
+  }),
+)
 
 /** Without empty fields. */
 const shown = ({ name, status, ...fields }: Contact) => ({

@@ -3,6 +3,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
 import { ALIASES } from '../_folders.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { anyText, requiredText } from '../_required-text.ts'
 import type { Settings } from './config.ts'
 import { pathsFor, placeOf } from './places.ts'
@@ -10,11 +11,13 @@ import { pathsFor, placeOf } from './places.ts'
 /** Behaviour and texts of these two tools are fixed by the requirements: existing agents call them. */
 const READ_BYTES = 256 * 1024
 
-const ReadFile = z.object({
-  path: requiredText('path')
-    .max(4096)
-    .describe('File path; file_cache_dir/… and file_state_dir/… are separate folders.'),
-})
+const ReadFile = lazySchema(() =>
+  z.object({
+    path: requiredText('path')
+      .max(4096)
+      .describe('File path; file_cache_dir/… and file_state_dir/… are separate folders.'),
+  }),
+)
 
 export const read_file: ToolDef<Settings, typeof ReadFile> = {
   title: 'Text as agents expect it',
@@ -70,17 +73,19 @@ function characterEnd(bytes: Uint8Array): number {
   return bytes.length - start < needs ? start : bytes.length
 }
 
-const WriteFile = z.object({
-  path: requiredText('path').max(4096).describe('File path; a relative path is inside file_cache_dir.'),
-  content: anyText('content').describe('Text to write; can be empty.'),
-  mode: z
-    .enum(['overwrite', 'append'], {
-      error: ({ input }) =>
-        `invalid mode: ${typeof input === 'string' ? input : typeof input} (expected overwrite|append)`,
-    })
-    .default('overwrite')
-    .describe('Replace the file, or append to it.'),
-})
+const WriteFile = lazySchema(() =>
+  z.object({
+    path: requiredText('path').max(4096).describe('File path; a relative path is inside file_cache_dir.'),
+    content: anyText('content').describe('Text to write; can be empty.'),
+    mode: z
+      .enum(['overwrite', 'append'], {
+        error: ({ input }) =>
+          `invalid mode: ${typeof input === 'string' ? input : typeof input} (expected overwrite|append)`,
+      })
+      .default('overwrite')
+      .describe('Replace the file, or append to it.'),
+  }),
+)
 
 export const write_file: ToolDef<Settings, typeof WriteFile> = {
   title: 'Write a file of your own',

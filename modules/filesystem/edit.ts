@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type CallContext, type ToolDef, type ToolError, z } from 'pegboard'
 import { invalid, tooLarge } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { path, type Settings, writable } from './config.ts'
 import { countLines, diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
@@ -9,26 +10,30 @@ import { pathsFor } from './places.ts'
 import { LINE_FEED, replaceIn } from './replace.ts'
 import { writeTool } from './write.ts'
 
-const Edit = z.object({
-  path: path.describe('The file.'),
-  old: z.string().min(1).describe('Text to replace, exactly as in the file, with spaces and line breaks.'),
-  new: z.string().describe('New text.'),
-  replace_all: z.boolean().default(false).describe('Replace every match; otherwise there must be exactly one.'),
-  more: z
-    .array(z.object({ old: z.string().min(1), new: z.string() }))
-    .max(50)
-    .default([])
-    .describe('Further replacements, made in order after the first: all or none.'),
-  dry_run: z.boolean().default(false).describe('Only show the changes, as a diff.'),
-})
+const Edit = lazySchema(() =>
+  z.object({
+    path: path.describe('The file.'),
+    old: z.string().min(1).describe('Text to replace, exactly as in the file, with spaces and line breaks.'),
+    new: z.string().describe('New text.'),
+    replace_all: z.boolean().default(false).describe('Replace every match; otherwise there must be exactly one.'),
+    more: z
+      .array(z.object({ old: z.string().min(1), new: z.string() }))
+      .max(50)
+      .default([])
+      .describe('Further replacements, made in order after the first: all or none.'),
+    dry_run: z.boolean().default(false).describe('Only show the changes, as a diff.'),
+  }),
+)
 
-const Insert = z.object({
-  path: path.describe('The file.'),
-  line: z.int().min(0).describe('Line number to insert after; 0 is the beginning.'),
-  content: z.string().describe('Lines to insert.'),
-})
+const Insert = lazySchema(() =>
+  z.object({
+    path: path.describe('The file.'),
+    line: z.int().min(0).describe('Line number to insert after; 0 is the beginning.'),
+    content: z.string().describe('Lines to insert.'),
+  }),
+)
 
-const Undo = z.object({ path: path.optional().describe('File path; default the file changed last.') })
+const Undo = lazySchema(() => z.object({ path: path.optional().describe('File path; default the file changed last.') }))
 
 /** The tools that change text. Each instance of the module has its own history, known by its configuration. */
 export function createEdits() {

@@ -1,21 +1,24 @@
 import { lstat } from 'node:fs/promises'
 import { type FolderEntry, type HeldFolder, isPegboardError, type OpenFolder, type ToolDef, z } from 'pegboard'
+import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 
-const List = z.object({
-  path: folder.describe('Folder path.'),
-  recursive: z.boolean().default(false).describe('Include what is in its folders.'),
-  show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
-  details: z.boolean().default(false).describe('Include sizes and times.'),
-  sort: z
-    .enum(['name', 'size', 'time'])
-    .default('name')
-    .describe('Sort by size (largest first), time (newest first) or name.'),
-  limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
-})
+const List = lazySchema(() =>
+  z.object({
+    path: folder.describe('Folder path.'),
+    recursive: z.boolean().default(false).describe('Include what is in its folders.'),
+    show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
+    details: z.boolean().default(false).describe('Include sizes and times.'),
+    sort: z
+      .enum(['name', 'size', 'time'])
+      .default('name')
+      .describe('Sort by size (largest first), time (newest first) or name.'),
+    limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
+  }),
+)
 
 interface Entry {
   readonly path: string
@@ -99,14 +102,16 @@ export const ls: ToolDef<Settings, typeof List> = {
   },
 }
 
-const Tree = z.object({
-  path: folder.describe('Folder path.'),
-  depth: z.int().min(1).max(20).default(3).describe('Number of levels to show.'),
-  show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
-  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
-  exclude,
-  limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
-})
+const Tree = lazySchema(() =>
+  z.object({
+    path: folder.describe('Folder path.'),
+    depth: z.int().min(1).max(20).default(3).describe('Number of levels to show.'),
+    show_hidden: z.boolean().default(false).describe('Include names that begin with a dot.'),
+    ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
+    exclude,
+    limit: z.int().min(1).max(5000).default(500).describe('Maximum number of entries.'),
+  }),
+)
 
 export const tree: ToolDef<Settings, typeof Tree> = {
   title: 'Show a folder as a tree',
@@ -156,7 +161,7 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   },
 }
 
-const Stat = z.object({ path: path.describe('File or folder path.') })
+const Stat = lazySchema(() => z.object({ path: path.describe('File or folder path.') }))
 
 export const stat: ToolDef<Settings, typeof Stat> = {
   title: 'File information',

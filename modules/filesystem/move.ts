@@ -1,13 +1,16 @@
 import { normalize } from 'node:path/posix'
 import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { path, type Settings, under, writable } from './config.ts'
 import { pathsFor } from './places.ts'
 
-const Rm = z.object({
-  path: path.describe('File or folder path.'),
-  recursive: z.boolean().default(false).describe('Remove a folder with everything in it.'),
-})
+const Rm = lazySchema(() =>
+  z.object({
+    path: path.describe('File or folder path.'),
+    recursive: z.boolean().default(false).describe('Remove a folder with everything in it.'),
+  }),
+)
 
 export const rm: ToolDef<Settings, typeof Rm> = {
   title: 'Remove a file or folder',
@@ -38,11 +41,13 @@ export const rm: ToolDef<Settings, typeof Rm> = {
   run: ({ path: wanted, recursive }, { config, signal }) => pathsFor(config).remove(wanted, { recursive, signal }),
 }
 
-const Move = z.object({
-  from: path.describe('Current path.'),
-  to: path.describe('New path of the file itself, not the folder for it.'),
-  overwrite: z.boolean().default(false).describe('Overwrite an existing file.'),
-})
+const Move = lazySchema(() =>
+  z.object({
+    from: path.describe('Current path.'),
+    to: path.describe('New path of the file itself, not the folder for it.'),
+    overwrite: z.boolean().default(false).describe('Overwrite an existing file.'),
+  }),
+)
 
 export const mv: ToolDef<Settings, typeof Move> = {
   title: 'Move or rename',

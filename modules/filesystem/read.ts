@@ -1,19 +1,22 @@
 import { basename } from 'node:path'
 import { type CallContext, type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { mediaType } from '../_media-type.ts'
 import { path, type Settings } from './config.ts'
 import { pathsFor } from './places.ts'
 import { HEAD, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text.ts'
 
-const Read = z.object({
-  path: path.describe('The file.'),
-  offset: z.int().min(0).default(0).describe('Number of lines to skip.'),
-  limit: z.int().min(1).max(2000).default(2000).describe('Maximum number of lines.'),
-  tail: z.int().min(1).max(2000).optional().describe('Number of last lines to read. Not with offset.'),
-  numbered: z.boolean().default(false).describe('Add line numbers.'),
-  encoding: z.enum(['utf8', 'utf16le', 'latin1', 'base64']).default('utf8').describe('Text encoding.'),
-})
+const Read = lazySchema(() =>
+  z.object({
+    path: path.describe('The file.'),
+    offset: z.int().min(0).default(0).describe('Number of lines to skip.'),
+    limit: z.int().min(1).max(2000).default(2000).describe('Maximum number of lines.'),
+    tail: z.int().min(1).max(2000).optional().describe('Number of last lines to read. Not with offset.'),
+    numbered: z.boolean().default(false).describe('Add line numbers.'),
+    encoding: z.enum(['utf8', 'utf16le', 'latin1', 'base64']).default('utf8').describe('Text encoding.'),
+  }),
+)
 
 type ReadInput = z.infer<typeof Read>
 
@@ -111,9 +114,11 @@ function shortenTo(file: OneFile, most: number): OneFile {
   return { ...file, content: cut.slice(0, cut.lastIndexOf('\n') + 1), truncated: true }
 }
 
-const ReadMany = z.object({
-  paths: z.array(path).min(1).max(50).describe('The files.'),
-})
+const ReadMany = lazySchema(() =>
+  z.object({
+    paths: z.array(path).min(1).max(50).describe('The files.'),
+  }),
+)
 
 export const read_many: ToolDef<Settings, typeof ReadMany> = {
   title: 'Read several files',

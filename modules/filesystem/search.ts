@@ -8,6 +8,7 @@ import {
   type ToolDef,
   z,
 } from 'pegboard'
+import { lazySchema } from '../_lazy-schema.ts'
 import { createTurns, type Turns } from '../_turns.ts'
 import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
@@ -15,14 +16,20 @@ import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 import { createScanner, type Scanner, type ScanResult } from './scan.ts'
 
-const Find = z.object({
-  pattern: z.string().min(1).max(1024).describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
-  path: folder.describe('Folder to search.'),
-  type: z.enum(['file', 'dir', 'any']).default('any').describe('Kind to return.'),
-  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
-  exclude,
-  max_results: z.int().min(1).max(5000).default(500).describe('Maximum number of paths.'),
-})
+const Find = lazySchema(() =>
+  z.object({
+    pattern: z
+      .string()
+      .min(1)
+      .max(1024)
+      .describe('Glob such as "*.ts" (names anywhere) or "src/**/*.test.ts" (paths).'),
+    path: folder.describe('Folder to search.'),
+    type: z.enum(['file', 'dir', 'any']).default('any').describe('Kind to return.'),
+    ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
+    exclude,
+    max_results: z.int().min(1).max(5000).default(500).describe('Maximum number of paths.'),
+  }),
+)
 
 export const find: ToolDef<Settings, typeof Find> = {
   title: 'Find files by name',
@@ -67,21 +74,23 @@ export const find: ToolDef<Settings, typeof Find> = {
   },
 }
 
-const Grep = z.object({
-  pattern: z.string().min(1).max(1024).describe('Regular expression (RE2 syntax), or plain text with literal.'),
-  path: path.default('.').describe('Folder or file to search.'),
-  include: z.string().min(1).max(1024).optional().describe('Glob: only matching files, such as "*.ts".'),
-  output_mode: z
-    .enum(['content', 'files_with_matches', 'count'])
-    .default('content')
-    .describe('Return matching lines, paths, or counts.'),
-  context: z.int().min(0).max(20).default(0).describe('Lines of context around each match.'),
-  ignore_case: z.boolean().default(false).describe('Ignore case.'),
-  literal: z.boolean().default(false).describe('Treat the pattern as plain text.'),
-  multiline: z.boolean().default(false).describe('Let a match span lines; its first line counts.'),
-  ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
-  max_results: z.int().min(1).max(2000).default(250).describe('Maximum number of matches.'),
-})
+const Grep = lazySchema(() =>
+  z.object({
+    pattern: z.string().min(1).max(1024).describe('Regular expression (RE2 syntax), or plain text with literal.'),
+    path: path.default('.').describe('Folder or file to search.'),
+    include: z.string().min(1).max(1024).optional().describe('Glob: only matching files, such as "*.ts".'),
+    output_mode: z
+      .enum(['content', 'files_with_matches', 'count'])
+      .default('content')
+      .describe('Return matching lines, paths, or counts.'),
+    context: z.int().min(0).max(20).default(0).describe('Lines of context around each match.'),
+    ignore_case: z.boolean().default(false).describe('Ignore case.'),
+    literal: z.boolean().default(false).describe('Treat the pattern as plain text.'),
+    multiline: z.boolean().default(false).describe('Let a match span lines; its first line counts.'),
+    ignored: z.boolean().default(false).describe('Include files ignored by .gitignore, and node_modules.'),
+    max_results: z.int().min(1).max(2000).default(250).describe('Maximum number of matches.'),
+  }),
+)
 
 /** Maximum number of threads for all calls together. */
 const MAX_THREADS = 3

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
+import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
 import { folder, type Settings, SKIPPED } from './config.ts'
 import { pathsFor } from './places.ts'
@@ -11,16 +12,23 @@ const LOOK_MS = 250
 const SHARE = 0.1
 const MAX_SHOWN = 200
 
-const Watch = z.object({
-  path: folder.describe('File path, or folder path for everything in it.'),
-  timeout: z.int().min(1).max(600).default(30).describe('Maximum seconds to wait; execution.timeoutMs limits it too.'),
-  quiet_ms: z
-    .int()
-    .min(0)
-    .max(60_000)
-    .default(300)
-    .describe('Report after this many milliseconds without further changes.'),
-})
+const Watch = lazySchema(() =>
+  z.object({
+    path: folder.describe('File path, or folder path for everything in it.'),
+    timeout: z
+      .int()
+      .min(1)
+      .max(600)
+      .default(30)
+      .describe('Maximum seconds to wait; execution.timeoutMs limits it too.'),
+    quiet_ms: z
+      .int()
+      .min(0)
+      .max(60_000)
+      .default(300)
+      .describe('Report after this many milliseconds without further changes.'),
+  }),
+)
 
 /** Entries by path; kind, size, time and inode identify a state. */
 type State = ReadonlyMap<string, string>

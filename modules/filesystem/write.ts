@@ -1,15 +1,18 @@
 import { type ToolDef, z } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { path, type Settings, writable } from './config.ts'
 import type { History } from './history.ts'
 import { pathsFor } from './places.ts'
 
-const Write = z.object({
-  path: path.describe('The file.'),
-  content: z.string().describe('Full content, or the text to append.'),
-  append: z.boolean().default(false).describe('Append instead of replacing the file.'),
-  create_dirs: z.boolean().default(true).describe('Create missing folders.'),
-})
+const Write = lazySchema(() =>
+  z.object({
+    path: path.describe('The file.'),
+    content: z.string().describe('Full content, or the text to append.'),
+    append: z.boolean().default(false).describe('Append instead of replacing the file.'),
+    create_dirs: z.boolean().default(true).describe('Create missing folders.'),
+  }),
+)
 
 /** @param historyOf where previous contents are stored */
 export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Settings, typeof Write> => ({
@@ -41,10 +44,12 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
   },
 })
 
-const Mkdir = z.object({
-  path: path.describe('Folder path.'),
-  parents: z.boolean().default(true).describe('Create missing parent folders.'),
-})
+const Mkdir = lazySchema(() =>
+  z.object({
+    path: path.describe('Folder path.'),
+    parents: z.boolean().default(true).describe('Create missing parent folders.'),
+  }),
+)
 
 export const mkdir: ToolDef<Settings, typeof Mkdir> = {
   title: 'Make a folder',

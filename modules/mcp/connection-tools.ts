@@ -1,5 +1,6 @@
 import { type ToolDef, z } from 'pegboard'
 import { denied } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { available, oneServer, row, rowOf, server, serversOf } from './servers.ts'
 
 export const list_servers: ToolDef = {
@@ -8,7 +9,9 @@ export const list_servers: ToolDef = {
     'List the configured MCP servers: state, number of tools, why one fails and when Pegboard retries. For what their tools do, search instead.',
   aliases: ['servers', 'upstreams', 'server status', 'lister les serveurs', 'état des serveurs'],
   tags: ['mcp', 'servers', 'health'],
-  output: z.object({ servers: z.array(row), total: z.int(), warnings: z.array(z.string()).optional() }),
+  output: lazySchema(() =>
+    z.object({ servers: z.array(row), total: z.int(), warnings: z.array(z.string()).optional() }),
+  ),
   effect: 'read',
   idempotent: true,
   sideEffects: ['none'],
@@ -27,10 +30,12 @@ export const list_servers: ToolDef = {
 const HOW = ['transport', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'timeout'] as const
 const how = z.unknown().optional().describe('Not accepted: servers are started as the configuration says.')
 
-const Connect = z.object({
-  server_id: server,
-  ...(Object.fromEntries(HOW.map((name) => [name, how])) as Record<(typeof HOW)[number], typeof how>),
-})
+const Connect = lazySchema(() =>
+  z.object({
+    server_id: server,
+    ...(Object.fromEntries(HOW.map((name) => [name, how])) as Record<(typeof HOW)[number], typeof how>),
+  }),
+)
 
 export const connect: ToolDef<unknown, typeof Connect> = {
   title: 'Connect a server',
@@ -57,7 +62,7 @@ export const connect: ToolDef<unknown, typeof Connect> = {
   },
 }
 
-const One = z.object({ server_id: server })
+const One = lazySchema(() => z.object({ server_id: server }))
 
 export const disconnect: ToolDef<unknown, typeof One> = {
   title: 'Disconnect a server',
@@ -89,7 +94,7 @@ export const reconnect: ToolDef<unknown, typeof One> = {
   run: async ({ server_id }, ctx) => rowOf(await serversOf(ctx).reconnect(server_id)),
 }
 
-const Health = z.object({ server_id: oneServer })
+const Health = lazySchema(() => z.object({ server_id: oneServer }))
 
 export const health: ToolDef<unknown, typeof Health> = {
   title: 'Check servers',

@@ -1,20 +1,23 @@
 import { type CallContext, type ServerStatus, type Servers, type ToolDef, ToolError, z } from 'pegboard'
+import { lazySchema } from '../_lazy-schema.ts'
 
 /** A server as shown to clients. */
-export const row = z.object({
-  id: z.string(),
-  category: z.string(),
-  state: z.string(),
-  tools: z.int(),
-  transport: z.string(),
-  era: z.string().optional(),
-  version: z.string().optional(),
-  reason: z.string().optional(),
-  notes: z.array(z.string()).optional(),
-  next_attempt_ms: z.int().optional(),
-  instance: z.enum(['principal', 'session']).optional(),
-  instances: z.int().optional(),
-})
+export const row = lazySchema(() =>
+  z.object({
+    id: z.string(),
+    category: z.string(),
+    state: z.string(),
+    tools: z.int(),
+    transport: z.string(),
+    era: z.string().optional(),
+    version: z.string().optional(),
+    reason: z.string().optional(),
+    notes: z.array(z.string()).optional(),
+    next_attempt_ms: z.int().optional(),
+    instance: z.enum(['principal', 'session']).optional(),
+    instances: z.int().optional(),
+  }),
+)
 
 export const rowOf = ({ nextAttemptMs, ...status }: ServerStatus) => ({
   ...status,
@@ -32,11 +35,6 @@ export const available: NonNullable<ToolDef['available']> = ({ services }) =>
 
 export const server = z.string().min(1).max(200).describe('Id or category, from list_servers.')
 export const oneServer = server.optional().describe('Only this server; default all.')
-export const page = {
-  filter: z.string().max(200).default('').describe('Only entries with this text in their name or description.'),
-  limit: z.int().min(1).max(500).default(50).describe('Maximum number of entries.'),
-  offset: z.int().min(0).default(0).describe('Number of entries to skip.'),
-}
 
 /** One page of a list, and the list's length. */
 export function paged<Row>(

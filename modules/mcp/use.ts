@@ -1,8 +1,16 @@
 import { type CallContext, type ToolDef, type ToolError, z } from 'pegboard'
 import { notFound } from '../_errors.ts'
-import { available, oneServer, page, paged, server, serversOf } from './servers.ts'
+import { lazySchema } from '../_lazy-schema.ts'
+import { available, oneServer, paged, server, serversOf } from './servers.ts'
 
-const List = z.object({ server_id: oneServer, ...page })
+const List = lazySchema(() =>
+  z.object({
+    server_id: oneServer,
+    filter: z.string().max(200).default('').describe('Only entries with this text in their name or description.'),
+    limit: z.int().min(1).max(500).default(50).describe('Maximum number of entries.'),
+    offset: z.int().min(0).default(0).describe('Number of entries to skip.'),
+  }),
+)
 
 export const list_tools: ToolDef<unknown, typeof List> = {
   title: 'List tools of servers',
@@ -36,11 +44,13 @@ const short = (text: string): string => {
   return first.length > 200 ? `${first.slice(0, 199)}…` : first
 }
 
-const Call = z.object({
-  server,
-  tool: z.string().min(1).max(200).describe("The server's own name for the tool, or the name to call it by."),
-  arguments: z.record(z.string(), z.unknown()).default({}).describe("Arguments for the tool's own schema."),
-})
+const Call = lazySchema(() =>
+  z.object({
+    server,
+    tool: z.string().min(1).max(200).describe("The server's own name for the tool, or the name to call it by."),
+    arguments: z.record(z.string(), z.unknown()).default({}).describe("Arguments for the tool's own schema."),
+  }),
+)
 
 export const call_tool: ToolDef<unknown, typeof Call> = {
   title: 'Call a tool of a server',
@@ -122,10 +132,12 @@ export const list_resources: ToolDef<unknown, typeof List> = {
   },
 }
 
-const Read = z.object({
-  server,
-  uri: z.string().min(1).max(4_000).describe('From list_resources, or from one of its templates.'),
-})
+const Read = lazySchema(() =>
+  z.object({
+    server,
+    uri: z.string().min(1).max(4_000).describe('From list_resources, or from one of its templates.'),
+  }),
+)
 
 export const read_resource: ToolDef<unknown, typeof Read> = {
   title: 'Read a resource of a server',
@@ -188,11 +200,13 @@ export const list_prompts: ToolDef<unknown, typeof List> = {
   },
 }
 
-const Prompt = z.object({
-  server,
-  name: z.string().min(1).max(200).describe('From list_prompts.'),
-  arguments: z.record(z.string(), z.string()).default({}).describe('Arguments of the prompt, all strings.'),
-})
+const Prompt = lazySchema(() =>
+  z.object({
+    server,
+    name: z.string().min(1).max(200).describe('From list_prompts.'),
+    arguments: z.record(z.string(), z.string()).default({}).describe('Arguments of the prompt, all strings.'),
+  }),
+)
 
 export const get_prompt: ToolDef<unknown, typeof Prompt> = {
   title: 'Get a prompt of a server',

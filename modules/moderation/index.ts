@@ -1,13 +1,16 @@
 import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
 import { blockOf, blocksOf } from '../_blocks.ts'
 import { notFound } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 
-const User = z.strictObject({
-  id: z.string().min(1).describe('User id on the platform.'),
-  name: z.string().min(1).describe('Name of the user.'),
-  bot: z.boolean().default(false).describe('A bot: it cannot be blocked.'),
-  bridged: z.boolean().default(false).describe('A bridge that speaks for many users: it cannot be blocked.'),
-})
+const User = lazySchema(() =>
+  z.strictObject({
+    id: z.string().min(1).describe('User id on the platform.'),
+    name: z.string().min(1).describe('Name of the user.'),
+    bot: z.boolean().default(false).describe('A bot: it cannot be blocked.'),
+    bridged: z.boolean().default(false).describe('A bridge that speaks for many users: it cannot be blocked.'),
+  }),
+)
 
 const Config = z.strictObject({
   users: z.array(User).default([]).describe('Users beside those who wrote in the channel.'),
@@ -44,22 +47,24 @@ function kvOf({ services }: Pick<Context, 'services'>): Kv {
 const iso = (at: number): string => new Date(at).toISOString()
 const needed = (what: string) => z.string().max(500).optional().describe(what)
 
-const Wanted = z
-  .object({
-    blocked_user: needed('The user, by name or id.'),
-    block_type: z
-      .string()
-      .optional()
-      .meta({ enum: TYPES })
-      .describe('mute: cannot start you. block: messages are hidden too.'),
-    block_duration_hours: z
-      .number()
-      .optional()
-      .meta({ type: 'integer', minimum: 1, maximum: MAX_HOURS })
-      .describe('Hours, at most a week.'),
-    block_reason: needed('Reason, in a sentence.'),
-  })
-  .meta({ required: ['blocked_user', 'block_type', 'block_duration_hours', 'block_reason'] })
+const Wanted = lazySchema(() =>
+  z
+    .object({
+      blocked_user: needed('The user, by name or id.'),
+      block_type: z
+        .string()
+        .optional()
+        .meta({ enum: TYPES })
+        .describe('mute: cannot start you. block: messages are hidden too.'),
+      block_duration_hours: z
+        .number()
+        .optional()
+        .meta({ type: 'integer', minimum: 1, maximum: MAX_HOURS })
+        .describe('Hours, at most a week.'),
+      block_reason: needed('Reason, in a sentence.'),
+    })
+    .meta({ required: ['blocked_user', 'block_type', 'block_duration_hours', 'block_reason'] }),
+)
 
 const block_user: ToolDef<Settings, typeof Wanted> = {
   title: 'Block a user',
@@ -142,7 +147,7 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
   },
 }
 
-const One = z.object({ user: z.string().min(1).max(200).describe('The user, by name or id.') })
+const One = lazySchema(() => z.object({ user: z.string().min(1).max(200).describe('The user, by name or id.') }))
 
 const unblock_user: ToolDef<Settings, typeof One> = {
   title: 'Unblock a user',
@@ -218,12 +223,14 @@ const check_trigger: ToolDef<Settings, typeof One> = {
   },
 }
 
-const History = z.object({
-  messages: z
-    .array(z.record(z.string(), z.unknown()))
-    .max(1_000)
-    .describe('Messages, oldest first: role, content, user_id, user_name, message_id, reply_to.'),
-})
+const History = lazySchema(() =>
+  z.object({
+    messages: z
+      .array(z.record(z.string(), z.unknown()))
+      .max(1_000)
+      .describe('Messages, oldest first: role, content, user_id, user_name, message_id, reply_to.'),
+  }),
+)
 
 const filter_history: ToolDef<Settings, typeof History> = {
   title: 'Hide blocked messages',

@@ -1,18 +1,21 @@
 import { type ToolDef, z } from 'pegboard'
+import { lazySchema } from '../_lazy-schema.ts'
 import { missingLlm } from '../_llm.ts'
 import type { Settings } from './config.ts'
 import { type Item, itemsOf } from './format.ts'
 import { countsOf, createStore } from './store.ts'
 
-const Input = z.object({
-  scope: z
-    .enum(['wip', 'done', 'both'], {
-      error: ({ input }) => `invalid scope: ${typeof input === 'string' ? input.slice(0, 80) : typeof input}`,
-    })
-    .default('wip')
-    .describe('Open entries, completed ones, or both.'),
-  limit: z.int().min(1).max(500).default(100).describe('Maximum number of entries of each, newest first.'),
-})
+const Input = lazySchema(() =>
+  z.object({
+    scope: z
+      .enum(['wip', 'done', 'both'], {
+        error: ({ input }) => `invalid scope: ${typeof input === 'string' ? input.slice(0, 80) : typeof input}`,
+      })
+      .default('wip')
+      .describe('Open entries, completed ones, or both.'),
+    limit: z.int().min(1).max(500).default(100).describe('Maximum number of entries of each, newest first.'),
+  }),
+)
 
 export const todo_list: ToolDef<Settings, typeof Input> = {
   title: 'Show the to-do list',

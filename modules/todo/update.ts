@@ -1,6 +1,7 @@
 import { type CallContext, type Llm, type ToolDef, ToolError, z } from 'pegboard'
 import { FILES as CONTACTS, type Contact, contactFiles, parseContacts, reachableIds } from '../_contact-files.ts'
 import { invalid, notFound, tooLarge } from '../_errors.ts'
+import { lazySchema } from '../_lazy-schema.ts'
 import { llmOf, missingLlm } from '../_llm.ts'
 import { telegramChat } from '../_reference-ids.ts'
 import { findDone, findDoubles, resolveReferences } from './ask.ts'
@@ -22,31 +23,33 @@ const needed =
       : `${name} must be a string`
 const ARE_STRINGS = 'people must be an array of strings'
 
-const Input = z.object({
-  action: z
-    .enum(ACTIONS, {
-      error: ({ input }) =>
-        input === undefined || input === null || input === ''
-          ? 'action is required'
-          : `invalid action: ${shown(input)}`,
-    })
-    .describe('add: write an entry; complete: mark one as done.'),
-  content: z
-    .string({ error: needed('content') })
-    .trim()
-    .min(1, 'content is required')
-    .max(MAX_CONTENT)
-    .describe('The entry in plain words with names, or words that identify the completed one.'),
-  people: z
-    .array(z.string({ error: ARE_STRINGS }), { error: ARE_STRINGS })
-    .max(50)
-    .optional()
-    .describe('For add: everybody in the entry; $SPEAKER is the user, $AGENT is you.'),
-  chat_id: z
-    .string({ error: 'chat_id must be a string' })
-    .optional()
-    .describe('Telegram chat of the entry: tg:<number>.'),
-})
+const Input = lazySchema(() =>
+  z.object({
+    action: z
+      .enum(ACTIONS, {
+        error: ({ input }) =>
+          input === undefined || input === null || input === ''
+            ? 'action is required'
+            : `invalid action: ${shown(input)}`,
+      })
+      .describe('add: write an entry; complete: mark one as done.'),
+    content: z
+      .string({ error: needed('content') })
+      .trim()
+      .min(1, 'content is required')
+      .max(MAX_CONTENT)
+      .describe('The entry in plain words with names, or words that identify the completed one.'),
+    people: z
+      .array(z.string({ error: ARE_STRINGS }), { error: ARE_STRINGS })
+      .max(50)
+      .optional()
+      .describe('For add: everybody in the entry; $SPEAKER is the user, $AGENT is you.'),
+    chat_id: z
+      .string({ error: 'chat_id must be a string' })
+      .optional()
+      .describe('Telegram chat of the entry: tg:<number>.'),
+  }),
+)
 type UpdateInput = z.infer<typeof Input>
 
 const shown = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
