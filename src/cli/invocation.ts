@@ -24,9 +24,12 @@ export function toTypedCommands(text: string, config: string | undefined, { self
   // The output of a child is read in another folder.
   const file = config === undefined || input.isTTY ? config : resolve(cwd, config)
   const start = `${self.called} ${file === undefined ? '' : `--config ${quoteWord(file)} `}`
-  // Log lines are JSON.
-  const withHelpCommand = text.replaceAll(HELP, () => `${self.called} help`)
-  return withHelpCommand.replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
+  return (
+    text
+      .replaceAll(HELP, () => `${self.called} help`)
+      // Log lines are JSON.
+      .replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
+  )
 }
 
 /** A text of Pegboard itself, with commands as the reader has to type them. */

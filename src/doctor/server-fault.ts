@@ -66,7 +66,6 @@ const THEIRS: readonly Rule[] = [
   [/can'?t open file|ENOENT|no such file/i, 'server-path-missing'],
 ]
 
-/** The cause of a server's failure. */
 export function serverFault({ reason, isRemote, hasHeaders }: ServerFailure): FindingCode {
   const find = (rules: readonly Rule[], text: string): FindingCode | undefined =>
     rules.find(([pattern]) => pattern.test(text))?.[1]

@@ -84,7 +84,6 @@ export type AuthProfile = z.output<typeof profile>
 
 type Entry = z.output<typeof apiOptions>
 
-/** Settings of one API. */
 export interface ApiSettings extends Omit<Entry, 'auth' | 'prefix'> {
   /** By security scheme; `*` applies to every scheme. */
   readonly auth: Readonly<Record<string, AuthProfile>>

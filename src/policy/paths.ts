@@ -90,7 +90,6 @@ export interface WalkOptions {
   readonly inside?: (folder: HeldFolder) => Promise<void>
 }
 
-/** A folder that is held open. */
 export interface HeldFolder extends OpenFolder {
   /**
    * A path to exactly this folder while it is held, whatever happens to its name. Its files can be opened below it

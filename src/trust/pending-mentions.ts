@@ -12,7 +12,6 @@ export interface PendingMention {
 /** By server and tool. */
 export type StoredMentions = Readonly<Record<string, Readonly<Record<string, PendingMention>>>>
 
-/** A tool that was approved. */
 export interface ApprovedTool {
   readonly server: string
   readonly name: string

@@ -29,7 +29,7 @@ export const CHILD = `
 import { join } from 'node:path'
 
 const say = (message) => process.connected && process.send(message)
-const said = (error) => [error?.message ?? error, error?.cause?.message].filter(Boolean).join(': ')
+const describeError = (error) => [error?.message ?? error, error?.cause?.message].filter(Boolean).join(': ')
 let extract, pooling
 
 async function load(order) {
@@ -80,10 +80,10 @@ let line = Promise.resolve()
 process.on('SIGINT', () => undefined)
 process.on('disconnect', () => process.exit())
 process.on('message', (message) => {
-  if (message.order) load(message.order).catch((error) => say({ kind: 'failed', message: said(error) }))
+  if (message.order) load(message.order).catch((error) => say({ kind: 'failed', message: describeError(error) }))
   else line = line.then(() => embed(message.texts)).then(
     (values) => say({ kind: 'vectors', id: message.id, values }),
-    (error) => say({ kind: 'error', id: message.id, message: said(error) }),
+    (error) => say({ kind: 'error', id: message.id, message: describeError(error) }),
   )
 })
 `
