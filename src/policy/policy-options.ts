@@ -112,13 +112,13 @@ const EFFECTS: Json = { low: 'read', medium: 'write', high: 'destructive' }
 function ownKeys(given: Json): Json {
   const { default_policy, max_risk_level, grant, approve, hidden_modules, hidden_actions, approval_timeout, ...own } =
     given
-  const made: Record<string, unknown> = { ...own }
+  const result: Record<string, unknown> = { ...own }
   const put = (key: string, value: unknown): void => {
-    if (value !== undefined && made[key] === undefined) made[key] = value
+    if (value !== undefined && result[key] === undefined) result[key] = value
   }
   const join = (key: string, more: unknown): void => {
     if (more === undefined) return
-    made[key] = Array.isArray(made[key]) && Array.isArray(more) ? [...made[key], ...more] : (made[key] ?? more)
+    result[key] = Array.isArray(result[key]) && Array.isArray(more) ? [...result[key], ...more] : (result[key] ?? more)
   }
   put('default', translateWord(default_policy, DEFAULTS))
   put('maxEffect', translateWord(max_risk_level, EFFECTS))
@@ -127,9 +127,9 @@ function ownKeys(given: Json): Json {
   join('hidden', Array.isArray(hidden_modules) ? hidden_modules.map((module) => ({ module })) : hidden_modules)
   join('hidden', hidden_actions)
   put('approvalTimeoutMs', typeof approval_timeout === 'number' ? approval_timeout * 1_000 : approval_timeout)
-  return made
+  return result
 }
 
 /** An unknown word is left for validation to reject. */
-const translateWord = (word: unknown, known: Json): unknown =>
-  typeof word === 'string' && Object.hasOwn(known, word) ? known[word] : word
+const translateWord = (word: unknown, translations: Json): unknown =>
+  typeof word === 'string' && Object.hasOwn(translations, word) ? translations[word] : word

@@ -207,7 +207,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let gathered = new Uint32Array()
   let gatheredCount = 0
   /** Per stem: 1 if the query contains it. */
-  let asked = new Uint8Array()
+  let queryStemFlags = new Uint8Array()
   let plan: Plan = { terms: [], stems: [], unknown: [], corrections: new Map(), ideal: 1 }
   const groups = new Map<number, Group>()
 
@@ -429,17 +429,17 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   function planFor(queryWords: readonly QueryWord[], accept: (slot: number) => boolean): Plan {
     const terms = new Map<string, Term>()
-    const asked: number[] = []
+    const queryStems: number[] = []
     const unknown: string[] = []
     const corrections = new Map<string, string>()
     let ideal = 0
     const faint = (RANKING.faint * RANKING.faintDocuments + size) / (RANKING.faintDocuments + size)
     for (const word of queryWords) {
-      let known = false
+      let isFound = false
       const weight = word.faint ? faint : 1
       const want = (key: string, found: readonly number[], boost: number, documents: number): void => {
         if (documents === 0 || !isSeen(found, accept)) return
-        known = true
+        isFound = true
         const worth = boost * rarity(documents)
         if ((terms.get(key)?.worth ?? 0) < worth) terms.set(key, { words: found, source: word.word, worth })
       }
@@ -454,7 +454,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       }
       wantWord(word, weight)
       for (const part of word.parts) wantWord(part, PART_WEIGHT * weight)
-      if (!known && unknown.length < RANKING.maxRespelt) {
+      if (!isFound && unknown.length < RANKING.maxRespelt) {
         const swapped = unswap(word.word, (text) => isSeen([dictionary.find(text)], accept))
         const pieces = swapped
           ? [swapped]
@@ -465,20 +465,20 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
         for (const piece of pieces ?? []) wantWord(termsOf(piece), RANKING.respelt)
         if (pieces) corrections.set(word.word, pieces.join(' '))
       }
-      if (!known) unknown.push(word.word)
-      for (const { stem } of word.parts) asked.push(dictionary.find(stem))
+      if (!isFound) unknown.push(word.word)
+      for (const { stem } of word.parts) queryStems.push(dictionary.find(stem))
       const stem = dictionary.find(word.stem)
-      asked.push(stem)
+      queryStems.push(stem)
       const literal = stem < 0 || !isSeen(wordsOfStem(stem), accept) ? 0 : (stemDocuments[stem] as number)
-      const documents = literal === 0 && known && word.group !== undefined ? groupOf(word.group).documents : literal
+      const documents = literal === 0 && isFound && word.group !== undefined ? groupOf(word.group).documents : literal
       // A synonym alone, or no match, is not a full match, because the word could have occurred literally.
       if (literal === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
     }
-    const kept = [...terms.values()].sort((a, b) => b.worth - a.worth).slice(0, RANKING.maxTerms)
-    for (const { worth } of kept) ideal += worth
+    const bestTerms = [...terms.values()].sort((a, b) => b.worth - a.worth).slice(0, RANKING.maxTerms)
+    for (const { worth } of bestTerms) ideal += worth
     return {
-      terms: kept,
-      stems: asked.filter((stem) => stem >= 0),
+      terms: bestTerms,
+      stems: queryStems.filter((stem) => stem >= 0),
       unknown,
       corrections,
       ideal,
@@ -542,7 +542,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   function coverageOf(slot: number): number {
     const entries = rows
     const table = stems
-    const flags = asked
+    const flags = queryStemFlags
     const start = rowStarts[slot] ?? 0
     const end = start + (rowLengths[slot] ?? 1) - 1
     let any = 0
@@ -608,11 +608,11 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   function search(query: string, { limit, accept }: LexicalOptions): LexicalMatches {
     scores.fill(0)
     refresh()
-    asked = withRoom(asked, dictionary.size)
+    queryStemFlags = withRoom(queryStemFlags, dictionary.size)
     const queryWords = size > 0 ? parseQuery(query) : []
-    for (const stem of plan.stems) asked[stem] = 0
+    for (const stem of plan.stems) queryStemFlags[stem] = 0
     plan = planFor(queryWords, accept)
-    for (const stem of plan.stems) asked[stem] = 1
+    for (const stem of plan.stems) queryStemFlags[stem] = 1
     for (const term of plan.terms) score(term, plan.ideal)
     const most = Math.min(size, Math.max(0, Math.floor(limit) || 0))
     const named = most > 0 ? names.match(query, accept) : []

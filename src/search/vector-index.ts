@@ -97,16 +97,16 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
   }
 
   function grow(slot: number): void {
-    const wanted = Math.floor(slot / ROWS_PER_BLOCK) + 1
-    if (wanted <= blocks) return
-    const needed = ROWS_AT + wanted * blockBytes
+    const neededBlocks = Math.floor(slot / ROWS_PER_BLOCK) + 1
+    if (neededBlocks <= blocks) return
+    const needed = ROWS_AT + neededBlocks * blockBytes
     if (needed > kernel.buffer.byteLength) {
       kernel.reserve(Math.max(needed, Math.ceil((kernel.buffer.byteLength * GROWTH) / 4) * 4))
       views = viewsOf(kernel)
     }
-    for (let empty = blocks * ROWS_PER_BLOCK; empty < wanted * ROWS_PER_BLOCK; empty++)
+    for (let empty = blocks * ROWS_PER_BLOCK; empty < neededBlocks * ROWS_PER_BLOCK; empty++)
       views.floats[scaleIndex(empty)] = EMPTY
-    blocks = wanted
+    blocks = neededBlocks
   }
 
   function addFound(best: TopK, count: number, firstSlot: number, accept: (slot: number) => boolean): void {

@@ -85,11 +85,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog, log } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
-  let held = nobody
+  let quarantineReasons = nobody
   let quarantined = false
   let count = 0
   /** By the server's own names. */
-  let made = new Map<string, AdaptedTool>()
+  let adaptedTools = new Map<string, AdaptedTool>()
   let prompts = new Map<string, string>()
   const warned = new Set<string>()
   const isAsNamed = Object.keys(settings.tools).length === 0
@@ -104,7 +104,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const names = all.map(({ name }) => name)
     const actions = names.every(isToolName) && isAsNamed ? undefined : actionNames(names, settings)
     const adapt = createAdapter(options)
-    const before = made
+    const before = adaptedTools
     const records = actions ? all.filter(({ name }) => actions.has(name)) : all
     for (const { name } of actions ? all : [])
       if (!actions?.has(name))
@@ -116,7 +116,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       const same = old?.tool.id === tool.id && old.tool.name === tool.name && old.record.text === record.text
       return [record.name, same ? old : { tool, record }]
     })
-    made = new Map(next)
+    adaptedTools = new Map(next)
     return new Map(next.map(([name, { tool }]) => [name, tool]))
   }
   const makeAll = (records: readonly ToolRecord[]): readonly Tool[] => [...make(records).values()]
@@ -144,20 +144,20 @@ export function createPublisher(options: PublisherOptions): Publisher {
     readonly tools: readonly Tool[] | LazyTools
     readonly quarantined: QuarantinedTool[]
   } {
-    const known = storedSummaryOf(listing)
-    if (known) {
-      count = known.count
-      const later = { ...known, available: options.available, make: () => makeAll(listing.tools) }
+    const storedSummary = storedSummaryOf(listing)
+    if (storedSummary) {
+      count = storedSummary.count
+      const later = { ...storedSummary, available: options.available, make: () => makeAll(listing.tools) }
       return { tools: later, quarantined: [] }
     }
     const records = listing.tools.filter(({ name }) => passes(name))
-    if (!records.some(({ name }) => held.has(name))) return { tools: toolsOf(records), quarantined: [] }
+    if (!records.some(({ name }) => quarantineReasons.has(name))) return { tools: toolsOf(records), quarantined: [] }
     // Quarantined tools keep their names, so that no other tool takes them.
     const all = [...make(records)]
-    const tools = all.flatMap(([name, tool]) => (held.has(name) ? [] : [tool]))
+    const tools = all.flatMap(([name, tool]) => (quarantineReasons.has(name) ? [] : [tool]))
     count = tools.length
     const quarantined = all.flatMap(([name, tool]) => {
-      const found = held.get(name)
+      const found = quarantineReasons.get(name)
       if (!found) return []
       const { code, reason, why } = found
       return [{ tool, code, reason, hint: reviewHint(id), ...(why === 'rejected' ? { rejected: true as const } : {}) }]
@@ -249,13 +249,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function isAllHeld(listing: Listing): boolean {
     // In this order, because reading `tools` parses a stored manifest.
-    return held.size > 0 && listing.tools.every(({ name }) => held.has(name) || !passes(name))
+    return quarantineReasons.size > 0 && listing.tools.every(({ name }) => quarantineReasons.has(name) || !passes(name))
   }
 
   function noticeFor(listing: Listing): { readonly notice?: string } {
-    if (held.size === 0) return {}
+    if (quarantineReasons.size === 0) return {}
     const waiting = listing.tools.filter(({ name }) => {
-      const why = held.get(name)?.why
+      const why = quarantineReasons.get(name)?.why
       return why !== undefined && why !== 'rejected' && passes(name)
     })
     return waiting.length === 0 ? {} : { notice: waitingNote(id, waiting.length) }
@@ -273,7 +273,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function problems(): string[] {
     if (!published || Object.keys(settings.tools).length === 0) return []
-    const listed = new Map(published.tools.map(({ name }) => [name, made.get(name)?.tool]))
+    const listed = new Map(published.tools.map(({ name }) => [name, adaptedTools.get(name)?.tool]))
     return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
   }
 
@@ -306,11 +306,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return quarantined
     },
     publish(listing, now, definitions) {
-      const before = reasonsOf(held)
-      held = look(listing, now.state === 'ready', definitions)
+      const before = reasonsOf(quarantineReasons)
+      quarantineReasons = look(listing, now.state === 'ready', definitions)
       quarantined = isAllHeld(listing)
       const isSaid = catalog.snapshot().owners.get(module)?.summary === summary()
-      if (published && isSaid && before === reasonsOf(held) && isSame(published, listing)) return false
+      if (published && isSaid && before === reasonsOf(quarantineReasons) && isSame(published, listing)) return false
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },
         { ...admitted(listing), ...entriesOtherThanTools(listing, () => listing.tools.map(({ name }) => name)) },
@@ -324,7 +324,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       return { count: tools.length, prefix: settings.prefix, ...omitUndefined({ tokens: tokensOf(tools), seal }) }
     },
     admit({ name }) {
-      const why = held.get(name)
+      const why = quarantineReasons.get(name)
       if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: reviewHint(id) })
     },
     promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
@@ -354,5 +354,7 @@ function isSame(before: Listing, now: Listing): boolean {
   )
 }
 
-const reasonsOf = (held: ReadonlyMap<string, QuarantineReason>): string =>
-  held.size === 0 ? '' : JSON.stringify([...held].map(([name, { code, reason }]) => [name, code, reason]))
+const reasonsOf = (quarantineReasons: ReadonlyMap<string, QuarantineReason>): string =>
+  quarantineReasons.size === 0
+    ? ''
+    : JSON.stringify([...quarantineReasons].map(([name, { code, reason }]) => [name, code, reason]))

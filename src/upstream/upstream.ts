@@ -515,19 +515,19 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   return {
     restore: claims.restore,
     start(delayMs, startedTogetherAt) {
-      const known = manifests && loadManifest(manifests, key, log, relearn)
-      link.verdict = known?.verdict
-      asks = known?.asks === true
-      startMs = typeof known?.startMs === 'number' ? known.startMs : undefined
-      listing = known ?? emptyListing
+      const manifest = manifests && loadManifest(manifests, key, log, relearn)
+      link.verdict = manifest?.verdict
+      asks = manifest?.asks === true
+      startMs = typeof manifest?.startMs === 'number' ? manifest.startMs : undefined
+      listing = manifest ?? emptyListing
       claims.begin(startedTogetherAt)
-      learn(known)
-      state = known ? 'known' : 'configured'
+      learn(manifest)
+      state = manifest ? 'known' : 'configured'
       publisher.publish(listing, standing())
-      if (known) claims.begun()
+      if (manifest) claims.begun()
       claims.tellDisputed(listing.resources.map(({ uri }) => String(uri)))
       if (settings.start === 'eager') link.later(0)
-      else if (known) {
+      else if (manifest) {
         if (settings.start === 'background') link.later(delayMs.known)
       } else firstConnection.plan(delayMs.cold)
     },

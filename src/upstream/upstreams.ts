@@ -187,13 +187,13 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   /** Servers that may have an unknown tool: the running ones, and an idle one that the name begins with. */
   async function lookFor(name: string, sees: Sees): Promise<void> {
-    const asked = [...running].filter(([id, { upstream, module }]) => {
+    const candidates = [...running].filter(([id, { upstream, module }]) => {
       if (!sees(module)) return false
       const { state } = upstream.status()
       const named = (): boolean => isNamed(name, [id, module, configured[id]?.prefix ?? id])
       return state === 'ready' || (state === 'known' && named())
     })
-    const refreshed = Promise.allSettled(asked.map(([, { upstream }]) => upstream.refresh()))
+    const refreshed = Promise.allSettled(candidates.map(([, { upstream }]) => upstream.refresh()))
     await waitAtMost(MISS_WAIT_MS, refreshed, undefined, clock)
   }
 
@@ -293,10 +293,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
-      const wanted = findUnknown(name, sees)
-      if (wanted) {
+      const unknownUpstream = findUnknown(name, sees)
+      if (unknownUpstream) {
         // Its state tells why it failed.
-        await wanted.meet(signal).catch(() => undefined)
+        await unknownUpstream.meet(signal).catch(() => undefined)
         return true
       }
       // Concurrent callers share one search.
@@ -331,11 +331,11 @@ export const isNamed = (name: string, names: readonly string[]): boolean => name
 
 /** Length of the longest of these that the tool name begins with; 0 for none. */
 function namedBy(name: string, names: readonly string[]): number {
-  const wanted = name.toLowerCase()
+  const lowerName = name.toLowerCase()
   let longest = 0
   for (const one of names) {
     const { length } = one
-    if (length > longest && wanted.startsWith(one.toLowerCase()) && /^[^a-z0-9]/.test(wanted.slice(length)))
+    if (length > longest && lowerName.startsWith(one.toLowerCase()) && /^[^a-z0-9]/.test(lowerName.slice(length)))
       longest = length
   }
   return longest
@@ -347,8 +347,8 @@ function namedBy(name: string, names: readonly string[]): number {
  * @param servers by id
  */
 export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
-  const known = idsByServers.get(servers)
-  if (known) return known
+  const cached = idsByServers.get(servers)
+  if (cached) return cached
   const uniqueName = createUniqueNames()
   const ids = new Map<string, string>()
   for (const id of Object.keys(servers)) {
