@@ -27,11 +27,11 @@ export const blockOf = (
   blocks: readonly Block[],
   { id, name }: { readonly id: string; readonly name: string },
 ): Block | undefined => {
-  const wanted = sameName(name)
+  const foldedName = sameName(name)
   return (
     blocks.find(({ user_id }) => id !== '' && user_id === id) ??
     blocks.find(
-      ({ user_id, user_name }) => wanted !== '' && [user_name, user_id].some((one) => sameName(one) === wanted),
+      ({ user_id, user_name }) => foldedName !== '' && [user_name, user_id].some((one) => sameName(one) === foldedName),
     )
   )
 }

@@ -13,19 +13,19 @@ interface CachedValue {
 
 /** Cached reading of JSON files that other programs write. */
 export function createJsonFile(maxBytes = 32 * 1024 * 1024): JsonFile {
-  const known = new Map<string, CachedValue>()
+  const cache = new Map<string, CachedValue>()
   return {
     async read(path) {
       try {
         const { mtimeMs, size, ino } = await stat(path)
         const stamp = `${ino}.${size}.${mtimeMs}`
-        const before = known.get(path)
+        const before = cache.get(path)
         if (before?.stamp === stamp) return before.value
         const value: unknown = JSON.parse(await textOf(path, maxBytes))
-        known.set(path, { stamp, value })
+        cache.set(path, { stamp, value })
         return value
       } catch {
-        known.delete(path)
+        cache.delete(path)
         return undefined
       }
     },

@@ -140,8 +140,8 @@ const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [
 
 /** The requested language, otherwise detected from the script. Kana mark Han characters as Japanese. */
 export function languageOf(lang: string | undefined, text: string): string {
-  const asked = /^([a-z]{2,3})(?:[-_]|$)/i.exec(lang?.trim() ?? '')?.[1]?.toLowerCase()
-  if (asked !== undefined) return asked
+  const requestedLanguage = /^([a-z]{2,3})(?:[-_]|$)/i.exec(lang?.trim() ?? '')?.[1]?.toLowerCase()
+  if (requestedLanguage !== undefined) return requestedLanguage
   const found = SCRIPTS.flatMap(([name, script]) => {
     const at = text.search(script)
     return at < 0 ? [] : [{ name, at: name === 'ja' ? -1 : at }]

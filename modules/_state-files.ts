@@ -28,7 +28,7 @@ const lines = new Map<string, Promise<unknown>>()
 export function stateFiles(dir: string, lock: string, setting: string): StateFiles {
   const paths = createPaths({ roots: [dir], setting })
 
-  async function made(): Promise<void> {
+  async function ensureFolder(): Promise<void> {
     await fs.mkdir(dir, { recursive: true, mode: 0o700 })
     if ((await fs.lstat(dir)).isSymbolicLink())
       throw new ToolError('The folder of the files is a symbolic link.', {
@@ -67,7 +67,7 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
       }
     },
     async write(name, text) {
-      await made()
+      await ensureFolder()
       await paths.writeFile(name, text, { mode: 0o600 })
     },
     async alone(work) {
@@ -76,7 +76,7 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
         throw new ToolError('Another process is changing the files.', { hint: 'Try again.', retryable: true })
       }
       const turn = (lines.get(file) ?? Promise.resolve()).then(async () => {
-        await made().catch(notWritable)
+        await ensureFolder().catch(notWritable)
         return await exclusively(file, work, busy).catch(notWritable)
       })
       const done = turn.catch(() => undefined)

@@ -18,10 +18,10 @@ const language = z
   .optional()
   .describe(`Language of the greeting: ${Object.keys(GREETINGS).join(', ')}. Default en.`)
 
-function greeting(name: string, wanted = 'en'): string {
-  const word = GREETINGS[wanted.toLowerCase().slice(0, 2)]
+function greeting(name: string, languageCode = 'en'): string {
+  const word = GREETINGS[languageCode.toLowerCase().slice(0, 2)]
   if (!word)
-    throw new ToolError(`No greeting in "${wanted}".`, {
+    throw new ToolError(`No greeting in "${languageCode}".`, {
       code: 'E_VALIDATION',
       hint: `Use one of ${Object.keys(GREETINGS).join(', ')}.`,
     })
@@ -45,8 +45,8 @@ function hello(): ToolModule {
         effect: 'read',
         sideEffects: ['counts the greeting'],
         examples: [{ input: { name: 'Ada' } }, { input: { name: 'Ada', language: 'fr' }, note: 'in French' }],
-        run({ name, language: wanted }) {
-          const message = greeting(name, wanted)
+        run({ name, language: languageCode }) {
+          const message = greeting(name, languageCode)
           state.greeted++
           return { message }
         },
@@ -64,8 +64,8 @@ function hello(): ToolModule {
         effect: 'read',
         sideEffects: ['counts the greetings'],
         examples: [{ input: { names: ['Ada', 'Grace'] } }],
-        run({ names, language: wanted }) {
-          const messages = names.map((name) => greeting(name, wanted))
+        run({ names, language: languageCode }) {
+          const messages = names.map((name) => greeting(name, languageCode))
           state.greeted += messages.length
           return { messages, count: messages.length }
         },

@@ -8,7 +8,6 @@ export interface Service {
   readonly port: number
 }
 
-/** A board in the directory. */
 export interface DirectoryBoard {
   readonly fields: Fields
   readonly name: string
@@ -45,21 +44,21 @@ const MIN_ADDRESS = 4
 
 /** Finds a board by name, then by sysop, then by address. */
 export function lookup(boards: readonly DirectoryBoard[], query: string): DirectoryBoard | undefined {
-  const wanted = query.trim().toLowerCase()
-  if (wanted === '') return undefined
-  const bare = wanted.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
+  const lowerQuery = query.trim().toLowerCase()
+  if (lowerQuery === '') return undefined
+  const bare = lowerQuery.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
   const isAt = (address: string): boolean =>
-    [wanted, bare].some(
+    [lowerQuery, bare].some(
       (host) =>
         address === host ||
         (host.length >= MIN_ADDRESS && address.includes(host)) ||
         (address.length >= MIN_ADDRESS && host.includes(address)),
     )
   return (
-    boards.find(({ name }) => name.toLowerCase() === wanted) ??
-    boards.find(({ name }) => contains(name, wanted)) ??
-    boards.find(({ sysops }) => sysops.some((sysop) => sysop.toLowerCase() === wanted)) ??
-    boards.find(({ sysops }) => sysops.some((sysop) => contains(sysop, wanted))) ??
+    boards.find(({ name }) => name.toLowerCase() === lowerQuery) ??
+    boards.find(({ name }) => contains(name, lowerQuery)) ??
+    boards.find(({ sysops }) => sysops.some((sysop) => sysop.toLowerCase() === lowerQuery)) ??
+    boards.find(({ sysops }) => sysops.some((sysop) => contains(sysop, lowerQuery))) ??
     boards.find(({ services }) => services.some(({ address }) => address !== '' && isAt(address.toLowerCase())))
   )
 }

@@ -58,7 +58,7 @@ export async function probe(
   host: string,
   how: FingerSettings,
   signal: AbortSignal,
-  told: (done: number, total: number, message: string) => void,
+  onProgress: (done: number, total: number, message: string) => void,
 ): Promise<Readonly<Record<string, unknown>>> {
   const whole = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_MS)])
   // After a first unanswered question no more are sent.
@@ -72,15 +72,15 @@ export async function probe(
     }
   }
   try {
-    told(0, 3, `asking ${host} for its version`)
+    onProgress(0, 3, `asking ${host} for its version`)
     const version = await answers('?ver')
     if (version === undefined)
       return {
         online_query_result: `finger to ${host} failed: the board may be offline, behind a firewall, or without a finger service`,
       }
-    told(1, 3, 'asking how long it runs')
+    onProgress(1, 3, 'asking how long it runs')
     const uptime = uptimeOf(await answers('?uptime'))
-    told(2, 3, 'asking who is on')
+    onProgress(2, 3, 'asking who is on')
     const callers = callersOf(await answers('?active-users.json'))
     return {
       synchronet_version: version.split('\n').slice(0, MAX_VERSION_LINES).join('\n').slice(0, 1_000),

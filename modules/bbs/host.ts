@@ -88,13 +88,13 @@ const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
 const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
 
 /** @throws ToolError with a message for the model */
-function parentOf(all: readonly Parent[], wanted: string | undefined, kind: Kind, parameter: string): Parent {
-  if (!wanted?.trim()) throw invalid(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
-  return findByNamePart(all, wanted) ?? missing(all, wanted, parameter)
+function parentOf(all: readonly Parent[], name: string | undefined, kind: Kind, parameter: string): Parent {
+  if (!name?.trim()) throw invalid(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
+  return findByNamePart(all, name) ?? missing(all, name, parameter)
 }
 
-function missing(all: readonly Item[], wanted: string, what: string): never {
-  throw notFound(`Unknown ${what}: "${wanted.slice(0, 80)}".`, `There are: ${namesOf(all).slice(0, 1_000)}.`)
+function missing(all: readonly Item[], name: string, what: string): never {
+  throw notFound(`Unknown ${what}: "${name.slice(0, 80)}".`, `There are: ${namesOf(all).slice(0, 1_000)}.`)
 }
 
 const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
@@ -103,8 +103,8 @@ const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : {
  * Answers a question about the board, limited to what this user may see.
  * @throws ToolError with a message for the model
  */
-export async function describe(board: Board, user: BoardUser, asked: ListRequest, now: number): Promise<Fields> {
-  const { kind, limit } = asked
+export async function describe(board: Board, user: BoardUser, request: ListRequest, now: number): Promise<Fields> {
+  const { kind, limit } = request
   const cut = (children: readonly Item[]) => ({
     count: children.length,
     shown: Math.min(limit, children.length),
@@ -121,9 +121,9 @@ export async function describe(board: Board, user: BoardUser, asked: ListRequest
       return listed(await groups())
     case 'subs': {
       const all = await groups()
-      if (!asked.group?.trim())
+      if (!request.group?.trim())
         return { ...listed(all), _note: 'These are the groups: pass one as "group" to list its subs.' }
-      const group = findByNamePart(all, asked.group) ?? missing(all, asked.group, 'group')
+      const group = findByNamePart(all, request.group) ?? missing(all, request.group, 'group')
       const { list, ...counts } = cut(group.children)
       return { kind, group: group.name, ...counts, subs: list }
     }
@@ -136,7 +136,7 @@ export async function describe(board: Board, user: BoardUser, asked: ListRequest
       }
     }
     case 'dirs': {
-      const lib = parentOf(visible(await current(board.file_libs), 'dirs', user), asked.lib, kind, 'lib')
+      const lib = parentOf(visible(await current(board.file_libs), 'dirs', user), request.lib, kind, 'lib')
       const { list, ...counts } = cut(lib.children)
       return { kind, library: lib.name, ...counts, dirs: list }
     }
@@ -150,27 +150,27 @@ export async function describe(board: Board, user: BoardUser, asked: ListRequest
     }
     case 'doors': {
       const all = visible(await current(board.door_sections), 'programs', user)
-      const section = parentOf(all, asked.section, kind, 'section')
+      const section = parentOf(all, request.section, kind, 'section')
       const { list, ...counts } = cut(section.children)
       return { kind, section: section.name, ...counts, doors: list }
     }
     case 'recent_messages':
-      return await recentMessages(board, user, asked, now)
+      return await recentMessages(board, user, request, now)
     case 'stats':
       return { kind, ...statsOf(await current(board.stats)) }
   }
 }
 
-async function recentMessages(board: Board, user: BoardUser, { sub: wanted, limit }: ListRequest, now: number) {
+async function recentMessages(board: Board, user: BoardUser, { sub: subName, limit }: ListRequest, now: number) {
   const all = listOf(await current(board.msg_groups)).flatMap((group) =>
     mayEnter(group['access'], user) && !isPlaceholder(textOf(group['name']))
       ? listOf(group['subs']).map((sub) => ({ ...itemOf(sub, user), group: textOf(group['name']) }))
       : [],
   )
   const open = all.filter((sub) => sub.open)
-  if (!wanted?.trim()) throw invalid('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
+  if (!subName?.trim()) throw invalid('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
   // Closed subs are matched by full name only, or their names could be guessed letter by letter.
-  const sub = findByNamePart(open, wanted) ?? findByName(all, wanted) ?? missing(open, wanted, 'sub')
+  const sub = findByNamePart(open, subName) ?? findByName(all, subName) ?? missing(open, subName, 'sub')
   if (!sub.open)
     throw denied(`${sub.name} is not publicly readable.`, 'Say so; its messages cannot be read any other way.')
   const { list_messages } = board

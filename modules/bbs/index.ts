@@ -124,9 +124,9 @@ const isGiven = (value: unknown): boolean => value !== undefined && String(value
 
 /** The mode, derived from the other parameters if not given. @throws ToolError with a message for the model */
 function modeOf(input: DirectoryInput): { readonly mode: 'lookup' | 'list'; readonly input: DirectoryInput } {
-  const said = input.mode?.trim().toLowerCase()
+  const requestedMode = input.mode?.trim().toLowerCase()
   const filtered = FILTERS.some((key) => isGiven(input[key]))
-  if (said === 'lookup' || said === 'list') return { mode: said, input }
+  if (requestedMode === 'lookup' || requestedMode === 'list') return { mode: requestedMode, input }
   if (isGiven(input.name) && !filtered) return { mode: 'lookup', input }
   if (filtered) return { mode: 'list', input }
   if (isGiven(input.query)) return { mode: 'list', input: { ...input, network: input.query } }
@@ -171,34 +171,34 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
       const { software, network, sysop, os } = input
       return list(boards, kind, clamp(input.limit, 30, 10), { software, network, sysop, os })
     }
-    const wanted = (isGiven(input.name) ? input.name : input.query)?.trim()
-    if (!wanted)
+    const boardName = (isGiven(input.name) ? input.name : input.query)?.trim()
+    if (!boardName)
       throw invalid('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
     if (FILTERS.some((key) => isGiven(input[key])))
       throw invalid(
         `mode "lookup" takes a name alone, not ${FILTERS.filter((key) => isGiven(input[key])).join(', ')}.`,
         'Leave those out, or use mode "list".',
       )
-    const board = lookup(boards, wanted)
+    const board = lookup(boards, boardName)
     if (!board)
       return {
-        query: wanted,
+        query: boardName,
         found: false,
         note: 'No board in this directory has this name, sysop or address. Say so; do not guess.',
       }
     const record = recordOf(board)
-    const told = { query: wanted, found: true, ...record }
-    if (!finger.enabled || !/synchronet/i.test(board.software)) return told
+    const answer = { query: boardName, found: true, ...record }
+    if (!finger.enabled || !/synchronet/i.test(board.software)) return answer
     if (record.verify_status === 'down')
       return {
-        ...told,
+        ...answer,
         online_query_result: 'skipped: the last nightly check found the board down; see verify_last_failure',
       }
     const { fingerHost, probe } = await import('./finger.ts')
     const host = fingerHost(board)
-    if (host === undefined) return told
+    if (host === undefined) return answer
     const connect = createConnect({ allowPrivate: finger.allow_private, setting: `${SETTING}.finger.allow_private` })
-    return { ...told, ...(await probe(connect, host, finger, ctx.signal, ctx.progress)) }
+    return { ...answer, ...(await probe(connect, host, finger, ctx.signal, ctx.progress)) }
   },
 })
 

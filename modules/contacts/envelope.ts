@@ -28,17 +28,17 @@ const MAX_TEXT = 32_000
  * Creates an envelope for a text, or validates a complete one. The wording of the errors is fixed by the requirements.
  * @throws ToolError
  */
-export function envelopeOf(wanted: MessageInput, now: Date): Envelope {
-  const [type = ''] = wanted.content_type.split(';')
+export function envelopeOf(input: MessageInput, now: Date): Envelope {
+  const [type = ''] = input.content_type.split(';')
   if (type.trim().toLowerCase() !== 'application/json')
     throw invalid('content_type must be application/json envelope', 'Leave content_type out.')
-  const session = textOrNone(wanted.session_id)
+  const session = textOrNone(input.session_id)
   if (session !== undefined && !UUID_V7.test(session))
     throw invalid('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
-  const text = wanted.message_text ?? ''
+  const text = input.message_text ?? ''
   if (text.trim() !== '') {
     checkLength(text)
-    const reply_to = textOrNone(wanted.reply_to)
+    const reply_to = textOrNone(input.reply_to)
     return {
       message_id: `msg_${randomUUID()}`,
       text,
@@ -47,10 +47,10 @@ export function envelopeOf(wanted: MessageInput, now: Date): Envelope {
       ...(reply_to === undefined ? {} : { reply_to }),
     }
   }
-  const whole = textOrNone(wanted.message_base64)
+  const whole = textOrNone(input.message_base64)
   if (whole === undefined)
     throw invalid('message_text or message_base64 is required', 'Put the message into message_text.')
-  return parseEnvelope(whole, session, textOrNone(wanted.reply_to))
+  return parseEnvelope(whole, session, textOrNone(input.reply_to))
 }
 
 const textOrNone = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
@@ -64,8 +64,8 @@ function parseEnvelope(base64: string, session: string | undefined, reply: strin
     throw invalid(`message envelope missing ${name}`, hint)
   }
   const message_id = text('message_id')
-  const said = text('text')
-  checkLength(said)
+  const messageText = text('text')
+  checkLength(messageText)
   const sent_at = text('sent_at')
   if (!RFC3339.test(sent_at) || Number.isNaN(Date.parse(sent_at)))
     throw invalid('message envelope sent_at must be RFC3339', hint)
@@ -76,7 +76,7 @@ function parseEnvelope(base64: string, session: string | undefined, reply: strin
   const reply_to = typeof fields['reply_to'] === 'string' ? textOrNone(fields['reply_to']) : reply
   return {
     message_id,
-    text: said,
+    text: messageText,
     sent_at,
     session_id: session_id ?? (session as string),
     ...(reply_to === undefined ? {} : { reply_to }),

@@ -70,8 +70,8 @@ const contacts_list: ToolDef<Settings, typeof List> = {
   examples: [{ input: {} }, { input: { status: 'all' } }],
   async run({ status }, { config }) {
     const { contacts, problems } = await createDirectory(config).all()
-    const wanted = contacts.filter((one) => status === 'all' || one.status === status)
-    const short = wanted.map(({ name, contact_id, nickname, kind, status, cooldown_until, last_interaction_at }) => ({
+    const matching = contacts.filter((one) => status === 'all' || one.status === status)
+    const short = matching.map(({ name, contact_id, nickname, kind, status, cooldown_until, last_interaction_at }) => ({
       name,
       contact_id,
       ...(nickname === '' ? {} : { nickname }),

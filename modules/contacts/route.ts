@@ -13,17 +13,17 @@ export type Route =
  * name with a private chat. Active contacts come first.
  * @throws ToolError if several match; undefined if none does
  */
-export function findContact(wanted: string, contacts: readonly Contact[]): Contact | undefined {
-  const user = /^tg:@(.+)$/.exec(wanted)?.[1]?.toLowerCase()
-  const exact = contacts.find(({ contact_id }) => contact_id === wanted)
+export function findContact(requestedId: string, contacts: readonly Contact[]): Contact | undefined {
+  const user = /^tg:@(.+)$/.exec(requestedId)?.[1]?.toLowerCase()
+  const exact = contacts.find(({ contact_id }) => contact_id === requestedId)
   if (user === undefined)
     return (
       exact ??
       onlyMatch(
-        wanted,
+        requestedId,
         contacts.filter(
           ({ tg_private_chat_id: chat, maep_node_id: node }) =>
-            (chat !== '' && wanted === `tg:${chat}`) || (node !== '' && wanted === `maep:${node}`),
+            (chat !== '' && requestedId === `tg:${chat}`) || (node !== '' && requestedId === `maep:${node}`),
         ),
       )
     )
@@ -32,13 +32,13 @@ export function findContact(wanted: string, contacts: readonly Contact[]): Conta
     [tg_username.toLowerCase(), contact_id.toLowerCase().replace(/^tg:@/, '')].includes(user),
   )
   const reached = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
-  return onlyMatch(wanted, reached) ?? exact ?? named[0]
+  return onlyMatch(requestedId, reached) ?? exact ?? named[0]
 }
 
-function onlyMatch(wanted: string, found: readonly Contact[]): Contact | undefined {
+function onlyMatch(requestedId: string, found: readonly Contact[]): Contact | undefined {
   if (found.length < 2) return found[0]
   const ids = found.map(({ contact_id }) => contact_id).join(' or ')
-  throw invalid(`${wanted} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
+  throw invalid(`${requestedId} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
 }
 
 /** @param adapters names of the running adapters @throws ToolError */

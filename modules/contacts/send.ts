@@ -65,25 +65,25 @@ export function createSend(now: () => Date): ToolDef<Settings, typeof Input> {
       `no delivery: configure modules.telegram, or set ${SETTING}.peers to true`,
     sideEffects: ['sends a message to another person or agent', 'records the outcome in contacts/ACTIVE.md'],
     examples: [{ input: { contact_id: 'tg:1001', message_text: 'The invoice is paid.' } }],
-    run: (asked, ctx) => send(asked, ctx, now()),
+    run: (input, ctx) => send(input, ctx, now()),
   }
 }
 
-async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, now: Date) {
+async function send(input: z.infer<typeof Input>, ctx: CallContext<Settings>, now: Date) {
   const { config, services, log, warn } = ctx
-  const envelope = envelopeOf({ ...asked, content_type: asked.content_type?.trim() || CONTENT_TYPE }, now)
+  const envelope = envelopeOf({ ...input, content_type: input.content_type?.trim() || CONTENT_TYPE }, now)
   const directory = createDirectory(config)
   const { contacts, problems } = await directory.all()
   for (const problem of problems) log.warn('a contact could not be read', { problem })
-  const contact = findContact(asked.contact_id, contacts)
-  if (!contact) throw contactNotFound(asked.contact_id)
+  const contact = findContact(input.contact_id, contacts)
+  if (!contact) throw contactNotFound(input.contact_id)
   if (contact.kind === 'human' && !config.allow_humans)
     throw denied(
       `${contact.contact_id} is a person, and messages to people are disabled.`,
       `See ${SETTING}.allow_humans.`,
     )
   const adapters = new Set(services.adapters?.list().map(({ name }) => name))
-  const route = routeTo(contact, asked.chat_id?.trim() || undefined, adapters, config.peers)
+  const route = routeTo(contact, input.chat_id?.trim() || undefined, adapters, config.peers)
   checkCooldown(contact, now)
 
   const idempotency_key = `${contact.contact_id}:${envelope.message_id}`
@@ -95,7 +95,7 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
     sent_at: envelope.sent_at,
   }
   // A message created here has a new id; a complete envelope may be sent twice.
-  const kv = asked.message_text?.trim() ? null : services.kv
+  const kv = input.message_text?.trim() ? null : services.kv
   const key = `sent:${idempotency_key}`
   if (kv && (await kv.incr(key)) > 1) return { outcome: { ...outcome, accepted: true, deduped: true } }
   await kv?.expire(key, REMEMBERED_S)
@@ -114,12 +114,12 @@ async function send(asked: z.infer<typeof Input>, ctx: CallContext<Settings>, no
     const ms = isLimited && failure.retryAfterMs !== null ? failure.retryAfterMs : config.cooldown_hours * 3_600_000
     until = ms > 0 ? new Date(now.getTime() + ms) : undefined
   }
-  const noted =
+  const update =
     error === undefined
       ? { last_interaction_at: seconds(now), cooldown_until: '' }
       : { cooldown_until: until === undefined ? '' : seconds(until, Math.ceil) }
   try {
-    await directory.note(contact, noted)
+    await directory.note(contact, update)
   } catch (failure) {
     log.warn('the outcome could not be recorded', { error: failure })
     warn('The outcome could not be recorded in the contact file.')

@@ -233,8 +233,8 @@ const message_record: ToolDef<Settings, typeof Message> = {
   async run({ channel_id: which, platform: where, timestamp, ...message }, ctx) {
     const at = timestamp === undefined ? {} : { timestamp: Date.parse(timestamp) }
     const { channel: channel_id, platform } = channelOf(ctx, which, where)
-    const kept = { ...withoutUndefined(message), ...at, channel_id, platform }
-    return shownMessage(await serviceOf(ctx, 'messages').record(kept))
+    const fullMessage = { ...withoutUndefined(message), ...at, channel_id, platform }
+    return shownMessage(await serviceOf(ctx, 'messages').record(fullMessage))
   },
 }
 
@@ -260,18 +260,18 @@ const message_search: ToolDef<Settings, typeof Search> = {
   available: needsService('messages'),
   async run({ query, channel_id, platform: where, everywhere, limit }, ctx) {
     const messages = serviceOf(ctx, 'messages')
-    const wanted = query.trim()
+    const searchText = query.trim()
     if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
       throw denied('Only admins can search all channels.', 'Leave everywhere out.')
-    if (everywhere && wanted === '') throw invalid('Searching all channels needs a query.', 'Pass query.')
+    if (everywhere && searchText === '') throw invalid('Searching all channels needs a query.', 'Pass query.')
     const { channel, platform } = everywhere
       ? { channel: undefined, platform: where?.trim() || undefined }
       : channelOf(ctx, channel_id, where)
     const found =
-      wanted === ''
+      searchText === ''
         ? await messages.recent(channel ?? '', limit, platform)
-        : await messages.search(wanted, limit, channel, platform)
-    return { query: wanted, messages: await withoutBlocked(ctx, found.map(shownMessage)) }
+        : await messages.search(searchText, limit, channel, platform)
+    return { query: searchText, messages: await withoutBlocked(ctx, found.map(shownMessage)) }
   },
 }
 

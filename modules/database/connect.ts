@@ -44,8 +44,8 @@ export const connect: ToolDef<Settings, typeof Connect> = {
   available: connections.mayConnect,
   sideEffects: ['opens a connection', 'creates the file of a new SQLite database'],
   examples: [{ input: { connection_id: 'shop' } }, { input: { driver: 'sqlite', database: 'data.db' } }],
-  async run(wanted, ctx) {
-    const link = await connections.connect(ctx, wanted)
+  async run(request, ctx) {
+    const link = await connections.connect(ctx, request)
     return { connected: true, ...connections.shownConnection(ctx, link) }
   },
 }
@@ -63,11 +63,12 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
   sideEffects: ['closes connections'],
   examples: [{ input: { connection_id: '*' } }],
   async run({ connection_id }, ctx) {
-    const known = connections.connectionsFor(ctx)
+    const connectionsById = connections.connectionsFor(ctx)
     // Calls of others run on configured connections.
     const mayClose = ({ owner }: connections.NamedConnection): boolean =>
       owner !== undefined || ctx.caller.principal === 'local' || isAdmin(ctx)
-    const chosen = connection_id === '*' ? [...known.values()].filter(mayClose) : [known.get(connection_id)]
+    const chosen =
+      connection_id === '*' ? [...connectionsById.values()].filter(mayClose) : [connectionsById.get(connection_id)]
     const closed: string[] = []
     for (const named of chosen) {
       if (!named) throw notFound(`Unknown connection: "${connection_id}".`, 'list_connections lists them.')

@@ -38,7 +38,6 @@ export interface NamedConnection {
   readonly setting: string
 }
 
-/** An open connection. */
 export interface OpenConnection extends NamedConnection {
   readonly driver: Driver
 }
@@ -115,11 +114,11 @@ export const someConnection = (view: View): true | string =>
 const atLeast =
   (presets: readonly Policy['preset'][]) =>
   (view: View): true | string => {
-    const known = [...connectionsFor(view).values()]
-    if (known.length === 0) return someConnection(view)
+    const namedConnections = [...connectionsFor(view).values()]
+    if (namedConnections.length === 0) return someConnection(view)
     return (
-      known.some(({ policy }) => presets.includes(policy.preset)) ||
-      `set ${known[0]?.setting}.policy to ${presets.map((one) => `"${one}"`).join(' or ')}`
+      namedConnections.some(({ policy }) => presets.includes(policy.preset)) ||
+      `set ${namedConnections[0]?.setting}.policy to ${presets.map((one) => `"${one}"`).join(' or ')}`
     )
   }
 export const someWriting = atLeast(['safe_write', 'unrestricted'])
@@ -150,9 +149,9 @@ type ConnectionSettings = ConnectionAddress & {
 }
 
 function targetOf(id: string, wish: ConnectionSettings, config: Settings): Target {
-  const { driver, database, host, port, username, password, password_env, ssl: asked } = parseConnectionUrl(wish)
+  const { driver, database, host, port, username, password, password_env, ssl: urlSsl } = parseConnectionUrl(wish)
   const { options = {}, allowed_functions = [] } = wish
-  const ssl = options.ssl ?? asked
+  const ssl = options.ssl ?? urlSsl
   if (driver === undefined || database === undefined)
     throw invalid(
       `The connection "${id}" has no ${driver === undefined ? 'driver' : 'database'}.`,
@@ -179,7 +178,7 @@ function targetOf(id: string, wish: ConnectionSettings, config: Settings): Targe
 
 /** The reason goes to the log only, because it may name the server and the login. */
 function withLoggedErrors(driver: Driver, log: Log): Driver {
-  const told =
+  const logErrors =
     <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
     async (...given: Given): Promise<Result> => {
       try {
@@ -190,7 +189,7 @@ function withLoggedErrors(driver: Driver, log: Log): Driver {
         throw error
       }
     }
-  return { ...driver, run: told(driver.run), checkRole: told(driver.checkRole) }
+  return { ...driver, run: logErrors(driver.run), checkRole: logErrors(driver.checkRole) }
 }
 
 function environmentOf(processes: Processes | null, name: string): string {
@@ -209,16 +208,16 @@ function environmentOf(processes: Processes | null, name: string): string {
  * @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE
  */
 export async function link(ctx: Ctx, id: string): Promise<OpenConnection> {
-  const known = connectionsFor(ctx)
-  const [first] = known.values()
-  const named = known.get(id) ?? (id === 'default' && known.size === 1 ? first : undefined)
+  const connectionsById = connectionsFor(ctx)
+  const [first] = connectionsById.values()
+  const named = connectionsById.get(id) ?? (id === 'default' && connectionsById.size === 1 ? first : undefined)
   if (!named)
     throw notFound(
       `Unknown connection: "${id}".`,
       (await savedRequest(ctx, id))
         ? `It is saved: open it with connect {"connection_id": ${JSON.stringify(id)}}.`
-        : known.size > 0
-          ? `Connections: ${[...known.keys()].join(', ')}.`
+        : connectionsById.size > 0
+          ? `Connections: ${[...connectionsById.keys()].join(', ')}.`
           : 'list_connections lists them.',
     )
   return await openConnection(ctx, named)
@@ -320,20 +319,20 @@ export interface ConnectRequest extends ConnectionSettings {
 }
 
 /** Adds and opens a connection. A client is limited to what the operator allows; a set-up step acts as the operator. */
-export async function connect(ctx: Ctx, wanted: ConnectRequest): Promise<OpenConnection> {
-  const { connection_id: id } = wanted
+export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenConnection> {
+  const { connection_id: id } = request
   const state = stateOf(ctx.services)
   const before = connectionsFor(ctx).get(id)
-  const { connection_id: _, policy: wantedPolicy, persist, ...rest } = wanted
-  const said = Object.entries(rest).filter(([, value]) => value !== undefined)
-  const kept = said.length === 0 && !before ? await savedRequest(ctx, id) : undefined
-  if (kept)
+  const { connection_id: _, policy: wantedPolicy, persist, ...rest } = request
+  const givenEntries = Object.entries(rest).filter(([, value]) => value !== undefined)
+  const saved = givenEntries.length === 0 && !before ? await savedRequest(ctx, id) : undefined
+  if (saved)
     return await connect(ctx, {
-      ...kept,
+      ...saved,
       connection_id: id,
       ...(wantedPolicy !== undefined && { policy: wantedPolicy }),
     })
-  if (said.length === 0 && before) {
+  if (givenEntries.length === 0 && before) {
     if (wantedPolicy !== undefined) tightenPolicy(ctx, id, wantedPolicy)
     return await checkAnswers(ctx, await link(ctx, id))
   }
@@ -342,25 +341,28 @@ export async function connect(ctx: Ctx, wanted: ConnectRequest): Promise<OpenCon
       `"${id}" is a connection of the configuration.`,
       'Leave out the other parameters to use it, or choose another name.',
     )
-  const named = ctx.setup ? operatorConnection(ctx, wanted) : await clientConnection(ctx, state, wanted)
-  const made = await checkAnswers(ctx, await openConnection(ctx, named))
+  const named = ctx.setup ? operatorConnection(ctx, request) : await clientConnection(ctx, state, request)
+  const connection = await checkAnswers(ctx, await openConnection(ctx, named))
   if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
   state.opened.set(key(named.owner, id), named)
   state.changed()
   if (persist && !ctx.setup) await remember(ctx, { ...rest, connection_id: id, policy: wantedPolicy })
-  return made
+  return connection
 }
 
 const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.principal}:${id}`
 
 /** Without a password: those are stored by the operator only. */
-async function remember(ctx: Ctx, { connection_id, ...wanted }: ConnectRequest): Promise<void> {
-  if (wanted.password !== undefined || (wanted.url !== undefined && parseConnectionUrl(wanted).password !== undefined))
+async function remember(ctx: Ctx, { connection_id, ...request }: ConnectRequest): Promise<void> {
+  if (
+    request.password !== undefined ||
+    (request.url !== undefined && parseConnectionUrl(request).password !== undefined)
+  )
     throw invalid(
       'The connection is open but not saved: Pegboard does not store passwords.',
       `Leave out persist, or ask the operator to add it to ${SETTING}.connections.`,
     )
-  await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(wanted))
+  await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(request))
 }
 
 async function savedRequest(ctx: Ctx, id: string): Promise<Omit<ConnectRequest, 'connection_id'> | undefined> {
@@ -368,33 +370,33 @@ async function savedRequest(ctx: Ctx, id: string): Promise<Omit<ConnectRequest, 
   return typeof text === 'string' ? JSON.parse(text) : undefined
 }
 
-function operatorConnection(ctx: Ctx, wanted: ConnectRequest): NamedConnection {
-  const { connection_id: id, policy, accept_role = false } = wanted
+function operatorConnection(ctx: Ctx, request: ConnectRequest): NamedConnection {
+  const { connection_id: id, policy, accept_role = false } = request
   return {
     id,
     // A database that the operator names for the first time is created.
-    target: targetOf(id, { ...wanted, options: { create: true, ...wanted.options } }, ctx.config),
+    target: targetOf(id, { ...request, options: { create: true, ...request.options } }, ctx.config),
     policy: policyOf(policy ?? ctx.config.default_policy),
     acceptRole: accept_role,
     owner: undefined,
-    role: wanted.role,
-    group: wanted.group,
+    role: request.role,
+    group: request.group,
     setting: `the set-up step of "${id}"`,
   }
 }
 
-async function clientConnection(ctx: Ctx, state: ConnectionState, wanted: ConnectRequest): Promise<NamedConnection> {
+async function clientConnection(ctx: Ctx, state: ConnectionState, request: ConnectRequest): Promise<NamedConnection> {
   const { config, caller } = ctx
-  const { connection_id: id, policy = 'readonly' } = wanted
+  const { connection_id: id, policy = 'readonly' } = request
   for (const name of ['options', 'password_env', 'accept_role', 'allowed_functions'] as const)
-    if (wanted[name] !== undefined)
+    if (request[name] !== undefined)
       throw denied(
         `Only the operator can set ${name}.`,
         `Leave it out, or ask the operator to set it in ${SETTING}.connections.`,
       )
   if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
     throw overloaded(`${MAX_OWN} connections are already open.`, 'Close one with disconnect.')
-  const place = parseConnectionUrl(wanted)
+  const place = parseConnectionUrl(request)
   const ceiling = policyOf(config.default_policy)
   const allowed = narrowPolicy(ceiling, policyOf(policy), `${SETTING}.default_policy`)
   const target = place.driver === 'sqlite' ? await fileFor(config, place, allowed, id) : serverFor(config, place, id)
@@ -404,8 +406,8 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, wanted: Connec
     policy: allowed,
     acceptRole: false,
     owner: caller.principal,
-    role: wanted.role,
-    group: wanted.group,
+    role: request.role,
+    group: request.group,
     setting: `${SETTING}.default_policy`,
   }
 }
@@ -428,22 +430,22 @@ async function fileFor(config: Settings, place: ConnectionAddress, policy: Polic
   const target = targetOf(id, place, config)
   if (target.database === ':memory:') return target
   const paths = pathsFor(config)
-  const wanted = place.database as string
-  const facts = await paths.stat(wanted).catch(async (error: unknown) => {
+  const path = place.database as string
+  const facts = await paths.stat(path).catch(async (error: unknown) => {
     if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND' || policy.preset === 'readonly') throw error
-    await paths.writeFile(wanted, '')
-    return await paths.stat(wanted)
+    await paths.writeFile(path, '')
+    return await paths.stat(path)
   })
   if (facts.kind !== 'file')
-    throw new ToolError(`'${wanted}' is not a file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a database file.' })
+    throw new ToolError(`'${path}' is not a file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a database file.' })
   // Rejected if the file may be read but not written.
-  if (policy.preset !== 'readonly') await paths.writeFile(wanted, '', { append: true })
+  if (policy.preset !== 'readonly') await paths.writeFile(path, '', { append: true })
   return { ...target, database: await realpath(resolve(paths.roots[0] as string, facts.path)) }
 }
 
 /** Checks that the database answers. */
-async function checkAnswers(ctx: Ctx, made: OpenConnection): Promise<OpenConnection> {
-  const [outcome] = await made.driver.run({
+async function checkAnswers(ctx: Ctx, connection: OpenConnection): Promise<OpenConnection> {
+  const [outcome] = await connection.driver.run({
     statements: [{ sql: 'SELECT 1', params: [] }],
     access: 'read',
     maxRows: 1,
@@ -453,15 +455,17 @@ async function checkAnswers(ctx: Ctx, made: OpenConnection): Promise<OpenConnect
     who: ctx.caller.principal,
   })
   if (outcome && 'error' in outcome) throw outcome.error
-  return made
+  return connection
 }
 
 /** Sets a stricter policy for this caller. @throws ToolError E_DENIED_BY_POLICY if it would allow more */
-export function tightenPolicy(ctx: Ctx, id: string, wanted: PolicyInput): Policy {
+export function tightenPolicy(ctx: Ctx, id: string, requestedPolicy: PolicyInput): Policy {
   const named = connectionsFor(ctx).get(id)
   if (!named) throw new ToolError(`Unknown connection: "${id}".`, { code: 'E_NOT_FOUND' })
   const state = stateOf(ctx.services)
-  const policy = ctx.setup ? policyOf(wanted) : narrowPolicy(named.policy, policyOf(wanted), `${named.setting}.policy`)
+  const policy = ctx.setup
+    ? policyOf(requestedPolicy)
+    : narrowPolicy(named.policy, policyOf(requestedPolicy), `${named.setting}.policy`)
   if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
   else if (state.opened.has(key(undefined, id))) state.opened.set(key(undefined, id), { ...named, policy })
   else throw invalid(`The policy of "${id}" is set in the configuration.`, `Set ${named.setting}.policy.`)

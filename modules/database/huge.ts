@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream'
 import { ToolError } from 'pegboard'
 
-/** Maximum size of one row in bytes. */
 export const MAX_ROW_BYTES = 32 * 1024 * 1024
 
 export const tooLarge = (cause?: unknown): ToolError =>

@@ -15,8 +15,8 @@ export const mysqlCatalog: Catalog = {
       ...(count !== null && { rows: Number(count) }),
     }))
   },
-  async shapes(ask, wanted) {
-    const names = wanted?.map(({ name }) => name)
+  async shapes(ask, requestedTables) {
+    const names = requestedTables?.map(({ name }) => name)
     const columns = byTable(
       await ask(
         `SELECT '', table_name, column_name, column_type, is_nullable, column_default, column_key, column_comment
@@ -42,7 +42,7 @@ export const mysqlCatalog: Catalog = {
         names,
       ),
     )
-    const found = wanted ?? (await this.tables(ask))
+    const found = requestedTables ?? (await this.tables(ask))
     return found.map(({ name }): TableShape => {
       const own = new Map<string, Index>()
       for (const [index, notUnique, column] of indexes.get(`\0${name}`) ?? []) {

@@ -243,22 +243,22 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
   }
 
   async function begin(connection: Connection, work: Batch): Promise<void> {
-    let known = prepared.get(connection)
-    if (!known) {
+    let serverInfo = prepared.get(connection)
+    if (!serverInfo) {
       const [[version, mode] = []] = await plain(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
       const modes = String(mode ?? '')
         .split(',')
         .filter((one) => MODES.has(one))
-      known = { mariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
-      prepared.set(connection, known)
+      serverInfo = { mariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
+      prepared.set(connection, serverInfo)
     }
     const seconds = Math.max(1, Math.ceil(Math.min(target.busyMs, work.timeoutMs) / 1_000))
-    const limit = known.mariadb
+    const limit = serverInfo.mariadb
       ? `max_statement_time = ${work.timeoutMs / 1_000}`
       : `SESSION max_execution_time = ${Math.ceil(work.timeoutMs)}`
     await plain(
       connection,
-      `SET SESSION sql_mode = '${known.modes}', SESSION innodb_lock_wait_timeout = ${seconds}, SESSION lock_wait_timeout = ${seconds}, ${limit}`,
+      `SET SESSION sql_mode = '${serverInfo.modes}', SESSION innodb_lock_wait_timeout = ${seconds}, SESSION lock_wait_timeout = ${seconds}, ${limit}`,
     )
     if (work.access === 'read') await plain(connection, 'START TRANSACTION READ ONLY')
     else if (work.atomic) await plain(connection, 'START TRANSACTION')
@@ -387,9 +387,9 @@ function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): Too
   const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
   const where = at === undefined ? {} : { data: { statement: at } }
   if (LATE.has(errno)) return timeoutError(timeoutMs, error)
-  for (const [numbers, known, what, next] of CODES)
+  for (const [numbers, errorCode, what, next] of CODES)
     if (numbers.has(errno))
-      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+      return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
   if (NO_LOGIN.has(errno) || sqlState === undefined) return unavailable(error)
   return new ToolError(message, {
     hint: 'Correct the statement; describe shows the columns of a table.',

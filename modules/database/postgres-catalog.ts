@@ -24,8 +24,8 @@ export const postgresCatalog: Catalog = {
       ...(Number(count) >= 0 && kind !== 'v' && { rows: Number(count) }),
     }))
   },
-  async shapes(ask, wanted) {
-    const given = [among(wanted)]
+  async shapes(ask, requestedTables) {
+    const given = [among(requestedTables)]
     const columns = byTable(
       await ask(
         `SELECT ${USUAL}, c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
@@ -59,7 +59,7 @@ export const postgresCatalog: Catalog = {
         given,
       ),
     )
-    const found = wanted ?? (await this.tables(ask))
+    const found = requestedTables ?? (await this.tables(ask))
     return found.map(({ name, schema }): TableShape => {
       const key = `${schema ?? ''}\0${name}`
       return {

@@ -333,12 +333,12 @@ function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): Too
       hint: 'Send one at a time, or use batch_execute or transaction.',
       ...where,
     })
-  for (const [pattern, known, what, next] of CODES)
+  for (const [pattern, errorCode, what, next] of CODES)
     if (pattern.test(code))
-      return new ToolError(`${what}: ${message}.`, { code: known, hint: next, cause: error, ...where })
+      return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
   if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return unavailable(error)
-  const told = [message, detail, position === undefined ? undefined : `At character ${position}.`]
-  return new ToolError(told.filter(Boolean).join('. '), {
+  const sentences = [message, detail, position === undefined ? undefined : `At character ${position}.`]
+  return new ToolError(sentences.filter(Boolean).join('. '), {
     hint: hint ?? 'Correct the statement; describe shows the columns of a table.',
     cause: error,
     ...where,

@@ -163,10 +163,10 @@ export const introspect: ToolDef<Settings, typeof Connection> = {
     const at = await connectionFor(ctx, connection_id)
     const { dialect } = at.link.driver
     const version = dialect.name === 'sqlite' ? 'sqlite_version()' : 'version()'
-    const [[said] = []] = await askOf(at)(`SELECT ${version}`)
+    const [[versionValue] = []] = await askOf(at)(`SELECT ${version}`)
     return {
       driver: dialect.name,
-      version: String(said),
+      version: String(versionValue),
       ...(await fullSchema(at)),
       relations: await tableRelations(at),
     }
@@ -336,12 +336,12 @@ export const search_data: ToolDef<Settings, typeof Search> = {
     const all = tables ? await Promise.all(tables.map((name) => tableOf(at, name))) : await tablesOf(at)
     const some = all.slice(0, MAX_TABLES)
     const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
-    const wanted = columns?.map((name) => name.toLowerCase())
+    const lowerColumns = columns?.map((name) => name.toLowerCase())
     const matches: { table: string; columns: readonly string[]; row: Readonly<Record<string, unknown>> }[] = []
     for (const [index, shape] of shapes.entries()) {
       if (matches.length >= limit) break
       const searched = shape.columns.filter(
-        ({ name, type }) => !BINARY.test(type) && (wanted?.includes(name.toLowerCase()) ?? true),
+        ({ name, type }) => !BINARY.test(type) && (lowerColumns?.includes(name.toLowerCase()) ?? true),
       )
       if (searched.length > 0)
         matches.push(...(await matchesIn(at, shape, searched, term, mode, limit - matches.length)))

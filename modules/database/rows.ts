@@ -49,8 +49,8 @@ const Drop = z.object({
 
 const common = { tags: ['database', 'rows'] }
 /** The columns by their exact names. */
-function columnsOf(columns: readonly Column[], wanted: readonly string[], name: string): readonly Column[] {
-  return wanted.map((one) => {
+function columnsOf(columns: readonly Column[], requestedNames: readonly string[], name: string): readonly Column[] {
+  return requestedNames.map((one) => {
     const found =
       columns.find((column) => column.name === one) ??
       columns.find((column) => column.name.toLowerCase() === one.toLowerCase())

@@ -53,22 +53,25 @@ export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> =
 })
 
 /** Combines two policies. @throws ToolError E_DENIED_BY_POLICY if the second allows more than the first */
-export function narrowPolicy(ceiling: Policy, wanted: Policy, setting: string): Policy {
-  if (PRESETS.indexOf(wanted.preset) > PRESETS.indexOf(ceiling.preset))
+export function narrowPolicy(ceiling: Policy, requestedPolicy: Policy, setting: string): Policy {
+  if (PRESETS.indexOf(requestedPolicy.preset) > PRESETS.indexOf(ceiling.preset))
     throw denied(
-      `The policy "${wanted.preset}" allows more than "${ceiling.preset}", which the operator set.`,
+      `The policy "${requestedPolicy.preset}" allows more than "${ceiling.preset}", which the operator set.`,
       `Only the operator can allow more (${setting}).`,
     )
   const allowed =
-    ceiling.allowedTables && wanted.allowedTables
-      ? wanted.allowedTables.filter((name) => ceiling.allowedTables?.includes(name))
-      : (wanted.allowedTables ?? ceiling.allowedTables)
-  const rows = Math.min(ceiling.maxRows ?? Number.POSITIVE_INFINITY, wanted.maxRows ?? Number.POSITIVE_INFINITY)
+    ceiling.allowedTables && requestedPolicy.allowedTables
+      ? requestedPolicy.allowedTables.filter((name) => ceiling.allowedTables?.includes(name))
+      : (requestedPolicy.allowedTables ?? ceiling.allowedTables)
+  const rows = Math.min(
+    ceiling.maxRows ?? Number.POSITIVE_INFINITY,
+    requestedPolicy.maxRows ?? Number.POSITIVE_INFINITY,
+  )
   return {
-    preset: wanted.preset,
+    preset: requestedPolicy.preset,
     ...(allowed && { allowedTables: allowed }),
-    blockedTables: [...new Set([...ceiling.blockedTables, ...wanted.blockedTables])],
-    blockedKeywords: [...new Set([...ceiling.blockedKeywords, ...wanted.blockedKeywords])],
+    blockedTables: [...new Set([...ceiling.blockedTables, ...requestedPolicy.blockedTables])],
+    blockedKeywords: [...new Set([...ceiling.blockedKeywords, ...requestedPolicy.blockedKeywords])],
     ...(Number.isFinite(rows) && { maxRows: rows }),
   }
 }
@@ -91,7 +94,7 @@ export function checkStatement(
   sql: string,
   dialect: Dialect,
   policy: Policy,
-  wanted: 'read' | 'write',
+  requestedAccess: 'read' | 'write',
   setting: string,
 ): CheckedStatement {
   const tokens = singleStatement(tokensOf(sql, dialect.lexicalRules))
@@ -101,7 +104,7 @@ export function checkStatement(
   if (blocked !== undefined)
     throw denied(`Statements cannot contain the word "${blocked}".`, `See blocked_keywords in ${setting}.`)
   const reads = onlyReads(tokens, verb, dialect)
-  if (wanted === 'read') {
+  if (requestedAccess === 'read') {
     if (reads === true) return { tokens, access: 'read' }
     throw new ToolError(`This tool only reads, and ${reads}.`, {
       code: 'E_READ_ONLY',

@@ -18,8 +18,8 @@ async function tables(ask: RunQuery): Promise<readonly Table[]> {
 
 export const sqliteCatalog: Catalog = {
   tables,
-  async shapes(ask, wanted) {
-    const found = wanted ?? (await tables(ask))
+  async shapes(ask, requestedTables) {
+    const found = requestedTables ?? (await tables(ask))
     const names = JSON.stringify(found.map(({ name }) => name))
     const of = `sqlite_master t JOIN json_each(?1) w ON w.value = t.name AND ${OURS}`
     const columns = byTable(

@@ -40,11 +40,11 @@ const { Worker } = require('node:worker_threads')
 let database, builtIn, harmless, forbidden, written, inMemory = false, replaced = false
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
-const told = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
+const describeError = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
 // node:sqlite reports numbers, libsql names.
 const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 7: 'SQLITE_NOMEM', 8: 'SQLITE_READONLY', 13: 'SQLITE_FULL', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 18: 'SQLITE_TOOBIG', 26: 'SQLITE_NOTADB' }
 const failure = (error) => {
-  const { code, message } = told(error)
+  const { code, message } = describeError(error)
   return { code: /^\d+$/.test(code) ? NUMBERS[Number(code) & 255] ?? 'SQLITE_' + code : code, message }
 }
 

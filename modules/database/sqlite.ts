@@ -407,9 +407,9 @@ function errorOf(
     })
   if (code === 'SQLITE_FULL') return diskFull(cause)
   if (code === 'SQLITE_NOMEM' || code === 'SQLITE_TOOBIG') return tooLarge(cause)
-  for (const [pattern, known, what, hint] of CODES)
+  for (const [pattern, errorCode, what, hint] of CODES)
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
-      return new ToolError(`${what}.`, { code: known, hint, cause, ...where })
+      return new ToolError(`${what}.`, { code: errorCode, hint, cause, ...where })
   return new ToolError(message, {
     hint: 'Correct the statement; describe shows the columns of a table.',
     cause,

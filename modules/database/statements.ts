@@ -40,9 +40,11 @@ const Transaction = z.object({ statements, connection_id })
 const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
 
 /** Runs one reading statement. */
-async function read(at: ToolConnection, asked: { sql: string; params: Params; limit: number }) {
-  const answer = onlyAnswer(await run(at, [await prepareStatement(at, asked, 'read')], { maxRows: asked.limit }))
-  tellOfMore(at, answer, asked.limit)
+async function read(at: ToolConnection, statement: { sql: string; params: Params; limit: number }) {
+  const answer = onlyAnswer(
+    await run(at, [await prepareStatement(at, statement, 'read')], { maxRows: statement.limit }),
+  )
+  tellOfMore(at, answer, statement.limit)
   return shownRows(answer)
 }
 
@@ -57,7 +59,7 @@ export const query: ToolDef<Settings, typeof Query> = {
   available: someConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...asked }, ctx) => await read(await connectionFor(ctx, connection_id), asked),
+  run: async ({ connection_id, ...statement }, ctx) => await read(await connectionFor(ctx, connection_id), statement),
 }
 
 export const fetch_results: ToolDef<Settings, typeof Fetch> = {
@@ -71,8 +73,8 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   available: someConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { query: example.sql, params: example.params, limit: 100 } }],
-  run: async ({ connection_id, query, ...asked }, ctx) =>
-    await read(await connectionFor(ctx, connection_id), { ...asked, sql: query }),
+  run: async ({ connection_id, query, ...statement }, ctx) =>
+    await read(await connectionFor(ctx, connection_id), { ...statement, sql: query }),
 }
 
 const Explain = z.object({ sql: sql.describe('The statement, without EXPLAIN.'), params, connection_id })
@@ -127,11 +129,11 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
     const saved = ctx.config.saved_queries[name]
     if (!saved)
       throw notFound(`Unknown saved query: "${name}".`, `Queries: ${Object.keys(ctx.config.saved_queries).join(', ')}.`)
-    const wanted = Object.keys(saved.parameters)
-    const lacking = wanted.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
+    const parameterNames = Object.keys(saved.parameters)
+    const lacking = parameterNames.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
     if (lacking !== undefined)
       throw invalid(`"${name}" needs ${lacking}.`, saved.parameters[lacking]?.description ?? 'Add it to params.')
-    const defaults = wanted.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
+    const defaults = parameterNames.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
     const values = { ...Object.fromEntries(defaults), ...params } as Readonly<Record<string, Param>>
     return await read(await connectionFor(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
   },
@@ -149,10 +151,10 @@ function answerShown(answer: Answer): Record<string, unknown> {
   }
 }
 
-async function change(at: ToolConnection, asked: { sql: string; params: z.infer<typeof params> }) {
+async function change(at: ToolConnection, statement: { sql: string; params: z.infer<typeof params> }) {
   const limit = 1_000
   const answer = onlyAnswer(
-    await run(at, [await prepareStatement(at, { ...asked, limit }, 'write')], { maxRows: limit }),
+    await run(at, [await prepareStatement(at, { ...statement, limit }, 'write')], { maxRows: limit }),
   )
   tellOfMore(at, answer, limit)
   return answerShown(answer)
@@ -169,7 +171,7 @@ export const execute: ToolDef<Settings, typeof Execute> = {
   available: someWriting,
   sideEffects: ['changes data or structure of the database'],
   examples: [{ input: { sql: 'UPDATE orders SET paid = :paid WHERE id = :id', params: { paid: true, id: 7 } } }],
-  run: async ({ connection_id, ...asked }, ctx) => await change(await connectionFor(ctx, connection_id), asked),
+  run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
 }
 
 export const execute_query: ToolDef<Settings, typeof Execute> = {
@@ -183,7 +185,7 @@ export const execute_query: ToolDef<Settings, typeof Execute> = {
   available: someConnection,
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...asked }, ctx) => await change(await connectionFor(ctx, connection_id), asked),
+  run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
 }
 
 async function prepareAll(

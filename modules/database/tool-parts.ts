@@ -53,10 +53,10 @@ export interface StatementInput {
 export async function prepareStatement(
   { link, ctx }: ToolConnection,
   { sql, params, limit }: StatementInput,
-  wanted: Batch['access'],
+  requestedAccess: Batch['access'],
 ): Promise<PreparedStatement> {
   const { dialect } = link.driver
-  const { tokens, access } = checkStatement(sql, dialect, link.policy, wanted, `${link.setting}.policy`)
+  const { tokens, access } = checkStatement(sql, dialect, link.policy, requestedAccess, `${link.setting}.policy`)
   const bound = bind(sql, tokens, params, dialect.placeholder)
   const names = [...namesIn(tokens), ...(dialect.name === 'sqlite' ? textsIn(tokens) : [])]
   if (hasTableRules(link.policy)) {
@@ -177,11 +177,11 @@ export const tablesOf = async (at: ToolConnection): Promise<readonly Table[]> =>
 /** Finds a table by the name a model wrote, ignoring case if that is unambiguous. @throws ToolError E_NOT_FOUND */
 export async function tableOf(at: ToolConnection, name: string): Promise<Table> {
   const tables = await tablesOf(at)
-  const wanted = name.toLowerCase()
+  const lowerName = name.toLowerCase()
   const found =
     tables.find((one) => fullName(one) === name || `public.${one.name}` === name) ??
-    tables.find((one) => fullName(one).toLowerCase() === wanted) ??
-    tables.find((one) => one.name.toLowerCase() === wanted)
+    tables.find((one) => fullName(one).toLowerCase() === lowerName) ??
+    tables.find((one) => one.name.toLowerCase() === lowerName)
   if (found) return found
   throw notFound(
     `Unknown table: "${name}".`,

@@ -30,9 +30,9 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
   opaque: ['content'],
   sideEffects: ['none'],
   examples: [{ input: { path: 'file_state_dir/a.txt' } }],
-  async run({ path: wanted }, { config }) {
+  async run({ path: requestedPath }, { config }) {
     try {
-      return await pathsFor(config).readFile(wanted, async ({ handle, path, size }) => {
+      return await pathsFor(config).readFile(requestedPath, async ({ handle, path, size }) => {
         const buffer = Buffer.alloc(READ_BYTES)
         let length = 0
         for (let read = 1; read > 0 && length < READ_BYTES; length += read)
@@ -43,9 +43,10 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
         return { path, content, truncated: true }
       })
     } catch (error) {
-      const matched = isPegboardError(error) && error.code === 'E_PATH_DENIED' ? ruleFor(wanted, config) : undefined
+      const matched =
+        isPegboardError(error) && error.code === 'E_PATH_DENIED' ? ruleFor(requestedPath, config) : undefined
       if (matched === undefined) throw error
-      throw new ToolError(`read_file denied for path "${wanted}" (matched "${await matched}")`, {
+      throw new ToolError(`read_file denied for path "${requestedPath}" (matched "${await matched}")`, {
         code: 'E_PATH_DENIED',
         hint: 'See modules.filesystem.config.deny_names and denied_paths.',
       })
@@ -54,11 +55,13 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
 }
 
 /** The setting's name for a denied path, or for what it leads to. */
-async function ruleFor(wanted: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
+async function ruleFor(requestedPath: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
   const names = async (): Promise<string[]> => {
-    const absolute = isAbsolute(wanted) ? wanted : resolve(workspace, roots?.[0] ?? root ?? '.', wanted)
+    const absolute = isAbsolute(requestedPath)
+      ? requestedPath
+      : resolve(workspace, roots?.[0] ?? root ?? '.', requestedPath)
     const real = await realpath(absolute).catch(() => '')
-    return [...wanted.split(/[\\/]/), ...real.split(/[\\/]/)].map((name) => name.toLowerCase())
+    return [...requestedPath.split(/[\\/]/), ...real.split(/[\\/]/)].map((name) => name.toLowerCase())
   }
   const found = new Set(await names())
   return deny_names.find((name) => found.has(name.toLowerCase())) ?? 'denied_paths'
@@ -111,14 +114,14 @@ export const write_file: ToolDef<Settings, typeof WriteFile> = {
     { input: { path: 'file_state_dir/a.txt', content: 'x' } },
     { input: { path: 'log.txt', content: 'one more\n', mode: 'append' } },
   ],
-  async run({ path: wanted, content, mode }, { config }) {
+  async run({ path: requestedPath, content, mode }, { config }) {
     const bytes = Buffer.byteLength(content)
     const max = config.write_file_max_bytes
     if (bytes > max)
       throw tooLarge(`content too large (${bytes} bytes > ${max} max)`, 'Write it in parts, with mode append.')
     const place =
-      placeOf(config, wanted, 'write') ??
-      (isAbsolute(wanted) ? undefined : placeOf(config, `file_cache_dir/${wanted}`, 'write'))
+      placeOf(config, requestedPath, 'write') ??
+      (isAbsolute(requestedPath) ? undefined : placeOf(config, `file_cache_dir/${requestedPath}`, 'write'))
     if (!place)
       throw new ToolError(`refusing to write outside allowed base dirs (${ALIASES.join(', ')})`, {
         code: 'E_PATH_OUTSIDE_ROOT',

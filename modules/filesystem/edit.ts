@@ -70,10 +70,10 @@ export function createEdits() {
     available: writable,
     sideEffects: ['changes a file'],
     examples: [{ input: { path: 'src/index.ts', old: 'const port = 80\n', new: 'const port = 8080\n' } }],
-    run: ({ path: wanted, more, replace_all, dry_run, ...first }, ctx) =>
+    run: ({ path: requestedPath, more, replace_all, dry_run, ...first }, ctx) =>
       changeFile(
         historyOf(ctx.config),
-        wanted,
+        requestedPath,
         ctx,
         async (bytes) => {
           let [now, replaced, line] = [bytes, 0, 0]
@@ -82,7 +82,7 @@ export function createEdits() {
               all: replace_all,
               maxBytes: ctx.config.max_file_size,
               most: MOST_REPLACED - replaced,
-              shown: wanted,
+              shown: requestedPath,
               resultTooLarge: (size) => fileTooLarge(size, ctx.config),
             })
             now = done.bytes
@@ -119,9 +119,9 @@ export function createEdits() {
     available: writable,
     sideEffects: ['changes a file'],
     examples: [{ input: { path: 'notes.md', line: 0, content: '# Notes\n' } }],
-    run: ({ path: wanted, line, content }, ctx) =>
-      changeFile(historyOf(ctx.config), wanted, ctx, (bytes) => {
-        const at = afterLine(bytes, line, wanted)
+    run: ({ path: requestedPath, line, content }, ctx) =>
+      changeFile(historyOf(ctx.config), requestedPath, ctx, (bytes) => {
+        const at = afterLine(bytes, line, requestedPath)
         const end = bytes.includes('\r\n') ? '\r\n' : '\n'
         const before = at === 0 || bytes[at - 1] === LINE_FEED ? '' : end
         const isWhole = content === '' || content.endsWith('\n') || at === bytes.length
@@ -155,7 +155,8 @@ export function createEdits() {
     available: writable,
     sideEffects: ['changes or removes a file'],
     examples: [{ input: {} }, { input: { path: 'src/index.ts' } }],
-    run: ({ path: wanted }, { config, caller }) => historyOf(config).undo(pathsFor(config), caller, wanted),
+    run: ({ path: requestedPath }, { config, caller }) =>
+      historyOf(config).undo(pathsFor(config), caller, requestedPath),
   }
 
   return { write: writeTool(historyOf), edit, insert, undo }
@@ -178,26 +179,27 @@ const MOST_REPLACED = 1_000_000
 
 function changeFile(
   history: History,
-  wanted: string,
+  requestedPath: string,
   { config, caller }: CallContext<Settings>,
   make: (bytes: Buffer) => EditResult | Promise<EditResult>,
   isDry = false,
 ): Promise<object> {
   const paths = pathsFor(config)
-  return history.inTurn(wanted, async () => {
-    const { bytes, expect } = await paths.readFile(wanted, async ({ handle, size, mtime }) => {
+  return history.inTurn(requestedPath, async () => {
+    const { bytes, expect } = await paths.readFile(requestedPath, async ({ handle, size, mtime }) => {
       if (size > config.max_file_size) throw fileTooLarge(size, config)
       const bytes = await handle.readFile()
       if (bytes.includes(0) || !isUtf8(bytes))
-        throw invalid(`'${wanted}' is not UTF-8 text.`, 'Replace the whole file.')
+        throw invalid(`'${requestedPath}' is not UTF-8 text.`, 'Replace the whole file.')
       return { bytes, expect: { size, mtime } }
     })
-    const made = await make(bytes)
-    const size = made.bytes.length
+    const edited = await make(bytes)
+    const size = edited.bytes.length
     if (size > config.max_file_size) throw fileTooLarge(size, config)
-    if (isDry) return { path: wanted, bytes: size, ...made.said, diff: diffOf(wanted, bytes, made.bytes) }
-    const { path: shown } = await history.write(paths, caller, wanted, made.bytes, { expect })
-    return { path: shown, bytes: size, ...made.said }
+    if (isDry)
+      return { path: requestedPath, bytes: size, ...edited.said, diff: diffOf(requestedPath, bytes, edited.bytes) }
+    const { path: shown } = await history.write(paths, caller, requestedPath, edited.bytes, { expect })
+    return { path: shown, bytes: size, ...edited.said }
   })
 }
 

@@ -44,7 +44,7 @@ const MAX_BYTES = 1024 * 1024
 export function createHistory(): History {
   const steps: SavedVersion[] = []
   const last = new Map<string, Promise<unknown>>()
-  const kept = async (paths: Paths, path: string): Promise<Uint8Array | undefined | 'large'> => {
+  const readPrevious = async (paths: Paths, path: string): Promise<Uint8Array | undefined | 'large'> => {
     try {
       return await paths.readFile(path, async ({ handle, size }: OpenFile) =>
         size > MAX_BYTES ? 'large' : await handle.readFile(),
@@ -87,7 +87,7 @@ export function createHistory(): History {
       }
     },
     async write(paths, owner, path, data, options) {
-      const before = await kept(paths, path)
+      const before = await readPrevious(paths, path)
       const written = await paths.writeFile(path, data, options)
       if (before === 'large') return written
       const { size, mtime } = await paths.stat(path)
@@ -95,9 +95,9 @@ export function createHistory(): History {
       return written
     },
     async undo(paths, owner, path) {
-      const wanted = path === undefined ? undefined : (await paths.stat(path)).path
+      const requestedPath = path === undefined ? undefined : (await paths.stat(path)).path
       const at = steps.findLastIndex(
-        (step) => step.owner === keyOf(owner) && (wanted === undefined || step.path === wanted),
+        (step) => step.owner === keyOf(owner) && (requestedPath === undefined || step.path === requestedPath),
       )
       const step = steps[at]
       if (!step)

@@ -25,11 +25,11 @@ const MAX_BYTES = 256 * 1024
 /** The rules of one `.gitignore`. Invalid patterns are skipped, as git does. */
 export function ignoreRules(text: string, base: string): Rule[] {
   return text.split(/\r?\n/).flatMap((line) => {
-    const kept = line.replace(/(?<!\\) +$/, '')
-    if (kept === '' || kept.startsWith('#')) return []
-    const not = kept.startsWith('!')
-    const foldersOnly = kept.endsWith('/')
-    const pattern = kept.slice(not ? 1 : 0, foldersOnly ? -1 : undefined)
+    const trimmed = line.replace(/(?<!\\) +$/, '')
+    if (trimmed === '' || trimmed.startsWith('#')) return []
+    const not = trimmed.startsWith('!')
+    const foldersOnly = trimmed.endsWith('/')
+    const pattern = trimmed.slice(not ? 1 : 0, foldersOnly ? -1 : undefined)
     // A slash at the start or in the middle anchors the pattern; braces have no meaning in git.
     const anchored = pattern.includes('/') ? pattern.replace(/^\//, '') : `**/${pattern}`
     try {
@@ -55,11 +55,15 @@ export interface TreeOptions {
 }
 
 /** Everything below a folder, except what `.gitignore` files above and in it exclude. */
-export async function* walkTree(paths: Paths, wanted: string, options: TreeOptions): AsyncGenerator<FolderEntry> {
+export async function* walkTree(
+  paths: Paths,
+  requestedPath: string,
+  options: TreeOptions,
+): AsyncGenerator<FolderEntry> {
   const { ignored, skip = () => false, inside, signal } = options
   const ends = signal ? { signal } : {}
   if (ignored) {
-    yield* paths.walk(wanted, {
+    yield* paths.walk(requestedPath, {
       ...ends,
       entered: async (folder) => options.entered?.(folder),
       skip: (entry) => entry.name === '.git' || skip(entry),
@@ -83,7 +87,7 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
     rulesOf.set(folder.path, own ? [...above, ...(await rulesIn(paths, folder.path))] : above)
   }
   const leftOut = (entry: FolderEntry): boolean => SKIPPED.has(entry.name) || skip(entry) || isIgnored(entry)
-  const kept = (folder: HeldFolder): HeldFolder => ({
+  const withoutIgnored = (folder: HeldFolder): HeldFolder => ({
     ...folder,
     entries: folder.entries.filter((entry) => !isIgnored(entry)),
   })
@@ -91,9 +95,9 @@ export async function* walkTree(paths: Paths, wanted: string, options: TreeOptio
     ...ends,
     skip: leftOut,
     entered,
-    ...(inside ? { inside: (folder: HeldFolder) => inside(kept(folder)) } : {}),
+    ...(inside ? { inside: (folder: HeldFolder) => inside(withoutIgnored(folder)) } : {}),
   }
-  for await (const entry of paths.walk(wanted, how)) if (!isIgnored(entry)) yield entry
+  for await (const entry of paths.walk(requestedPath, how)) if (!isIgnored(entry)) yield entry
 }
 
 /** From the outermost readable folder down to the parent. */

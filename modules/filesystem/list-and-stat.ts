@@ -47,7 +47,7 @@ export const ls: ToolDef<Settings, typeof List> = {
   opaque: ['entries'],
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', recursive: true, limit: 100 } }],
-  async run({ path: wanted, recursive, show_hidden, details, sort, limit }, { config, signal: caller }) {
+  async run({ path: requestedPath, recursive, show_hidden, details, sort, limit }, { config, signal: caller }) {
     const paths = pathsFor(config)
     const budget = createBudget(caller)
     const { signal } = budget
@@ -70,7 +70,7 @@ export const ls: ToolDef<Settings, typeof List> = {
     }
     const found: FolderEntry[] = []
     let partial = false
-    let shown = (await paths.stat(wanted)).path
+    let shown = (await paths.stat(requestedPath)).path
     const isLate = await budget.spend(async () => {
       if (recursive || looks) {
         const how = {
@@ -81,14 +81,14 @@ export const ls: ToolDef<Settings, typeof List> = {
           },
           ...(looks ? { inside } : {}),
         }
-        for await (const entry of paths.walk(wanted, how)) {
+        for await (const entry of paths.walk(requestedPath, how)) {
           if (!hidden(entry)) found.push(entry)
           // With another order the last entry may come first.
           if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
         }
         return
       }
-      const folder = await paths.listFolder(wanted, { signal })
+      const folder = await paths.listFolder(requestedPath, { signal })
       shown = folder.path
       if (folder.truncated) partial = true
       for (const entry of folder.entries) if (!hidden(entry)) found.push(entry)
@@ -123,7 +123,10 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', depth: 5 } }],
-  async run({ path: wanted, depth, show_hidden, ignored, exclude: patterns, limit }, { config, signal: caller }) {
+  async run(
+    { path: requestedPath, depth, show_hidden, ignored, exclude: patterns, limit },
+    { config, signal: caller },
+  ) {
     const paths = pathsFor(config)
     const budget = createBudget(caller)
     let [base, full, partial] = ['', false, false]
@@ -132,10 +135,10 @@ export const tree: ToolDef<Settings, typeof Tree> = {
     }
     if (
       await budget.spend(async (signal) => {
-        base = (await paths.listFolder(wanted, { signal })).path
+        base = (await paths.listFolder(requestedPath, { signal })).path
       })
     )
-      return { path: wanted, tree: '', folders: 0, files: 0, truncated: true }
+      return { path: requestedPath, tree: '', folders: 0, files: 0, truncated: true }
     const top = base === '.' ? 0 : base.split('/').length
     const level = (shown: string): number => shown.split('/').length - top
     const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
@@ -145,7 +148,7 @@ export const tree: ToolDef<Settings, typeof Tree> = {
     const shut = (entry: { name: string; path: string }): boolean =>
       hidden(entry.name) || level(entry.path) >= depth || SKIPPED.has(entry.name) || excluded(entry.path)
     const isLate = await budget.spend(async (signal) => {
-      for await (const entry of walkTree(paths, wanted, { ignored, skip: shut, signal, entered })) {
+      for await (const entry of walkTree(paths, requestedPath, { ignored, skip: shut, signal, entered })) {
         if (hidden(entry.name) || excluded(entry.path)) continue
         if (lines.length === limit) {
           full = true
@@ -189,8 +192,8 @@ export const stat: ToolDef<Settings, typeof Stat> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { path: 'package.json' } }],
-  async run({ path: wanted }, { config }) {
-    const { mode, mtime, atime, birthtime, ...facts } = await pathsFor(config).stat(wanted)
+  async run({ path: requestedPath }, { config }) {
+    const { mode, mtime, atime, birthtime, ...facts } = await pathsFor(config).stat(requestedPath)
     return {
       ...facts,
       mode: mode.toString(8).padStart(3, '0'),
@@ -223,11 +226,11 @@ export const exists: ToolDef<Settings, typeof Stat> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { path: 'src/index.ts' } }],
-  async run({ path: wanted }, { config }) {
+  async run({ path: requestedPath }, { config }) {
     try {
-      return { path: wanted, exists: true, kind: (await pathsFor(config).stat(wanted)).kind }
+      return { path: requestedPath, exists: true, kind: (await pathsFor(config).stat(requestedPath)).kind }
     } catch (error) {
-      if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return { path: wanted, exists: false }
+      if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return { path: requestedPath, exists: false }
       throw error
     }
   },

@@ -38,7 +38,8 @@ export const rm: ToolDef<Settings, typeof Rm> = {
   available: writable,
   sideEffects: ['removes files and folders'],
   examples: [{ input: { path: 'old.txt' } }, { input: { path: 'build', recursive: true } }],
-  run: ({ path: wanted, recursive }, { config, signal }) => pathsFor(config).remove(wanted, { recursive, signal }),
+  run: ({ path: requestedPath, recursive }, { config, signal }) =>
+    pathsFor(config).remove(requestedPath, { recursive, signal }),
 }
 
 const Move = lazySchema(() =>

@@ -20,10 +20,10 @@ export function pathsFor(settings: Settings): Paths {
 function allPaths(settings: Settings): Paths {
   makeRoot(settings)
   const main = mainPaths(settings)
-  const made = new Map<Alias, Paths>()
+  const pathsByAlias = new Map<Alias, Paths>()
   const behind = (alias: Alias): Paths => {
-    const paths = made.get(alias) ?? aliasPaths(settings, alias)
-    made.set(alias, paths)
+    const paths = pathsByAlias.get(alias) ?? aliasPaths(settings, alias)
+    pathsByAlias.set(alias, paths)
     return paths
   }
   /** `what`: the alias alone is a folder and cannot be used as a file. */
@@ -46,17 +46,17 @@ function allPaths(settings: Settings): Paths {
   })
   return {
     roots: main.roots,
-    readFile(wanted, use) {
-      const { paths, path, named } = at(wanted, 'read')
+    readFile(requestedPath, use) {
+      const { paths, path, named } = at(requestedPath, 'read')
       return paths.readFile(path, (file) => use({ ...file, path: named(file.path) }))
     },
-    async listFolder(wanted, how) {
-      const { paths, path, named } = at(wanted, 'list')
+    async listFolder(requestedPath, how) {
+      const { paths, path, named } = at(requestedPath, 'list')
       const found = await paths.listFolder(path, how)
       return { ...found, path: named(found.path), entries: found.entries.map((entry) => renamed(entry, named)) }
     },
-    async *walk(wanted, how = {}) {
-      const { paths, path, alias, named } = at(wanted, 'list')
+    async *walk(requestedPath, how = {}) {
+      const { paths, path, alias, named } = at(requestedPath, 'list')
       if (alias === undefined) {
         yield* paths.walk(path, how)
         return
@@ -75,23 +75,23 @@ function allPaths(settings: Settings): Paths {
       })
       for await (const entry of inner) yield renamed(entry, named)
     },
-    async stat(wanted) {
-      const { paths, path, named } = at(wanted, 'list')
+    async stat(requestedPath) {
+      const { paths, path, named } = at(requestedPath, 'list')
       const facts = await paths.stat(path)
       return { ...facts, path: named(facts.path) }
     },
-    async writeFile(wanted, data, how) {
-      const { paths, path, named } = await toWrite(wanted)
+    async writeFile(requestedPath, data, how) {
+      const { paths, path, named } = await toWrite(requestedPath)
       const written = await paths.writeFile(path, data, how)
       return { ...written, path: named(written.path) }
     },
-    async makeFolder(wanted, how) {
-      const { paths, path, named } = await toWrite(wanted)
+    async makeFolder(requestedPath, how) {
+      const { paths, path, named } = await toWrite(requestedPath)
       const written = await paths.makeFolder(path, how)
       return { ...written, path: named(written.path) }
     },
-    async remove(wanted, how) {
-      const { paths, path, named } = await toWrite(wanted)
+    async remove(requestedPath, how) {
+      const { paths, path, named } = await toWrite(requestedPath)
       const removed = await paths.remove(path, how)
       return { ...removed, path: named(removed.path) }
     },

@@ -141,7 +141,7 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
   opaque: ['files.*.content'],
   sideEffects: ['none'],
   examples: [{ input: { paths: ['package.json', 'src/index.ts'] } }],
-  async run({ paths: wanted }, { config, signal }) {
+  async run({ paths: requestedPaths }, { config, signal }) {
     const paths = pathsFor(config)
     const most = Math.min(config.max_file_size, MAX_TEXT)
     const readOne = async (path: string): Promise<OneFile> => {
@@ -154,7 +154,7 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
       }
     }
     let left = most
-    const files = (await Promise.all(wanted.map(readOne))).map((file) => {
+    const files = (await Promise.all(requestedPaths.map(readOne))).map((file) => {
       const { length } = file.content ?? ''
       const shown = length <= left ? file : shortenTo(file, left)
       left -= Math.min(length, left)

@@ -107,13 +107,13 @@ function createFinds(limit) {
 function scan(fd, size, named, limit, matcher) {
   if (size > maxBytes && (whole || !named)) return undefined
   const finds = createFinds(limit)
-  let [held, position, line] = [0, 0, 1]
+  let [filledBytes, position, line] = [0, 0, 1]
   for (let over = false; !over && !finds.isFull(); ) {
-    const wanted = buffer.length - held
-    const read = fs.readSync(fd, buffer, held, wanted, position)
+    const space = buffer.length - filledBytes
+    const read = fs.readSync(fd, buffer, filledBytes, space, position)
     Atomics.add(beats, 0, 1)
-    over = read < wanted
-    const filled = held + read
+    over = read < space
+    const filled = filledBytes + read
     if (position === 0 && buffer.subarray(0, Math.min(filled, HEAD)).includes(0)) return undefined
     position += read
     let end = over ? filled : whole ? 0 : buffer.subarray(0, filled).lastIndexOf(LINE_FEED) + 1
@@ -121,7 +121,7 @@ function scan(fd, size, named, limit, matcher) {
       if (whole || buffer.length < LONGEST) {
         if (whole && buffer.length > maxBytes) return undefined
         buffer = Buffer.concat([buffer], buffer.length * 2)
-        held = filled
+        filledBytes = filled
         continue
       }
       end = filled
@@ -144,7 +144,7 @@ function scan(fd, size, named, limit, matcher) {
       line += countLines(bytes)
     }
     buffer.copyWithin(0, end, filled)
-    held = filled - end
+    filledBytes = filled - end
   }
   return finds
 }

@@ -49,10 +49,13 @@ export const find: ToolDef<Settings, typeof Find> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { pattern: '*.md' } }, { input: { pattern: 'src/**/*.{ts,js}', type: 'file' } }],
-  async run({ pattern, path: wanted, type, ignored, exclude: patterns, max_results }, { config, signal: caller }) {
+  async run(
+    { pattern, path: requestedPath, type, ignored, exclude: patterns, max_results },
+    { config, signal: caller },
+  ) {
     const paths = pathsFor(config)
     const fits = globOf(pattern)
-    const { path: base } = await paths.stat(wanted)
+    const { path: base } = await paths.stat(requestedPath)
     const excluded = excludes(patterns, base)
     const found: string[] = []
     let truncated = false
@@ -61,7 +64,7 @@ export const find: ToolDef<Settings, typeof Find> = {
     }
     const isLate = await createBudget(caller).spend(async (signal) => {
       const how = { ignored, signal, entered, skip: ({ path: one }: FolderEntry) => excluded(one) }
-      for await (const entry of walkTree(paths, wanted, how)) {
+      for await (const entry of walkTree(paths, requestedPath, how)) {
         if (excluded(entry.path) || (type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
         if (found.length === max_results) {
           truncated = true
@@ -223,9 +226,9 @@ async function searchFiles(
 
 const countIn = ({ found }: ScanResult): number => found.reduce((sum, { count }) => sum + count, 0)
 
-async function folderAt(paths: Paths, wanted: string): Promise<string | undefined> {
+async function folderAt(paths: Paths, requestedPath: string): Promise<string | undefined> {
   try {
-    const { path: shown, kind } = await paths.stat(wanted)
+    const { path: shown, kind } = await paths.stat(requestedPath)
     return kind === 'dir' ? shown : undefined
   } catch (error) {
     if (isPegboardError(error) && error.code === 'E_NOT_FOUND') return undefined
@@ -243,10 +246,11 @@ function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeo
   for (const [index, scanned] of batches.entries()) {
     skipped += scanned?.skipped ?? 0
     for (const { name, count, matches } of scanned?.found ?? []) {
-      const kept = Math.min(count, input.max_results - total)
-      if (kept < count) truncated = true
-      if (kept > 0) files.push({ path: nameOf(index, name), count: kept, matches: matches.slice(0, kept) })
-      total += kept
+      const shownCount = Math.min(count, input.max_results - total)
+      if (shownCount < count) truncated = true
+      if (shownCount > 0)
+        files.push({ path: nameOf(index, name), count: shownCount, matches: matches.slice(0, shownCount) })
+      total += shownCount
     }
   }
   files.sort((a, b) => compareTreePaths(a.path, b.path))

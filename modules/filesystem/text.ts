@@ -64,13 +64,13 @@ export async function readLines(
     else if (last) return { lines: [], more: false }
   }
   const lines: string[] = []
-  let [index, kept, partial] = [0, 0, '']
+  let [index, keptChars, partial] = [0, 0, '']
   /** Adds a line; false if the answer is full. */
   const take = (line: string): boolean => {
     if (index++ < skipping) return true
-    if (lines.length === limit || kept + line.length > maxBytes) return false
+    if (lines.length === limit || keptChars + line.length > maxBytes) return false
     lines.push(line)
-    kept += line.length
+    keptChars += line.length
     return true
   }
   for (;;) {
@@ -121,10 +121,10 @@ export async function readTail(
   for (;;) {
     const from = tailOffset(bytes, count)
     if (from > 0 || start === 0 || bytes.length >= maxBytes) {
-      const kept = bytes.subarray(Math.max(from, bytes.length - maxBytes))
-      const content = wholeCharacters(kept).toString('utf8')
+      const tail = bytes.subarray(Math.max(from, bytes.length - maxBytes))
+      const content = wholeCharacters(tail).toString('utf8')
       const lines = content === '' ? 0 : content.split('\n').length - (content.endsWith('\n') ? 1 : 0)
-      return { content, lines, truncated: start > 0 || kept.length < bytes.length }
+      return { content, lines, truncated: start > 0 || tail.length < bytes.length }
     }
     const length = Math.min(CHUNK, start)
     const buffer = Buffer.alloc(length)

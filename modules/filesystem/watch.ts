@@ -43,36 +43,36 @@ export const watch: ToolDef<Settings, typeof Watch> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { path: 'build.log' } }, { input: { path: 'src', timeout: 45 } }],
-  async run({ path: wanted, timeout, quiet_ms }, { config, signal: caller }) {
+  async run({ path: requestedPath, timeout, quiet_ms }, { config, signal: caller }) {
     const paths = pathsFor(config)
     const until = performance.now() + timeout * 1_000
     const budget = createBudget(caller, timeout * 1_000)
-    await paths.stat(wanted)
+    await paths.stat(requestedPath)
     let before: State = new Map()
     let now: State = before
     let answer: object | undefined
     await budget.spend(async (signal) => {
-      before = await stateOf(paths, wanted, signal)
+      before = await stateOf(paths, requestedPath, signal)
       now = before
       answer = await nextChange(signal)
     })
     const changes = changesBetween(before, now)
-    return answer ?? watchResult(wanted, changes, changes.length === 0)
+    return answer ?? watchResult(requestedPath, changes, changes.length === 0)
 
     async function nextChange(signal: AbortSignal): Promise<object> {
       let changedAt: number | undefined
       for (;;) {
         const began = performance.now()
-        const next = await stateOf(paths, wanted, signal)
+        const next = await stateOf(paths, requestedPath, signal)
         const tookMs = performance.now() - began
         if (!isSameState(next, now)) changedAt = performance.now()
         now = next
         const changes = changesBetween(before, now)
         const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
         // A missing file may be about to be replaced, and an unchanged state is no event.
-        if (isQuiet && changes.length > 0) return watchResult(wanted, changes, false)
+        if (isQuiet && changes.length > 0) return watchResult(requestedPath, changes, false)
         const leftMs = until - performance.now()
-        if (leftMs <= 0) return watchResult(wanted, changes, changes.length === 0)
+        if (leftMs <= 0) return watchResult(requestedPath, changes, changes.length === 0)
         const restMs = Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE)
         await sleep(Math.min(restMs, leftMs), undefined, { signal })
       }
@@ -91,12 +91,12 @@ const watchResult = (
   timed_out: late,
 })
 
-async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promise<State> {
+async function stateOf(paths: Paths, requestedPath: string, signal: AbortSignal): Promise<State> {
   const state = new Map<string, string>()
   const add = async (path: string): Promise<string | undefined> => {
     try {
       const { path: shown, kind, size, mtime } = await paths.stat(path)
-      if (kind !== 'dir' || path !== wanted)
+      if (kind !== 'dir' || path !== requestedPath)
         state.set(shown, kind === 'dir' ? kind : `${kind} ${size} ${mtime.getTime()}`)
       return kind
     } catch (error) {
@@ -106,11 +106,11 @@ async function stateOf(paths: Paths, wanted: string, signal: AbortSignal): Promi
       throw error
     }
   }
-  if ((await add(wanted)) !== 'dir') return state
-  for await (const { path } of paths.walk(wanted, { signal, skip: ({ name }) => SKIPPED.has(name) })) {
+  if ((await add(requestedPath)) !== 'dir') return state
+  for await (const { path } of paths.walk(requestedPath, { signal, skip: ({ name }) => SKIPPED.has(name) })) {
     signal.throwIfAborted()
     if (state.size >= MAX_ENTRIES)
-      throw new ToolError(`There are more than ${MAX_ENTRIES} files and folders in "${wanted}".`, {
+      throw new ToolError(`There are more than ${MAX_ENTRIES} files and folders in "${requestedPath}".`, {
         code: 'E_WATCH_LIMIT',
         hint: 'Watch a subfolder, or one file.',
       })

@@ -29,7 +29,7 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
     { input: { path: 'notes/today.md', content: '# Today\n' } },
     { input: { path: 'log.txt', content: 'one more line\n', append: true } },
   ],
-  async run({ path: wanted, content, append, create_dirs }, { config, caller }) {
+  async run({ path: requestedPath, content, append, create_dirs }, { config, caller }) {
     const bytes = Buffer.byteLength(content)
     if (bytes > config.max_file_size)
       throw tooLarge(
@@ -37,8 +37,8 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
         'Write less, or in parts with append. See modules.filesystem.config.max_file_size.',
       )
     const history = historyOf(config)
-    const { path: shown, created } = await history.inTurn(wanted, () =>
-      history.write(pathsFor(config), caller, wanted, content, { append, createFolders: create_dirs }),
+    const { path: shown, created } = await history.inTurn(requestedPath, () =>
+      history.write(pathsFor(config), caller, requestedPath, content, { append, createFolders: create_dirs }),
     )
     return { path: shown, bytes, created, appended: append && !created }
   },
@@ -70,7 +70,7 @@ export const mkdir: ToolDef<Settings, typeof Mkdir> = {
   idempotent: true,
   sideEffects: ['creates folders'],
   examples: [{ input: { path: 'reports/2026' } }],
-  async run({ path: wanted, parents }, { config }) {
-    return await pathsFor(config).makeFolder(wanted, { parents })
+  async run({ path: requestedPath, parents }, { config }) {
+    return await pathsFor(config).makeFolder(requestedPath, { parents })
   },
 }

@@ -93,7 +93,7 @@ export function pathsFor(settings: Settings): Paths {
 export function isAmong(host: string, list: readonly string[]): boolean {
   const name = host.toLowerCase().replace(/\.$/, '')
   return list.some((entry) => {
-    const wanted = entry.toLowerCase()
-    return wanted === '*' || (wanted.startsWith('*.') ? name.endsWith(wanted.slice(1)) : name === wanted)
+    const pattern = entry.toLowerCase()
+    return pattern === '*' || (pattern.startsWith('*.') ? name.endsWith(pattern.slice(1)) : name === pattern)
   })
 }

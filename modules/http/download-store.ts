@@ -14,7 +14,7 @@ export interface StoredDownload {
 
 /** Stored downloads, in the module's key-value store. */
 export interface DownloadStore {
-  save(kept: StoredDownload): Promise<void>
+  save(stored: StoredDownload): Promise<void>
   get(id: string): Promise<StoredDownload | undefined>
   list(): Promise<readonly StoredDownload[]>
   /** False while another process works on it. A claim expires soon after its process has ended. */
@@ -32,17 +32,17 @@ const PREFIX = 'download:'
 export function createDownloadStore(kv: Kv, now: () => number = () => Date.now()): DownloadStore {
   const claimOf = (id: string): string => `claim:${id}`
   return {
-    async save(kept) {
-      const running = kept.state.status === 'running'
-      const ttl = running ? Math.max(0, Math.ceil((kept.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
-      await kv.set(PREFIX + kept.state.download_id, kept, { ttl })
+    async save(stored) {
+      const running = stored.state.status === 'running'
+      const ttl = running ? Math.max(0, Math.ceil((stored.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
+      await kv.set(PREFIX + stored.state.download_id, stored, { ttl })
     },
     async get(id) {
       return ((await kv.get(PREFIX + id)) as StoredDownload | null) ?? undefined
     },
     async list() {
       const found = await Promise.all((await kv.keys(PREFIX)).map((key) => kv.get(key)))
-      return found.flatMap((kept) => (kept === null ? [] : [kept as StoredDownload]))
+      return found.flatMap((stored) => (stored === null ? [] : [stored as StoredDownload]))
     },
     async claim(id) {
       if ((await kv.incr(claimOf(id))) > 1) return false

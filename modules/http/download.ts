@@ -66,8 +66,8 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     openWorld: true,
     sideEffects: ['sends a request to the address', 'creates or replaces a file'],
     examples: [{ input: { url: 'https://example.com/data.zip', destination: 'downloads/data.zip' } }],
-    async run(asked, ctx) {
-      const { url: address, destination, overwrite, headers: given, auth: login, timeout } = asked
+    async run(input, ctx) {
+      const { url: address, destination, overwrite, headers: given, auth: login, timeout } = input
       const endsAt = Date.now() + timeout * 1000
       const order = { url: address, destination, overwrite, headers: given, endsAt, ...(login ? { auth: login } : {}) }
       // An invalid header or login is reported before anything starts.

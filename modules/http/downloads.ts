@@ -111,8 +111,8 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     )
   }
 
-  function start(kept: StoredDownload, means: DownloadContext): Job {
-    const { owner, by, order, mark, state } = kept
+  function start(stored: StoredDownload, means: DownloadContext): Job {
+    const { owner, by, order, mark, state } = stored
     const job: Job = { owner, by, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
     jobs.set(state.download_id, job)
     job.done = work(job, means)
@@ -197,10 +197,10 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         maxBytes,
       }
       const before = job.state.resumed
-      const tell = ({ resumed, ...told }: DownloadProgress): void => {
-        const { mark, ...more } = told
+      const tell = ({ resumed, ...progress }: DownloadProgress): void => {
+        const { mark, ...more } = progress
         job.state = { ...job.state, ...more, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
-        if (!('mark' in told)) return
+        if (!('mark' in progress)) return
         job.mark = mark
         void kept?.save(asKept(job)).catch(warnUnlessMissing(log))
       }
@@ -236,11 +236,11 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Ends a download that cannot be resumed, and removes its file. */
-  async function drop(found: StoredDownload, { paths, log }: DownloadContext, kept: DownloadStore): Promise<void> {
+  async function drop(found: StoredDownload, { paths, log }: DownloadContext, store: DownloadStore): Promise<void> {
     const { state, order } = found
     await paths.remove(partOf(state, order)).catch(warnUnlessMissing(log))
-    await kept.save({ ...found, state: { ...state, status: 'cancelled' } })
-    await kept.release(state.download_id)
+    await store.save({ ...found, state: { ...state, status: 'cancelled' } })
+    await store.release(state.download_id)
   }
 
   const downloads: Downloads = {
@@ -275,9 +275,9 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       forget()
       const job = jobs.get(id) ?? (await adopt(id, means))
       if (job?.owner === ownerOf(owner)) return job
-      const kept = job ? undefined : await means.kept?.get(id)
-      if (kept?.owner === ownerOf(owner))
-        return { ...kept, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
+      const stored = job ? undefined : await means.kept?.get(id)
+      if (stored?.owner === ownerOf(owner))
+        return { ...stored, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
       throw notFound(
         `Unknown download: "${id.slice(0, 60)}".`,
         'download_list lists them; they are removed an hour after their end.',
@@ -286,11 +286,11 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     async list(owner, means) {
       forget()
       await downloads.takeUp(means)
-      const known = [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
-      const others = ((await means.kept?.list()) ?? []).flatMap((kept) =>
-        kept.owner === ownerOf(owner) && !jobs.has(kept.state.download_id) ? [kept.state] : [],
+      const ownStates = [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
+      const others = ((await means.kept?.list()) ?? []).flatMap((stored) =>
+        stored.owner === ownerOf(owner) && !jobs.has(stored.state.download_id) ? [stored.state] : [],
       )
-      return [...others, ...known]
+      return [...others, ...ownStates]
     },
     async close() {
       closing = true

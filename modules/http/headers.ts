@@ -61,9 +61,9 @@ export function headersFor(
 function login(url: URL | undefined, name: string, { credentials, allow_private_hosts }: Settings) {
   const credential = Object.hasOwn(credentials, name) ? credentials[name] : undefined
   if (!credential) {
-    const known = Object.keys(credentials).join(', ')
+    const credentialNames = Object.keys(credentials).join(', ')
     throw invalid(
-      `There are no credentials called "${name.slice(0, 60)}"; ${known === '' ? 'there are none at all' : `there are ${known}`}.`,
+      `There are no credentials called "${name.slice(0, 60)}"; ${credentialNames === '' ? 'there are none at all' : `there are ${credentialNames}`}.`,
       `The operator sets ${SETTING}.credentials.`,
     )
   }

@@ -8,17 +8,17 @@ export interface Client {
 }
 
 export function createClient(): Client {
-  const made = new Map<string, GuardedFetch>()
+  const fetchBySettings = new Map<string, GuardedFetch>()
   return {
     fetchFor(settings) {
       const key = JSON.stringify(settings)
-      const found = made.get(key) ?? createFetchFor(settings)
-      made.set(key, found)
+      const found = fetchBySettings.get(key) ?? createFetchFor(settings)
+      fetchBySettings.set(key, found)
       return found
     },
     async close() {
-      await Promise.all([...made.values()].map((one) => one.close()))
-      made.clear()
+      await Promise.all([...fetchBySettings.values()].map((one) => one.close()))
+      fetchBySettings.clear()
     },
   }
 }

@@ -27,21 +27,21 @@ export interface RequestInput {
 /** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
 export function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
   if (!URL.canParse(given)) return given
-  const made = new URL(given)
-  for (const [name, value] of Object.entries(query_params)) made.searchParams.append(name, String(value))
-  return made.href
+  const url = new URL(given)
+  for (const [name, value] of Object.entries(query_params)) url.searchParams.append(name, String(value))
+  return url.href
 }
 
 /** The common parameters of all requests. */
-export function requestOf(asked: RequestInput, settings: Settings) {
-  const address = addressOf(asked)
+export function requestOf(input: RequestInput, settings: Settings) {
+  const address = addressOf(input)
   const at = URL.canParse(address) ? new URL(address) : undefined
   return {
     address,
     init: {
-      headers: headersFor(at, asked.headers, asked.auth, settings),
-      redirect: asked.follow_redirects ? 'follow' : 'manual',
-      ...(asked.timeout === undefined ? {} : { timeoutMs: asked.timeout * 1000 }),
+      headers: headersFor(at, input.headers, input.auth, settings),
+      redirect: input.follow_redirects ? 'follow' : 'manual',
+      ...(input.timeout === undefined ? {} : { timeoutMs: input.timeout * 1000 }),
     } as const,
   }
 }

@@ -24,14 +24,14 @@ interface Wording {
 
 /** One tool per HTTP method, so that reading can be allowed without writing. */
 export function createMethodTools(client: Client) {
-  async function send(method: string, asked: RequestInput & BodyInput, config: Settings, signal: AbortSignal) {
+  async function send(method: string, input: RequestInput & BodyInput, config: Settings, signal: AbortSignal) {
     const startedAt = performance.now()
-    const { address, init } = requestOf(asked, config)
-    if (WITHOUT_BODY.has(method) && (asked.body !== undefined || asked.json !== undefined))
+    const { address, init } = requestOf(input, config)
+    if (WITHOUT_BODY.has(method) && (input.body !== undefined || input.json !== undefined))
       throw invalid(`A ${method} request has no body.`, 'Leave out body and json.')
     const answer = await client.fetchFor(config)(address, {
       ...init,
-      ...contentOf(asked, init.headers),
+      ...contentOf(input, init.headers),
       method,
       signal,
     })
@@ -50,7 +50,7 @@ export function createMethodTools(client: Client) {
     available: reads,
     sideEffects: ['sends a request to the address'],
     examples: [{ input: { url: example, query_params: { page: 2 } } }],
-    run: (asked, { config, signal }) => send(method, asked, config, signal),
+    run: (input, { config, signal }) => send(method, input, config, signal),
   })
   const sending = (
     method: string,
@@ -69,7 +69,7 @@ export function createMethodTools(client: Client) {
     available: writes,
     sideEffects: ['sends data to the address', 'changes the resource'],
     examples: [{ input: { url: example, json: { name: 'Ada' } } }],
-    run: (asked, { config, signal }) => send(method, asked, config, signal),
+    run: (input, { config, signal }) => send(method, input, config, signal),
   })
   const request: ToolDef<Settings, typeof Any> = {
     title: 'Send a request',
@@ -84,7 +84,7 @@ export function createMethodTools(client: Client) {
     available: writes,
     sideEffects: ['sends data to the address', 'can change the resource'],
     examples: [{ input: { method: 'PATCH', url: example, json: { name: 'Ada' } } }],
-    run: (asked, { config, signal }) => send(asked.method, asked, config, signal),
+    run: (input, { config, signal }) => send(input.method, input, config, signal),
   }
 
   return {
@@ -161,11 +161,11 @@ export const createJsonApi = (client: Client): ToolDef<Settings, typeof Json> =>
   available: writes,
   sideEffects: ['sends data to the address', 'can change the resource'],
   examples: [{ input: { url: example } }, { input: { url: example, method: 'POST', data: { name: 'Ada' } } }],
-  async run(asked, { config, signal }) {
-    const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
+  async run(input, { config, signal }) {
+    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
     const headers = { accept: 'application/json', ...init.headers }
-    const sent = asked.method === 'GET' ? { headers } : contentOf({ json: asked.data }, headers)
-    const answer = await client.fetchFor(config)(address, { ...init, ...sent, method: asked.method, signal })
+    const sent = input.method === 'GET' ? { headers } : contentOf({ json: input.data }, headers)
+    const answer = await client.fetchFor(config)(address, { ...init, ...sent, method: input.method, signal })
     const text = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '') ?? ''
     const json = parseJsonText(text)
     const failed = (what: string): ToolError => new ToolError(`${what}: ${text.slice(0, 200)}`)
@@ -188,11 +188,11 @@ export const createSubmitForm = (client: Client): ToolDef<Settings, typeof Form>
   available: writes,
   sideEffects: ['sends data to the address'],
   examples: [{ input: { url: 'https://example.com/contact', fields: { name: 'Ada', subscribe: true } } }],
-  async run(asked, { config, signal }) {
+  async run(input, { config, signal }) {
     const startedAt = performance.now()
-    const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
+    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
     const body = new URLSearchParams(
-      Object.entries(asked.fields).map(([name, value]): [string, string] => [name, String(value)]),
+      Object.entries(input.fields).map(([name, value]): [string, string] => [name, String(value)]),
     )
     const answer = await client.fetchFor(config)(address, { ...init, method: 'POST', body, signal })
     return await showResponse(answer, startedAt, config.max_text)
@@ -212,8 +212,8 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
   available: reads,
   sideEffects: ['sends a request to the address'],
   examples: [{ input: { url: 'https://example.com/', extract_links: true } }],
-  async run(asked, { config, signal }) {
-    const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
+  async run(input, { config, signal }) {
+    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
     const answer = await client.fetchFor(config)(address, { ...init, signal })
     const type = answer.headers.get('content-type') ?? ''
     const found = textOf(await bytesOf(answer), type)
@@ -223,16 +223,16 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
       })
     const isPage = /html|xml/i.test(type) || /^\s*<(?:!doctype|html)/i.test(found.slice(0, 500))
     const page = isPage ? await readPage(found, answer.url) : { title: '', text: found, links: [] }
-    const end = partEnd(page.text, asked.start_index, Math.min(asked.max_text_length, config.max_text))
+    const end = partEnd(page.text, input.start_index, Math.min(input.max_text_length, config.max_text))
     return {
       status: answer.status,
       ok: answer.ok,
       url: answer.url,
       title: page.title,
-      text: page.text.slice(asked.start_index, end),
+      text: page.text.slice(input.start_index, end),
       truncated: page.text.length > end,
       ...(page.text.length > end ? { next_start_index: end } : {}),
-      ...(asked.extract_links ? { links: page.links } : {}),
+      ...(input.extract_links ? { links: page.links } : {}),
     }
   },
 })

@@ -28,16 +28,16 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
   available: writes,
   sideEffects: ['reads a file', 'sends it to the address'],
   examples: [{ input: { url: 'https://example.com/files', path: 'report.pdf', fields: { title: 'Report' } } }],
-  async run(asked, { config, signal }) {
+  async run(input, { config, signal }) {
     const startedAt = performance.now()
-    const { address, init } = requestOf({ ...asked, follow_redirects: true }, config)
-    return await pathsFor(config).readFile(asked.path, async (file) => {
+    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
+    return await pathsFor(config).readFile(input.path, async (file) => {
       if (file.size > config.max_upload)
         throw tooLarge(
           `The file has ${file.size} bytes; the limit is ${config.max_upload}.`,
           `See ${SETTING}.max_upload.`,
         )
-      const form = multipart(file, asked.field, asked.fields)
+      const form = multipart(file, input.field, input.fields)
       const answer = await client.fetchFor(config)(address, {
         ...init,
         method: 'POST',

@@ -111,11 +111,11 @@ export const health: ToolDef<unknown, typeof Health> = {
   available,
   async run({ server_id }, ctx) {
     const servers = serversOf(ctx)
-    const wanted = servers.list().filter(({ id, category }) => [undefined, id, category].includes(server_id))
+    const matching = servers.list().filter(({ id, category }) => [undefined, id, category].includes(server_id))
     // Lists the existing servers.
-    if (server_id !== undefined && wanted.length === 0) await servers.ping(server_id)
+    if (server_id !== undefined && matching.length === 0) await servers.ping(server_id)
     const checked = await Promise.all(
-      wanted.map(async (status) => {
+      matching.map(async (status) => {
         if (status.state === 'failing') return { ...rowOf(status), healthy: false }
         try {
           const latency = await servers.ping(status.id)

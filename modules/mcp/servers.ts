@@ -42,8 +42,8 @@ export function paged<Row>(
   { filter, limit, offset }: { readonly filter: string; readonly limit: number; readonly offset: number },
   textOf: (row: Row) => string,
 ) {
-  const wanted = filter.toLowerCase()
-  const found = wanted === '' ? rows : rows.filter((one) => textOf(one).toLowerCase().includes(wanted))
+  const lowerFilter = filter.toLowerCase()
+  const found = lowerFilter === '' ? rows : rows.filter((one) => textOf(one).toLowerCase().includes(lowerFilter))
   const shown = found.slice(offset, offset + limit)
   return { shown, total: found.length, truncated: offset + shown.length < found.length }
 }

@@ -100,7 +100,7 @@ const noServer = (server: string, ctx: CallContext): ToolError =>
 type Json = Readonly<Record<string, unknown>>
 const textIn = (entry: Json, key: string): string | undefined =>
   typeof entry[key] === 'string' ? (entry[key] as string) : undefined
-const known = (fields: Json): Json =>
+const withoutUndefined = (fields: Json): Json =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 
 export const list_resources: ToolDef<unknown, typeof List> = {
@@ -119,7 +119,7 @@ export const list_resources: ToolDef<unknown, typeof List> = {
     const { shown, ...counts } = paged(all, how, ({ uri, entry }) => `${uri} ${entry['name']} ${entry['description']}`)
     return {
       resources: shown.map(({ server, uri, isTemplate, entry }) =>
-        known({
+        withoutUndefined({
           server,
           [isTemplate ? 'uri_template' : 'uri']: uri,
           name: textIn(entry, 'title') ?? textIn(entry, 'name'),
@@ -159,11 +159,11 @@ export const read_resource: ToolDef<unknown, typeof Read> = {
       contents: parts.map((part) => {
         const about = { uri: part['uri'], mime_type: textIn(part, 'mimeType') }
         const blob = textIn(part, 'blob')
-        if (blob === undefined) return known({ ...about, text: textIn(part, 'text') ?? '' })
+        if (blob === undefined) return withoutUndefined({ ...about, text: textIn(part, 'text') ?? '' })
         const data = Buffer.from(blob, 'base64')
         const filename = nameOf(String(part['uri'] ?? uri))
         ctx.sendFile({ data, filename, mimetype: about.mime_type ?? 'application/octet-stream' })
-        return known({ ...about, bytes: data.length, file: filename })
+        return withoutUndefined({ ...about, bytes: data.length, file: filename })
       }),
     }
   },
@@ -193,7 +193,7 @@ export const list_prompts: ToolDef<unknown, typeof List> = {
     const { shown, ...counts } = paged(all, how, ({ name, entry }) => `${name} ${entry['description']}`)
     return {
       prompts: shown.map(({ server, name, entry }) =>
-        known({ server, name, description: textIn(entry, 'description'), arguments: entry['arguments'] }),
+        withoutUndefined({ server, name, description: textIn(entry, 'description'), arguments: entry['arguments'] }),
       ),
       ...counts,
     }
@@ -222,6 +222,6 @@ export const get_prompt: ToolDef<unknown, typeof Prompt> = {
   available,
   async run({ server, name, arguments: given }, ctx) {
     const { description, messages } = await serversOf(ctx).getPrompt(server, name, given)
-    return known({ description, messages })
+    return withoutUndefined({ description, messages })
   },
 }

@@ -53,12 +53,12 @@ function noticesOf(
   ]
 }
 
-async function draw(wanted: ImageRequest, image: ImageSettings, around: BackendContext): Promise<Uint8Array> {
-  if (image.type === 'openai') return await openai.draw(wanted, image, around)
-  if (image.type === 'comfyui') return await comfyui.draw(wanted, image, around)
-  if (image.type === 'custom') return await custom.draw(wanted, image, around)
-  const { prompt, negative, width, height, mode, more } = wanted
-  const pictures = wanted.references.map(({ data, path }, at) => [
+async function draw(request: ImageRequest, image: ImageSettings, around: BackendContext): Promise<Uint8Array> {
+  if (image.type === 'openai') return await openai.draw(request, image, around)
+  if (image.type === 'comfyui') return await comfyui.draw(request, image, around)
+  if (image.type === 'custom') return await custom.draw(request, image, around)
+  const { prompt, negative, width, height, mode, more } = request
+  const pictures = request.references.map(({ data, path }, at) => [
     at === 0 ? 'image' : `image_${at + 1}`,
     { name: path.split('/').at(-1) ?? 'image', data },
   ])
@@ -111,18 +111,18 @@ export const createGenerateImage = (
     const modes = modesOf(ctx.config)
     if (!modes.includes(mode))
       throw new ToolError(`The image backend does not support ${mode}.`, { hint: `It supports ${modes.join(', ')}.` })
-    const { prompt: said, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
+    const { prompt: promptText, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
     const used = await loadReferences(ctx, media_id as string | undefined)
     if (mode !== 'txt2img' && used.length === 0) throw invalid(`${mode} needs an image.`, 'Pass media_id.')
     await checkCanSave(ctx)
-    const saved = savedTags(String(said), image, ctx)
+    const saved = savedTags(String(promptText), image, ctx)
     const notices = noticesOf(image, saved, used)
     ctx.progress(0, 1, notices.join('\n'))
     const tags = [image.default_positive_tags, ...saved.map(([, words]) => words)].filter((part) => part !== '')
     const data = await draw(
       {
         mode,
-        prompt: [String(said), ...tags].join(', '),
+        prompt: [String(promptText), ...tags].join(', '),
         negative: image.workflow_supports.negative_prompt ? image.default_negative_tags : undefined,
         ...sizeOf(aspect_ratio),
         references: used,
@@ -137,7 +137,7 @@ export const createGenerateImage = (
         ctx,
       },
     )
-    const media = await saveImage(ctx, data, { origin: 'generated', caption: String(said) })
+    const media = await saveImage(ctx, data, { origin: 'generated', caption: String(promptText) })
     ctx.sendFile({ data, filename: media.path.split('/').at(-1) ?? media.media_id, mimetype: media.mimetype })
     ctx.progress(1, 1)
     return { media_id: media.media_id, mode, path: media.path, mimetype: media.mimetype, bytes: data.length, notices }

@@ -7,13 +7,13 @@ import { createGenerateVoiceMessage } from './voice.ts'
 
 /** Connections are created here, so that a reloaded or second instance has its own. */
 function media(): ToolModule<unknown> {
-  const made = new Map<string, GuardedFetch>()
+  const fetchByUrl = new Map<string, GuardedFetch>()
   const fetchFor = (baseUrl: string, timeoutS: number): GuardedFetch => {
     const key = `${timeoutS} ${baseUrl}`
     const found =
-      made.get(key) ??
+      fetchByUrl.get(key) ??
       createOriginFetch(baseUrl, { setting: SETTING, timeoutMs: timeoutS * 1000, maxBytes: 2 * MAX_IMAGE_BYTES })
-    made.set(key, found)
+    fetchByUrl.set(key, found)
     return found
   }
   return defineModule({
@@ -25,7 +25,7 @@ function media(): ToolModule<unknown> {
       ['voice', 'speech', 'audio', 'voix', 'Stimme', 'voz'],
     ],
     async stop() {
-      await Promise.all([...made.values()].map((one) => one.close()))
+      await Promise.all([...fetchByUrl.values()].map((one) => one.close()))
     },
     tools: {
       generate_image: createGenerateImage(fetchFor),

@@ -75,8 +75,10 @@ export function schemaFor(modes: readonly Mode[], positiveTags = ''): Record<str
       .filter(([, { modes: own }]) => fits(modes, own))
       .map(([name, { schema }]) => [name, schema]),
   )
-  const told = positiveTags === '' ? [] : [`Added to the prompt: ${positiveTags}.`]
-  const description = [...MODES.filter((mode) => modes.includes(mode)).map((mode) => WORDS[mode]), ...told].join(' ')
+  const tagNotes = positiveTags === '' ? [] : [`Added to the prompt: ${positiveTags}.`]
+  const description = [...MODES.filter((mode) => modes.includes(mode)).map((mode) => WORDS[mode]), ...tagNotes].join(
+    ' ',
+  )
   return {
     type: 'object',
     properties: { ...properties, prompt: { ...properties['prompt'], description } },
@@ -110,9 +112,9 @@ const drafts = new Map<string, ToolDraft>()
 /** Cached per combination, because identical drafts are recognized by identity. */
 export function draftFor(modes: readonly Mode[], positiveTags: string): ToolDraft {
   const key = JSON.stringify([modes, positiveTags])
-  const made = drafts.get(key) ?? { description: describe(modes), input: schemaFor(modes, positiveTags) }
-  drafts.set(key, made)
-  return made
+  const draft = drafts.get(key) ?? { description: describe(modes), input: schemaFor(modes, positiveTags) }
+  drafts.set(key, draft)
+  return draft
 }
 
 const groupOf = (prefix: Mode) =>

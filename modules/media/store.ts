@@ -45,8 +45,8 @@ const ownerOf = ({ caller }: Context): string => hash('sha256', caller.principal
 const folderOf = (kv: Kv, owner: string): Promise<string> =>
   kv.update(`${owner}:folder`, (value) => {
     if (typeof value === 'string') return { result: value }
-    const made = randomBytes(12).toString('hex')
-    return { value: made, result: made }
+    const folder = randomBytes(12).toString('hex')
+    return { value: folder, result: folder }
   })
 
 /** Checks that an image can be stored, before a paid request is made. @throws ToolError why it cannot */

@@ -51,12 +51,12 @@ export const recall: ToolDef<Settings, typeof Recall> = {
   available,
   async run({ query = '', limit }, ctx) {
     const all = (await memoryOf(ctx).facts.list()).toReversed()
-    const wanted = words(query)
+    const queryWords = words(query)
     const found =
-      wanted.length === 0
+      queryWords.length === 0
         ? all
         : all
-            .map((fact) => ({ fact, score: matchScore(wanted, fact.content) }))
+            .map((fact) => ({ fact, score: matchScore(queryWords, fact.content) }))
             .filter(({ score }) => score > 0)
             .sort((a, b) => b.score - a.score)
             .map(({ fact }) => fact)
@@ -73,9 +73,9 @@ export const recall: ToolDef<Settings, typeof Recall> = {
 }
 
 /** Number of the words that a text contains; a prefix match counts half. */
-function matchScore(wanted: readonly string[], text: string): number {
+function matchScore(queryWords: readonly string[], text: string): number {
   const own = words(text)
-  return wanted.reduce(
+  return queryWords.reduce(
     (sum, word) =>
       sum + (own.includes(word) ? 1 : own.some((one) => one.startsWith(word) || word.startsWith(one)) ? 0.5 : 0),
     0,

@@ -17,17 +17,17 @@ export function filterHistory(given: readonly Entry[], blocks: readonly Block[],
   const hidden = blocks.filter(({ block_type }) => block_type === 'block')
   if (hidden.length === 0) return entries
   const gone = new Set<unknown>()
-  const kept: Entry[] = []
+  const result: Entry[] = []
   let last: Block | undefined
   for (const entry of entries) {
     const block = entry['role'] === 'system' ? undefined : blockOf(hidden, authorOf(entry))
     if (block) {
       if (entry['message_id'] !== undefined) gone.add(entry['message_id'])
-      if (block !== last) kept.push(notice(block, now))
-    } else kept.push(removeQuote(entry, hidden, gone))
+      if (block !== last) result.push(notice(block, now))
+    } else result.push(removeQuote(entry, hidden, gone))
     last = block
   }
-  return kept
+  return result
 }
 
 /** Marked as Pegboard's own, because anybody can write these words. */
@@ -44,12 +44,11 @@ const isOwn = (key: string): boolean => key.trim().toLowerCase().startsWith(OWN)
 const nameIn = ({ user_name }: Block): string =>
   user_name.replaceAll(/\s+/g, ' ').replaceAll('[', '(').replaceAll(']', ')').slice(0, 80)
 
-/** Removes a forged mark of Pegboard from an entry. */
 function removeForgedMark(entry: Entry): Entry {
   const meta = fieldsOf(entry['_meta'])
   if (![entry, meta].some((fields) => Object.keys(fields).some(isOwn))) return entry
-  const kept = withoutOwnKeys(entry)
-  return entry['_meta'] === undefined ? kept : { ...kept, _meta: withoutOwnKeys(meta) }
+  const unmarked = withoutOwnKeys(entry)
+  return entry['_meta'] === undefined ? unmarked : { ...unmarked, _meta: withoutOwnKeys(meta) }
 }
 
 const withoutOwnKeys = (fields: Entry): Entry =>

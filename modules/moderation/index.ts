@@ -96,22 +96,22 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
   async run(given, ctx) {
     const { HOUR_MS, saveBlock } = await import('./blocks.ts')
     const { matchPeople, listPeople } = await import('./find-people.ts')
-    const wanted = given.blocked_user?.trim() ?? ''
+    const targetName = given.blocked_user?.trim() ?? ''
     const type = TYPES.find((one) => one === given.block_type?.trim().toLowerCase())
     const hours = given.block_duration_hours
     const reason = given.block_reason?.replaceAll(/\s+/g, ' ').trim() ?? ''
-    if (wanted === '') throw blockError('invalid_target', 'blocked_user is missing.')
+    if (targetName === '') throw blockError('invalid_target', 'blocked_user is missing.')
     if (!type) throw blockError('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
     if (hours === undefined || !Number.isInteger(hours) || hours < 1 || hours > MAX_HOURS)
       throw blockError('invalid_duration', `block_duration_hours is a whole number from 1 to ${MAX_HOURS}.`)
     if (reason === '') throw blockError('invalid_reason', 'block_reason is missing.')
-    const found = matchPeople(await listPeople(ctx, ctx.config.users), wanted)
+    const found = matchPeople(await listPeople(ctx, ctx.config.users), targetName)
     const [user] = found
-    if (!user) throw blockError('user_not_found', `No user "${wanted.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
+    if (!user) throw blockError('user_not_found', `No user "${targetName.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
     if (found.length > 1)
       throw blockError(
         'ambiguous_user',
-        `"${wanted.slice(0, 80)}" could be ${found
+        `"${targetName.slice(0, 80)}" could be ${found
           .slice(0, 10)
           .map(({ id, name }) => `${name} (${id})`)
           .join(', ')}.`,

@@ -31,11 +31,11 @@ export function planOf(answer: unknown, maxSteps: number): Plan | undefined {
 
 function stepOf(given: unknown, index: number): Step {
   const { step, status } = isRecord(given) ? given : { step: given, status: undefined }
-  const known = text(status).toLowerCase()
+  const statusText = text(status).toLowerCase()
   const first = index === 0 ? 'in_progress' : 'pending'
   return {
     step: text(step) || `step ${index + 1}`,
-    status: known === '' ? first : (STATUSES.find((one) => one === known) ?? 'pending'),
+    status: statusText === '' ? first : (STATUSES.find((one) => one === statusText) ?? 'pending'),
   }
 }
 

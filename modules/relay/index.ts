@@ -41,9 +41,9 @@ const kvOf = ({ services }: Pick<Context, 'services'>): Kv => {
 }
 
 /** Messages for others are visible to their recipient and to admins; on stdio that is the caller. @throws ToolError */
-function actingFor(ctx: Context, wanted: string | undefined): string {
+function actingFor(ctx: Context, requestedName: string | undefined): string {
   const self = nameOfCaller(ctx)
-  const name = wanted?.trim() || self
+  const name = requestedName?.trim() || self
   if (sameName(name) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)) return name
   throw denied(`Only ${name} can do that.`, 'Leave the name out.')
 }
@@ -81,27 +81,27 @@ const relay_message: ToolDef<Settings, typeof Message> = {
     const { config, services, log } = ctx
     const { findRecipient, similarNames, listRecipients } = await import('./roster.ts')
     const { hasOptedOut, enqueue } = await import('./queue.ts')
-    const wanted = given.recipient.trim()
+    const requestedName = given.recipient.trim()
     const text = given.text.replaceAll(/\s+/g, ' ').replaceAll(UNSEEN, '').trim()
-    if (wanted === '')
+    if (requestedName === '')
       throw invalid('relay_message needs a "recipient": the name of whom it is for', 'Ask for the recipient.')
     if (text === '') throw invalid('relay_message needs a "text": what to tell', 'Ask for the message.')
     const sender = nameOfCaller(ctx)
-    if (sameName(wanted) === sameName(sender))
+    if (sameName(requestedName) === sameName(sender))
       throw invalid('A message to oneself is not relayed.', 'Ask for the recipient.')
     const kv = kvOf(ctx)
     if (!(await mayAsk(ctx, sender)))
       throw denied('You cannot leave messages now.', 'Do not try again for this person.')
     const all = await listRecipients(ctx, config.users)
-    const known = findRecipient(all, wanted)
-    if (!known) {
-      const others = similarNames(all, wanted)
+    const match = findRecipient(all, requestedName)
+    if (!match) {
+      const others = similarNames(all, requestedName)
       throw notFound(
-        `Nobody called "${wanted.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
+        `Nobody called "${requestedName.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
         'Ask for the recipient.',
       )
     }
-    const recipient = known.name
+    const recipient = match.name
     if (await hasOptedOut(kv, recipient))
       throw denied(`${recipient} does not want messages.`, 'Say so; do not try again.')
     const words = config.rewrite
@@ -111,7 +111,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
     return {
       ok: true,
       recipient,
-      source: known.source,
+      source: match.source,
       queued,
       note: `${recipient} gets the message when they next appear. It has not been delivered yet.`,
     }
@@ -160,9 +160,9 @@ const relay_deliver: ToolDef<Settings, typeof Deliver> = {
   sideEffects: ['removes messages from the queue'],
   examples: [{ input: { nick: 'Bob', event: 'join' } }],
   available,
-  async run({ nick: wanted, event }, ctx) {
+  async run({ nick: requestedNick, event }, ctx) {
     const { dequeue, deliveryText } = await import('./queue.ts')
-    const name = actingFor(ctx, wanted)
+    const name = actingFor(ctx, requestedNick)
     const now = Date.now()
     const lines = (await dequeue(kvOf(ctx), name, now)).map((message) => deliveryText(message, now))
     return { nick: name, event, delivered: lines.length, lines }
@@ -178,9 +178,9 @@ const opt = (
   effect: 'write',
   idempotent: true,
   available,
-  async run({ nick: wanted }, ctx) {
+  async run({ nick: requestedNick }, ctx) {
     const { setOptedOut } = await import('./queue.ts')
-    const name = actingFor(ctx, wanted)
+    const name = actingFor(ctx, requestedNick)
     return { nick: name, opted_out: out, changed: await setOptedOut(kvOf(ctx), name, out) }
   },
 })

@@ -24,8 +24,8 @@ const unexpired = (value: unknown, now: number): readonly QueuedMessage[] =>
   ((value ?? []) as readonly QueuedMessage[]).filter(({ at }) => at > now - KEPT_MS)
 const outsIn = (value: unknown): readonly string[] => (value ?? []) as readonly string[]
 const isFor = (nick: string) => {
-  const wanted = sameName(nick)
-  return ({ to }: QueuedMessage): boolean => sameName(to) === wanted
+  const foldedNick = sameName(nick)
+  return ({ to }: QueuedMessage): boolean => sameName(to) === foldedNick
 }
 
 /** Adds a message. @returns the number of messages waiting for the recipient @throws ToolError if a queue is full */
@@ -86,10 +86,10 @@ export const hasOptedOut = async (kv: Kv, nick: string): Promise<boolean> =>
 /** Returns whether that changed anything. */
 export const setOptedOut = (kv: Kv, nick: string, out: boolean): Promise<boolean> =>
   kv.update(OPTED_OUT, (value) => {
-    const wanted = sameName(nick)
+    const foldedNick = sameName(nick)
     const all = outsIn(value)
-    if (all.includes(wanted) === out) return { result: false }
-    return { value: out ? [...all, wanted] : all.filter((one) => one !== wanted), result: true }
+    if (all.includes(foldedNick) === out) return { result: false }
+    return { value: out ? [...all, foldedNick] : all.filter((one) => one !== foldedNick), result: true }
   })
 
 const UNITS = [

@@ -24,21 +24,21 @@ export async function listRecipients(
     ['history', recent.map(({ user_name }) => user_name)],
     ['local-user', users],
   ]
-  const known = new Map<string, Recipient>()
+  const recipientsByName = new Map<string, Recipient>()
   for (const [source, names] of sources)
     for (const name of names) {
       const key = sameName(name)
-      if (key !== '' && !known.has(key)) known.set(key, { name, source })
+      if (key !== '' && !recipientsByName.has(key)) recipientsByName.set(key, { name, source })
     }
-  return [...known.values()]
+  return [...recipientsByName.values()]
 }
 
-export const findRecipient = (all: readonly Recipient[], wanted: string): Recipient | undefined =>
-  all.find(({ name }) => sameName(name) === sameName(wanted))
+export const findRecipient = (all: readonly Recipient[], requestedName: string): Recipient | undefined =>
+  all.find(({ name }) => sameName(name) === sameName(requestedName))
 
 /** Names that contain the text, or are contained in it. */
-export function similarNames(all: readonly Recipient[], wanted: string): readonly string[] {
-  const text = sameName(wanted)
+export function similarNames(all: readonly Recipient[], requestedName: string): readonly string[] {
+  const text = sameName(requestedName)
   return all
     .map(({ name }) => name)
     .filter((name) => sameName(name).includes(text) || text.includes(sameName(name)))

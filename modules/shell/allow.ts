@@ -92,14 +92,14 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
 /** `first`: for all arguments, which tar treats as options even without a dash. */
 function riskyIn(program: string, args: readonly string[]): (arg: string, first: boolean) => boolean {
   const risky = [...(RISKY[program] ?? []), ...args.flatMap((word) => RISKY_OF[`${program} ${word}`] ?? [])]
-  const known = risky.map(patternOf)
+  const patterns = risky.map(patternOf)
   const names = risky.filter((one) => one.startsWith('--')).map((one) => one.replace(/[=*].*$/, ''))
   const letters = risky.flatMap((one) => /^-(\w)\*?$/.exec(one)?.[1] ?? [])
   const valued = VALUED[program]
   return (arg, first) => {
     const option = first && program === 'tar' && !arg.startsWith('-') ? `-${arg}` : arg
     if (!option.startsWith('-')) return false
-    if (known.some((fits) => fits.test(option))) return true
+    if (patterns.some((fits) => fits.test(option))) return true
     const [name = ''] = option.split('=')
     // Long options may be abbreviated while unambiguous, down to one letter.
     if (name.startsWith('--')) return name.length > 2 && names.some((one) => one.startsWith(name))

@@ -75,7 +75,7 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
   async run({ command, args: given, shell, cwd: folder, env, wait_seconds, until, label }, ctx) {
     const { config, signal } = ctx
     const what = 'background_run'
-    const wanted = shell
+    const request = shell
       ? await scriptRequest(what, { text: command, interpreter: 'bash', args: given, cwd: folder, login: true }, config)
       : await programRequest(what, { command, args: given, cwd: folder, env }, config)
     checkVariables(config, env)
@@ -84,7 +84,7 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
       ownerOf(ctx),
       label,
       config.max_background,
-      () => starter.start({ ...wanted, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
+      () => starter.start({ ...request, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
       mayGoOnOf(ctx.services),
     )
     if (wait_seconds === 0) return taskState(job)

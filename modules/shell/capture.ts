@@ -30,11 +30,11 @@ export function createCapture(max: number): Capture {
     const rest = chunk.subarray(first.length)
     if (rest.length === 0) return
     ring ??= Buffer.alloc(max - half)
-    const kept = rest.subarray(Math.max(0, rest.length - ring.length))
-    const at = (written + rest.length - kept.length) % ring.length
-    const fits = Math.min(kept.length, ring.length - at)
-    kept.copy(ring, at, 0, fits)
-    kept.copy(ring, 0, fits)
+    const tail = rest.subarray(Math.max(0, rest.length - ring.length))
+    const at = (written + rest.length - tail.length) % ring.length
+    const fits = Math.min(tail.length, ring.length - at)
+    tail.copy(ring, at, 0, fits)
+    tail.copy(ring, 0, fits)
     written += rest.length
   }
 

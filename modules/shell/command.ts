@@ -57,7 +57,7 @@ export interface CommandRequest {
 
 /** Starts commands, in a sandbox where required. */
 export interface Starter {
-  start(wanted: CommandRequest, settings: Settings): Promise<Command>
+  start(request: CommandRequest, settings: Settings): Promise<Command>
 }
 
 /** How often resource use is checked. */
@@ -102,27 +102,27 @@ export function createStarter(processes: Processes, log: Log): Starter {
   }
 
   return {
-    async start(wanted, settings) {
-      const { what, cwd, reader = false } = wanted
-      const sandbox = wanted.sandboxed ? await sandboxFor(what, settings, reader) : undefined
+    async start(request, settings) {
+      const { what, cwd, reader = false } = request
+      const sandbox = request.sandboxed ? await sandboxFor(what, settings, reader) : undefined
       const sandboxed = sandbox !== undefined
-      if (reader && !sandboxed) await checkReads(settings, wanted)
-      const file = await findProgram(wanted.command, processes, rootsOf(settings))
-      if (file === undefined) throw notFound(`Program '${wanted.command}' was not found on PATH.`, 'Use another one.')
+      if (reader && !sandboxed) await checkReads(settings, request)
+      const file = await findProgram(request.command, processes, rootsOf(settings))
+      if (file === undefined) throw notFound(`Program '${request.command}' was not found on PATH.`, 'Use another one.')
       if (!sandboxed) {
-        await checkGitPaths(settings, wanted)
-        await checkRepository(processes, settings, wanted)
+        await checkGitPaths(settings, request)
+        await checkRepository(processes, settings, request)
       }
-      const bare = { command: file, args: wanted.args }
-      const held =
+      const bare = { command: file, args: request.args }
+      const limited =
         processes.platform === 'win32'
           ? bare
           : { command: '/bin/sh', args: ['-c', limitScript(settings, sandboxed), 'sh', bare.command, ...bare.args] }
-      const walls = sandbox && (await sandboxPaths(settings, wanted.given))
+      const walls = sandbox && (await sandboxPaths(settings, request.given))
       const placed =
         sandbox && walls
-          ? wrapCommand(sandbox, walls, cwd, held.command, held.args, wanted.network)
-          : { ...held, env: {} }
+          ? wrapCommand(sandbox, walls, cwd, limited.command, limited.args, request.network)
+          : { ...limited, env: {} }
       const tasks = sandboxed ? createTaskLimit(settings.max_processes + AROUND, processes.platform) : undefined
       const counted = tasks
         ? { command: '/bin/sh', args: ['-c', JOIN, 'sh', tasks.join, placed.command, ...placed.args] }
@@ -133,15 +133,15 @@ export function createStarter(processes: Processes, log: Log): Starter {
         cwd,
         env: {
           ...QUIET,
-          ...(sandboxed ? {} : gitOutside(wanted.command)),
+          ...(sandboxed ? {} : gitOutside(request.command)),
           ...placed.env,
           ...settings.env,
-          ...wanted.env,
+          ...request.env,
         },
         inherit: settings.env_passthrough,
       })
       const left = walls ? await freeBytes(walls.writable) : undefined
-      const command = superviseProgram(program, wanted, settings, { left, tasks })
+      const command = superviseProgram(program, request, settings, { left, tasks })
       return {
         ...command,
         made: () => (walls ? createdSince(walls) : []),
@@ -184,7 +184,7 @@ async function isFilled(before: FreeBytes, keep: number): Promise<boolean> {
 
 function superviseProgram(
   program: Program,
-  wanted: CommandRequest,
+  request: CommandRequest,
   settings: Settings,
   { left, tasks }: { readonly left: FreeBytes | undefined; readonly tasks: TaskLimit | undefined },
 ): Omit<Command, 'made' | 'hitClosedFolder'> {
@@ -203,13 +203,13 @@ function superviseProgram(
       // Output written while it is being ended is discarded.
       if (cut === 'output') return
       capture.add(chunk)
-      if (stdout.bytes + stderr.bytes > (wanted.maxWritten ?? Number.POSITIVE_INFINITY)) void stop('output', 0)
+      if (stdout.bytes + stderr.bytes > (request.maxWritten ?? Number.POSITIVE_INFINITY)) void stop('output', 0)
     }
   program.stdout.on('data', take(stdout))
   program.stderr.on('data', take(stderr))
-  if (wanted.stdin !== 'open') program.stdin.end(wanted.stdin ?? '')
+  if (request.stdin !== 'open') program.stdin.end(request.stdin ?? '')
 
-  const late = setTimeout(() => void stop('timeout'), wanted.timeoutMs)
+  const late = setTimeout(() => void stop('timeout'), request.timeoutMs)
   let looking = false
   const looks = setInterval(async () => {
     if (looking) return
@@ -253,7 +253,7 @@ export function shownAs(text: string, settings: Settings): string {
 }
 
 /** Waits for the end. @throws ToolError for every end except exit code 0, including the output */
-export async function waitForExit(command: Command, wanted: CommandRequest, settings: Settings, signal: AbortSignal) {
+export async function waitForExit(command: Command, request: CommandRequest, settings: Settings, signal: AbortSignal) {
   const cancel = (): void => void command.stop('stopped')
   signal.addEventListener('abort', cancel, { once: true })
   if (signal.aborted) cancel()
@@ -271,16 +271,16 @@ export async function waitForExit(command: Command, wanted: CommandRequest, sett
     ...(stderr.truncated ? { stderr_truncated: true } : {}),
   }
   const fail = (message: string, code: 'E_TIMEOUT' | 'E_TOO_LARGE' | 'E_TOOL_FAILED', hint: string): ToolError =>
-    new ToolError(`${wanted.what} ${message}`, { code, hint, data, retryable: false })
+    new ToolError(`${request.what} ${message}`, { code, hint, data, retryable: false })
   if (cut === 'timeout')
     throw fail(
-      `timed out after ${seconds(wanted.timeoutMs)}`,
+      `timed out after ${seconds(request.timeoutMs)}`,
       'E_TIMEOUT',
       'Do less at once, or use background_run; see modules.shell.config.timeout.',
     )
   if (cut === 'output')
     throw fail(
-      `was stopped: it wrote more than ${wanted.maxWritten} bytes`,
+      `was stopped: it wrote more than ${request.maxWritten} bytes`,
       'E_TOO_LARGE',
       'Write less, or into a file; see modules.shell.config.max_written_bytes.',
     )
@@ -302,7 +302,7 @@ export async function waitForExit(command: Command, wanted: CommandRequest, sett
       'E_TOO_LARGE',
       'Write less; see modules.shell.config.keep_free_bytes.',
     )
-  if (wanted.sandboxed && (ended.signal === 'SIGXFSZ' || ended.exit_code === FILE_TOO_LARGE))
+  if (request.sandboxed && (ended.signal === 'SIGXFSZ' || ended.exit_code === FILE_TOO_LARGE))
     throw fail(
       `was stopped: it created a file larger than ${settings.max_file_bytes} bytes`,
       'E_TOO_LARGE',

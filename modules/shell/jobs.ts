@@ -37,11 +37,11 @@ export function createJobs(now: () => number = Date.now): Jobs {
   let stopped = false
 
   function tidy(): void {
-    const kept = new Map<string, number>()
+    const countByOwner = new Map<string, number>()
     for (const { id, owner, ended } of [...jobs.values()].reverse()) {
       if (!ended) continue
-      const count = (kept.get(owner) ?? 0) + 1
-      kept.set(owner, count)
+      const count = (countByOwner.get(owner) ?? 0) + 1
+      countByOwner.set(owner, count)
       if (ended.at + KEPT_MS < now() || count > MAX_KEPT) jobs.delete(id)
     }
   }

@@ -23,7 +23,7 @@ export const ps: ToolDef<Settings, typeof Ps> = {
   sideEffects: ['none'],
   examples: [{ input: { filter: 'node' } }],
   async run({ filter }, ctx) {
-    const wanted = filter.toLowerCase()
+    const lowerFilter = filter.toLowerCase()
     const found = await Promise.all(
       runningOf(ctx).map(async ({ id, command }) =>
         (await command.program.list()).map((one) => ({ ...one, task_id: id })),
@@ -32,7 +32,7 @@ export const ps: ToolDef<Settings, typeof Ps> = {
     const processes = found
       .flat()
       .map(({ command, ...one }) => ({ ...one, command: readable(command) }))
-      .filter(({ command }) => command.toLowerCase().includes(wanted))
+      .filter(({ command }) => command.toLowerCase().includes(lowerFilter))
     return { processes, total: processes.length }
   },
 }

@@ -144,8 +144,8 @@ const HARMLESS: ReadonlySet<string> = new Set(
 /** `/usr/bin/python3.12` counts as `python`, `pip3` as `pip`. */
 export function baseName(program: string): string {
   const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
-  const known = (one: string): boolean => RUNS_ANYTHING.has(one) || Object.hasOwn(RISKY, one)
-  return known(name) ? name : name.replace(/[-\d.]+$/, '')
+  const isKnown = (one: string): boolean => RUNS_ANYTHING.has(one) || Object.hasOwn(RISKY, one)
+  return isKnown(name) ? name : name.replace(/[-\d.]+$/, '')
 }
 
 /** True if it runs whatever it is given. */

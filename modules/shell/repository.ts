@@ -91,10 +91,10 @@ export async function checkRepository(
 type Git = (at: string, args: readonly string[]) => Promise<string | undefined>
 
 async function findRepository(git: Git, at: string): Promise<Repository | undefined> {
-  const wanted = ['rev-parse', '--absolute-git-dir', '--git-common-dir']
-  const whole = await git(at, [...wanted, '--show-toplevel'])
+  const gitArgs = ['rev-parse', '--absolute-git-dir', '--git-common-dir']
+  const whole = await git(at, [...gitArgs, '--show-toplevel'])
   // A `.git` folder contains no working files.
-  const found = whole ?? (await git(at, wanted))
+  const found = whole ?? (await git(at, gitArgs))
   if (found === undefined) return undefined
   const paths = found.replace(/\n$/, '').split('\n')
   if (paths.length !== (whole === undefined ? 2 : 3) || found.includes('\ufffd'))

@@ -84,13 +84,13 @@ export async function scriptRequest(
 }
 
 async function execute(
-  wanted: Omit<CommandRequest, 'timeoutMs'>,
+  request: Omit<CommandRequest, 'timeoutMs'>,
   given: { readonly timeout_seconds?: number | undefined; readonly stdin?: string | undefined },
   ctx: Context,
 ) {
   const { config, signal } = ctx
   const whole: CommandRequest = {
-    ...wanted,
+    ...request,
     timeoutMs: Math.min(given.timeout_seconds ?? config.timeout, config.timeout) * 1_000,
     maxWritten: config.max_written_bytes,
     ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
@@ -111,9 +111,9 @@ async function execute(
 
 /** Creation of such files cannot be prevented everywhere, and may be someone else's work. */
 function warnAboutCreated(command: Command, { warn, log }: Context): void {
-  const made = command.made().map((path) => basename(path))
-  if (made.length === 0) return
-  const what = made.join(', ')
+  const createdNames = command.made().map((path) => basename(path))
+  if (createdNames.length === 0) return
+  const what = createdNames.join(', ')
   warn(`While this ran, ${what} was created, which other programs obey: ask a person to check it before use.`)
   log.warn('a file that other programs obey was created while a command ran in the sandbox', { made: command.made() })
 }
@@ -182,8 +182,8 @@ export const bash: ToolDef<Settings, typeof Bash> = {
   examples: [{ input: { cmd: 'grep -rn "TODO" src | wc -l' } }],
   toldWhenOff: true,
   async run({ cmd, ...given }, ctx) {
-    const wanted = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
-    return await execute(await scriptRequest('bash', wanted, ctx.config), given, ctx)
+    const script = { text: cmd, interpreter: 'bash' as const, args: [], cwd: given.cwd, login: true }
+    return await execute(await scriptRequest('bash', script, ctx.config), given, ctx)
   },
 }
 

@@ -70,9 +70,9 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
   const own = await ownFilesBelow(writable)
   const named = (await realPaths([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(isInside)
   const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
-  const wanted = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
-  const fixed = await realPaths([settings.modules_dir, ...wanted, ...own.fixed])
-  const absent = [...wanted, ...own.fixed, ...own.secret].filter((path) => !isThere(path))
+  const fixedPaths = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
+  const fixed = await realPaths([settings.modules_dir, ...fixedPaths, ...own.fixed])
+  const absent = [...fixedPaths, ...own.fixed, ...own.secret].filter((path) => !isThere(path))
   return {
     writable,
     readable: await realPaths(settings.readable),
@@ -128,7 +128,7 @@ const MAX_ENTRIES = 2_000
  * @throws ToolError for a folder with too many entries
  */
 function closedArgs(folder: string, { fixed, hiddenFolders, hiddenFiles }: SandboxPaths): string[] {
-  const held = new Set([...fixed, ...hiddenFolders, ...hiddenFiles])
+  const closedPaths = new Set([...fixed, ...hiddenFolders, ...hiddenFiles])
   const entries = readdirSync(folder, { withFileTypes: true })
   if (entries.length > MAX_ENTRIES)
     throw new ToolError(`A folder with Pegboard's files has more than ${MAX_ENTRIES} entries.`, {
@@ -140,7 +140,7 @@ function closedArgs(folder: string, { fixed, hiddenFolders, hiddenFiles }: Sandb
     ...entries.flatMap((entry) => {
       const path = join(folder, entry.name)
       if (entry.isSymbolicLink()) return linkArgs(path)
-      return !held.has(path) && (entry.isDirectory() || entry.isFile()) ? ['--bind-try', path, path] : []
+      return !closedPaths.has(path) && (entry.isDirectory() || entry.isFile()) ? ['--bind-try', path, path] : []
     }),
   ]
 }

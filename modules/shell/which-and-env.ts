@@ -39,7 +39,9 @@ export const env: ToolDef<Settings, typeof Env> = {
   run({ name, prefix = '' }, ctx) {
     const { env: own, env_passthrough } = ctx.config
     const all = { ...stateOf(ctx).processes.environment(env_passthrough), ...own }
-    const wanted = Object.entries(all).filter(([key]) => (name === undefined || key === name) && key.startsWith(prefix))
-    return { variables: Object.fromEntries(wanted.sort(([a], [b]) => (a < b ? -1 : 1))) }
+    const matching = Object.entries(all).filter(
+      ([key]) => (name === undefined || key === name) && key.startsWith(prefix),
+    )
+    return { variables: Object.fromEntries(matching.sort(([a], [b]) => (a < b ? -1 : 1))) }
   },
 }

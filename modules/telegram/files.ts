@@ -5,24 +5,30 @@ import { pathInCache } from '../_folders.ts'
 import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
 
 /** Reads a file of the cache folder, by an absolute path, a relative path, or its alias. */
-export async function readCached(wanted: string, settings: Settings): Promise<{ name: string; bytes: Uint8Array }> {
-  const path = pathInCache(wanted)
+export async function readCached(
+  requestedPath: string,
+  settings: Settings,
+): Promise<{ name: string; bytes: Uint8Array }> {
+  const path = pathInCache(requestedPath)
   const paths = cachePaths(settings)
   try {
     return await paths.readFile(path, async (file) => {
       if (file.size > MAX_FILE_BYTES)
-        throw tooLarge(`file too large to send (>${MAX_FILE_BYTES} bytes): ${wanted}`, 'Send a smaller file.')
+        throw tooLarge(`file too large to send (>${MAX_FILE_BYTES} bytes): ${requestedPath}`, 'Send a smaller file.')
       return { name: basename(file.path), bytes: await contentOf(file) }
     })
   } catch (error) {
     if (!isPegboardError(error)) throw error
     if (error.code === 'E_PATH_OUTSIDE_ROOT')
-      throw new ToolError(`refusing to send file outside file_cache_dir: ${wanted}`, {
+      throw new ToolError(`refusing to send file outside file_cache_dir: ${requestedPath}`, {
         code: 'E_PATH_OUTSIDE_ROOT',
         hint: `Copy it there first; see ${SETTING}.file_cache_dir.`,
       })
     if (error.code === 'E_NOT_REGULAR_FILE' && (await paths.stat(path).catch(() => undefined))?.kind === 'dir')
-      throw new ToolError(`path is a directory: ${wanted}`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a file in it.' })
+      throw new ToolError(`path is a directory: ${requestedPath}`, {
+        code: 'E_NOT_REGULAR_FILE',
+        hint: 'Name a file in it.',
+      })
     throw error
   }
 }
@@ -39,8 +45,8 @@ async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
 const MAX_NAME_BYTES = 200
 
 /** A safe file name: no folders, no control characters, at most 120 characters. */
-export function fileName(wanted: string): string {
-  const name = basename(wanted.replaceAll('\\', '/'))
+export function fileName(originalName: string): string {
+  const name = basename(originalName.replaceAll('\\', '/'))
     .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')
     .trim()
   const letters = [...name].slice(0, 120)

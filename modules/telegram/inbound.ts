@@ -74,9 +74,9 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
       }
     } catch (error) {
       if (signal.aborted) return
-      const asked = isPegboardError(error) ? error.retryAfterMs : null
-      log.warn('messages from Telegram cannot be received; retrying', { error, ms: asked ?? pause })
-      await wait(asked ?? pause, undefined, { signal, ref: false }).catch(() => undefined)
+      const retryAfterMs = isPegboardError(error) ? error.retryAfterMs : null
+      log.warn('messages from Telegram cannot be received; retrying', { error, ms: retryAfterMs ?? pause })
+      await wait(retryAfterMs ?? pause, undefined, { signal, ref: false }).catch(() => undefined)
       pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
     }
 }

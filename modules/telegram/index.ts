@@ -24,9 +24,9 @@ type Context = CallContext<Settings>
 const missing = (name: string): ToolError => invalid(`missing required param: ${name}`, `Give ${name}.`)
 
 /** The chat: the requested one, otherwise that of the request, otherwise the operator's default. */
-function chatOf(asked: string | undefined, { origin, config }: Context): string {
+function chatOf(requestedChat: string | undefined, { origin, config }: Context): string {
   const here = origin.platform === 'telegram' ? origin.channelId : ''
-  const chat = asked || here || config.default_chat_id
+  const chat = requestedChat || here || config.default_chat_id
   if (chat === undefined) throw missing('chat_id')
   return checkChat(chat, config)
 }
@@ -89,8 +89,8 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
   available: configured,
   sideEffects: ['sends a voice message to a chat', 'runs a speech program'],
   examples: [{ input: { text: 'The build is green.' } }, { input: { path: 'note.ogg', caption: 'Listen' } }],
-  async run({ chat_id: asked, path, text, lang, filename: named, caption: below }, ctx) {
-    const chat = chatOf(asked, ctx)
+  async run({ chat_id: requestedChat, path, text, lang, filename: named, caption: below }, ctx) {
+    const chat = chatOf(requestedChat, ctx)
     const { config, services, signal } = ctx
     const params = { chat_id: chat, caption: below }
     if (path) {
@@ -139,8 +139,8 @@ const telegram_react: ToolDef<Settings, typeof React> = {
   available: configured,
   sideEffects: ['changes the reaction of the bot to a message'],
   examples: [{ input: { emoji: '👍', message_id: '123' } }],
-  async run({ emoji, chat_id: asked, message_id, is_big }, ctx) {
-    const chat = chatOf(asked, ctx)
+  async run({ emoji, chat_id: requestedChat, message_id, is_big }, ctx) {
+    const chat = chatOf(requestedChat, ctx)
     const { origin } = ctx
     const message = message_id || (origin.platform === 'telegram' ? origin.messageId : '')
     if (!message) throw missing('message_id')

@@ -68,9 +68,9 @@ function itemOf(line: string, kind: Kind): (Item & { readonly notes: string[] })
 /** @param now when the file is written, as `2026-01-02T03:04:05Z` */
 export function printList({ kind, front, body }: List, now: string): string {
   const count = body.filter((one) => typeof one === 'object').length
-  const kept = front.filter((line) => !/^(?:updated_at|open_count|done_count):/.test(line))
-  const created = kept.some((line) => line.startsWith('created_at:')) ? [] : [`created_at: "${now}"`]
-  const head = ['---', ...created, ...kept, `updated_at: "${now}"`, `${COUNT[kind]}: ${count}`, '---']
+  const otherLines = front.filter((line) => !/^(?:updated_at|open_count|done_count):/.test(line))
+  const created = otherLines.some((line) => line.startsWith('created_at:')) ? [] : [`created_at: "${now}"`]
+  const head = ['---', ...created, ...otherLines, `updated_at: "${now}"`, `${COUNT[kind]}: ${count}`, '---']
   const rest =
     body.length === 0
       ? ['', HEADING[kind], '']

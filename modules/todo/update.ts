@@ -79,28 +79,28 @@ export function createUpdate(now: () => Date): ToolDef<Settings, typeof Input> {
       { input: { action: 'add', content: 'Ask Bob for the invoice tomorrow', people: ['Bob', '$SPEAKER'] } },
       { input: { action: 'complete', content: 'Bob sent the invoice' } },
     ],
-    run: (asked, ctx) => {
+    run: (input, ctx) => {
       const llm = llmOf(NAME, ctx.services, true)
-      return asked.action === 'add' ? add(asked, ctx, llm, now) : complete(asked, ctx, llm, now)
+      return input.action === 'add' ? add(input, ctx, llm, now) : complete(input, ctx, llm, now)
     },
   }
 }
 
-async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
+async function add(input: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now: () => Date): Promise<Result> {
   const { config, caller, origin, progress, log } = ctx
-  const chat = chatOf(asked.chat_id)
+  const chat = chatOf(input.chat_id)
   const speaker = origin.userName || origin.userId || config.user_name
-  const people = peopleOf(asked.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
+  const people = peopleOf(input.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
   // An entry is one line, whatever was written.
-  const raw = asked.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+  const raw = input.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
 
   const { contacts, problems } = await contactsOf(config)
   for (const problem of problems) log.warn('a contact could not be read', { problem })
-  const known = contacts.map((contact) => ({
+  const knownContacts = contacts.map((contact) => ({
     name: [contact.name, contact.nickname].filter((one, at, all) => one !== '' && all.indexOf(one) === at).join(' / '),
     ids: reachableIds(contact),
   }))
-  const reachable = new Set(known.flatMap(({ ids }) => ids.map(foldId)))
+  const reachable = new Set(knownContacts.flatMap(({ ids }) => ids.map(foldId)))
   checkReferences(referencesIn(raw), reachable)
 
   const store = createStore(config.file_state_dir, now)
@@ -122,7 +122,7 @@ async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
     agent: config.agent_name,
     now: `${minuteOf(now())} UTC`,
     ...(caller.turn?.message === undefined ? {} : { message: caller.turn.message.slice(0, MAX_CONTENT) }),
-    contacts: known,
+    contacts: knownContacts,
   })
   const references = written === undefined ? [] : referencesIn(written)
   if (references.some(({ id }) => id !== ''))
@@ -166,7 +166,7 @@ async function add(asked: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
 const noMatch = (): ToolError => notFound('no matching todo item in TODO.md', 'List the open entries first.')
 
 async function complete(
-  asked: UpdateInput,
+  input: UpdateInput,
   { config, progress }: CallContext<Settings>,
   llm: Llm,
   now: () => Date,
@@ -175,7 +175,7 @@ async function complete(
   const open = itemsOf((await store.lists()).wip)
   if (open.length === 0) throw noMatch()
   progress(0, 2, 'finding the entry')
-  const found = (await findDone(llm, asked.content, textsOf(open))).flatMap((at) => open[at] ?? [])
+  const found = (await findDone(llm, input.content, textsOf(open))).flatMap((at) => open[at] ?? [])
   const [only] = found
   if (only === undefined) throw noMatch()
   if (found.length > 1)

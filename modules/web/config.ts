@@ -157,23 +157,23 @@ export const PRIVATE_SWITCH = `FETCH_URL_ALLOW_PRIVATE_NETWORK=false (or ${SETTI
 
 export const { reads, writes } = accessChecks(SETTING)
 
-export const allowsPrivate = ({ fetch, env_allow_private_network: said }: Settings): boolean =>
-  said === '' ? fetch.allow_private_network : /^(?:true|1|yes|on)$/i.test(said.trim())
+export const allowsPrivate = ({ fetch, env_allow_private_network: envValue }: Settings): boolean =>
+  envValue === '' ? fetch.allow_private_network : /^(?:true|1|yes|on)$/i.test(envValue.trim())
 
-export const crawl4aiUrl = ({ fetch, env_crawl4ai_base_url: said }: Settings): string =>
-  (said || fetch.crawl4ai_base_url).trim().replace(/\/+$/, '')
+export const crawl4aiUrl = ({ fetch, env_crawl4ai_base_url: envValue }: Settings): string =>
+  (envValue || fetch.crawl4ai_base_url).trim().replace(/\/+$/, '')
 
 /** The order of engines, and unknown names. The built-in reader is always included. */
-export function readingOrder({ fetch, env_engine_order: said }: Settings) {
-  const given = said === UNSET ? fetch.engine_order : said
+export function readingOrder({ fetch, env_engine_order: envValue }: Settings) {
+  const given = envValue === UNSET ? fetch.engine_order : envValue
   const names = (typeof given === 'string' ? given.split(',') : given).map((name) => name.trim()).filter(Boolean)
   return inOrder([...names, 'mcp_fetch'], ['crawl4ai', 'mcp_fetch'])
 }
 
 export const searchOrder = ({ search }: Settings) => inOrder(search.order, ['brave', 'searxng', 'duckduckgo', 'mcp'])
 
-function inOrder<Name extends string>(given: readonly string[], known: readonly Name[]) {
-  const isKnown = (name: string): name is Name => (known as readonly string[]).includes(name)
+function inOrder<Name extends string>(given: readonly string[], knownNames: readonly Name[]) {
+  const isKnown = (name: string): name is Name => (knownNames as readonly string[]).includes(name)
   return { order: [...new Set(given.filter(isKnown))], unknown: given.filter((name) => !isKnown(name)) }
 }
 

@@ -38,19 +38,19 @@ const KEPT_CHARACTERS = 16 * 1024 * 1024
 
 /** A cache of recent pages, so that the parts of a page read later fit together. */
 function createPageCache(now: () => number) {
-  const kept = new Map<string, { readonly page: Page & { engine: string }; readonly until: number }>()
+  const cache = new Map<string, { readonly page: Page & { engine: string }; readonly until: number }>()
   return {
     get(key: string) {
-      const found = kept.get(key)
+      const found = cache.get(key)
       return found && found.until > now() ? found.page : undefined
     },
     put(key: string, page: Page & { engine: string }): void {
-      kept.delete(key)
-      kept.set(key, { page, until: now() + KEPT_MS })
+      cache.delete(key)
+      cache.set(key, { page, until: now() + KEPT_MS })
       let size = 0
-      for (const [other, { page: one, until }] of [...kept].reverse()) {
+      for (const [other, { page: one, until }] of [...cache].reverse()) {
         size += one.text.length
-        if (until <= now() || size > KEPT_CHARACTERS) kept.delete(other)
+        if (until <= now() || size > KEPT_CHARACTERS) cache.delete(other)
       }
     },
   }

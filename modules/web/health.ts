@@ -26,8 +26,8 @@ export function createHealth(changed: () => void, now: () => number = () => perf
     isUp,
     failed,
     async probe(address, ms, ask) {
-      const known = probes.get(address)
-      if (known && known.until > now()) return await known.answer
+      const cached = probes.get(address)
+      if (cached && cached.until > now()) return await cached.answer
       const answer = ask().catch(() => false)
       probes.set(address, { until: now() + ms, answer })
       return await answer

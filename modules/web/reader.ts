@@ -59,7 +59,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
 
   function start(): Worker {
     const { Worker } = process.getBuiltinModule('node:worker_threads')
-    const made = new Worker(new URL('./reading.cjs', import.meta.url), {
+    const newWorker = new Worker(new URL('./reading.cjs', import.meta.url), {
       // No environment variables, and output of the packages is discarded.
       env: {},
       execArgv: [],
@@ -68,8 +68,8 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
       resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
     })
     // Callers get the error too; without a caller it does not matter.
-    made.on('error', () => undefined)
-    return made
+    newWorker.on('error', () => undefined)
+    return newWorker
   }
 
   async function end(): Promise<void> {

@@ -87,7 +87,7 @@ const clean = (markdown) =>
     .replaceAll(/\n{3,}/g, '\n\n')
     .trim()
 const line = (text) => (text ?? '').replaceAll(/\s+/g, ' ').trim()
-const said = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value))
+const withoutEmpty = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value))
 
 function read({ html, url }) {
   const document = open(html, url)
@@ -97,7 +97,7 @@ function read({ html, url }) {
   const turndown = converter(url)
   // Lists of links and the like have no content that stands out, and all of it is wanted.
   if (article && article.length >= 140) {
-    const facts = said({
+    const facts = withoutEmpty({
       byline: line(article.byline),
       published: line(article.publishedTime),
       site: line(article.siteName),
@@ -114,7 +114,12 @@ function read({ html, url }) {
   const again = open(html, url)
   const description = line(again.querySelector('meta[name="description"]')?.getAttribute('content'))
   for (const node of [...again.querySelectorAll(UNREAD)]) node.remove()
-  return { title, markdown: clean(turndown.turndown(again.body)), whole: true, ...said({ language, description }) }
+  return {
+    title,
+    markdown: clean(turndown.turndown(again.body)),
+    whole: true,
+    ...withoutEmpty({ language, description }),
+  }
 }
 
 function select({ html, url, each, fields }) {

@@ -22,7 +22,7 @@ const TIMEOUT_MS = 10_000
  * robots.txt allows everything.
  */
 export function createRobots(now: () => number = () => performance.now()): Robots {
-  const kept = new Map<string, { readonly until: number; readonly rules: Promise<string | undefined> }>()
+  const cache = new Map<string, { readonly until: number; readonly rules: Promise<string | undefined> }>()
 
   async function ask(url: string, fetch: GuardedFetch, signal: AbortSignal): Promise<string | undefined> {
     const answer = await fetch(url, { signal, timeoutMs: TIMEOUT_MS, maxBytes: MOST_BYTES, maxWireBytes: MOST_BYTES })
@@ -36,14 +36,14 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       if (settings.fetch.robots === 'ignore') return
       const file = new URL('/robots.txt', url).href
       // Not bound to one caller: the result is shared and must not be cut short by one of them.
-      let found = kept.get(file)
+      let found = cache.get(file)
       if (!found || found.until <= now()) {
         found = { until: now() + KEPT_MS, rules: ask(file, fetch, signal).catch(() => undefined) }
-        kept.set(file, found)
-        for (const [other] of kept) if (kept.size > MOST_KEPT) kept.delete(other)
+        cache.set(file, found)
+        for (const [other] of cache) if (cache.size > MOST_KEPT) cache.delete(other)
       }
       const rules = await found.rules
-      if (signal.aborted) kept.delete(file)
+      if (signal.aborted) cache.delete(file)
       signal.throwIfAborted()
       const parse = parserIn(await import('robots-parser'))
       const agent = settings.user_agent.split(/[/\s]/)[0] || 'pegboard'

@@ -62,15 +62,15 @@ export function createWebSearch(client: ClientPool, reader: Reader, health: Heal
   const variants = new Map<string, ToolDraft>()
   const variantFor = (categories: readonly Category[]): ToolDraft => {
     const key = categories.join()
-    const known = variants.get(key)
-    if (known) return known
+    const cached = variants.get(key)
+    if (cached) return cached
     const input =
       categories.length === 1
         ? z.object(common).meta(published)
         : z.object({ ...common, category: categoryOf(categories).optional() }).meta(published)
-    const made = { description: descriptionFor(categories), input }
-    variants.set(key, made)
-    return made
+    const newDraft = { description: descriptionFor(categories), input }
+    variants.set(key, newDraft)
+    return newDraft
   }
   /** The healthy engines, or all if none is healthy, so that recovery is noticed. */
   const upIn = (settings: Settings) => {
@@ -100,11 +100,11 @@ export function createWebSearch(client: ClientPool, reader: Reader, health: Heal
       const categories = CATEGORIES.filter((category) => all.has(category))
       return categories.length === CATEGORIES.length ? draft : variantFor(categories)
     },
-    async run(asked, { config, caller: { principal }, signal, call, log, progress }) {
-      const query = (asked.query ?? asked.q ?? '').trim()
+    async run(input, { config, caller: { principal }, signal, call, log, progress }) {
+      const query = (input.query ?? input.q ?? '').trim()
       if (query === '') throw invalid('missing required param: q', 'Pass query.')
-      const { category = 'text' } = asked
-      const count = Math.min(asked.count ?? asked.max_results ?? DEFAULT, category === 'image' ? MOST_IMAGES : MOST)
+      const { category = 'text' } = input
+      const count = Math.min(input.count ?? input.max_results ?? DEFAULT, category === 'image' ? MOST_IMAGES : MOST)
       const failures: Failure[] = []
       const able = enginesIn(config).filter((engine) => engine.categoriesIn(config).includes(category))
       // Unhealthy engines are tried last.
@@ -157,14 +157,14 @@ const PLAIN: Readonly<Record<string, string>> = {
 function failureOf(failures: readonly Failure[]): unknown {
   const last = failures.at(-1)?.error
   if (!isPegboardError(last)) return last
-  const said = failures.map(({ name, error }) => {
-    const known = isPegboardError(error)
-    const what = known
+  const causes = failures.map(({ name, error }) => {
+    const isOwnError = isPegboardError(error)
+    const what = isOwnError
       ? (PLAIN[error.code] ?? error.message.replace(/^The address/, 'it').replace(/\.$/, ''))
       : 'it broke'
     return what.includes(name) ? what : `${name}: ${what}`
   })
-  const message = said.length === 1 ? (said[0] as string) : `No engine answered. ${said.join('; ')}.`
+  const message = causes.length === 1 ? (causes[0] as string) : `No engine answered. ${causes.join('; ')}.`
   const { code, retryAfterMs } = last
   const hint = /address/i.test(last.hint) ? `Try again later, or the operator checks ${SETTING}.search.` : last.hint
   return new ToolError(message, { code, hint, cause: last, ...(retryAfterMs === null ? {} : { retryAfterMs }) })

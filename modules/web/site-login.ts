@@ -59,4 +59,4 @@ function checkLoginTarget({ url_prefixes, methods }: AuthProfile, shown: string,
 
 /** Removes a secret in all its spellings from a text. */
 export const removeSecrets = (text: string, secrets: readonly string[]): string =>
-  secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '[redacted]')), text)
+  secrets.reduce((result, secret) => (secret === '' ? result : result.replaceAll(secret, '[redacted]')), text)

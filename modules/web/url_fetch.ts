@@ -61,9 +61,9 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     { input: { url: 'https://api.example.com/items', method: 'POST', body: { name: 'Ada' } } },
     { input: { url: 'https://example.com/paper.pdf', download_path: 'papers/paper.pdf' } },
   ],
-  async run(asked, { config, signal, progress, sendFile }) {
+  async run(input, { config, signal, progress, sendFile }) {
     const { url_fetch } = config
-    const url = URL.canParse(asked.url) ? new URL(asked.url) : undefined
+    const url = URL.canParse(input.url) ? new URL(input.url) : undefined
     if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
       throw invalid(
         url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url',
@@ -71,18 +71,18 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
       )
     const { href } = url
     checkPrefix(href, url_fetch.guard.allowed_url_prefixes)
-    const login = asked.auth_profile
-      ? loginFor(asked.auth_profile, url, asked.method, asked.headers, config)
+    const login = input.auth_profile
+      ? loginFor(input.auth_profile, url, input.method, input.headers, config)
       : undefined
-    const body = bodyOf(asked)
-    const headers = { ...checkHeaders(asked.headers, login?.profile.allow_headers), ...login?.header }
+    const body = bodyOf(input)
+    const headers = { ...checkHeaders(input.headers, login?.profile.allow_headers), ...login?.header }
     // Headers given by the caller set the content type.
-    const type = Object.keys(asked.headers).length === 0 ? body?.type : undefined
-    const saved = asked.download_path === undefined ? undefined : await placeOf(asked.download_path, config)
-    const maxBytes = asked.max_bytes ?? (saved ? url_fetch.max_bytes_download : url_fetch.max_bytes)
+    const type = Object.keys(input.headers).length === 0 ? body?.type : undefined
+    const saved = input.download_path === undefined ? undefined : await placeOf(input.download_path, config)
+    const maxBytes = input.max_bytes ?? (saved ? url_fetch.max_bytes_download : url_fetch.max_bytes)
     const follows = login ? login.profile.follow_redirects : url_fetch.guard.follow_redirects
     const init: FetchInit = {
-      method: asked.method,
+      method: input.method,
       headers: type === undefined ? headers : { 'content-type': type, ...headers },
       ...(body === undefined ? {} : { body: body.text }),
       signal,
@@ -93,7 +93,7 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
             code: 'E_REDIRECT_BLOCKED',
           })
       },
-      timeoutMs: (asked.timeout_seconds ?? url_fetch.timeout) * 1000,
+      timeoutMs: (input.timeout_seconds ?? url_fetch.timeout) * 1000,
       // Longer responses are cut when shown and rejected when saved; this limit covers both.
       maxBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
       maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
@@ -102,14 +102,14 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     const answer = await client.clientsFor(config).requests(href, init).catch(refusedByGuard)
     const facts = {
       url: shownUrl(answer.url, login),
-      method: asked.method,
+      method: input.method,
       status: answer.status,
       content_type: answer.headers.get('content-type') ?? '',
     }
     if (saved) {
       if (!answer.ok) {
         await answer.body?.cancel()
-        throw nonSuccess({ ...facts, bytes: 0, path: asked.download_path, saved: false })
+        throw nonSuccess({ ...facts, bytes: 0, path: input.download_path, saved: false })
       }
       const bytes = await saved.write(answer, maxBytes, login?.spellings ?? [])
       const { path, file } = saved
@@ -160,19 +160,19 @@ function refusedByGuard(error: unknown): never {
 }
 
 /** @throws ToolError E_VALIDATION */
-function bodyOf(asked: UrlFetchInput): { readonly text: string; readonly type: string } | undefined {
-  if (!Object.hasOwn(asked, 'body') || asked.body === undefined) return undefined
-  if (!WITH_BODY.includes(asked.method))
+function bodyOf(input: UrlFetchInput): { readonly text: string; readonly type: string } | undefined {
+  if (!Object.hasOwn(input, 'body') || input.body === undefined) return undefined
+  if (!WITH_BODY.includes(input.method))
     throw invalid(
-      `request body is only supported for POST/PUT/PATCH, not ${asked.method}`,
+      `request body is only supported for POST/PUT/PATCH, not ${input.method}`,
       'Leave body out, or use another method.',
     )
-  const path = pathIn(asked.body)
+  const path = pathIn(input.body)
   if (path !== undefined)
     throw invalid(`request body contains local file path "${path}"`, 'Read the file, and send its content.')
-  return typeof asked.body === 'string'
-    ? { text: asked.body, type: 'text/plain;charset=utf-8' }
-    : { text: JSON.stringify(asked.body), type: 'application/json' }
+  return typeof input.body === 'string'
+    ? { text: input.body, type: 'text/plain;charset=utf-8' }
+    : { text: JSON.stringify(input.body), type: 'application/json' }
 }
 
 /** A value that uses one of our folder aliases, which mean nothing to other servers. */

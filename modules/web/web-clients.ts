@@ -19,17 +19,19 @@ export interface ClientPool {
 
 /** One set of clients per configuration, because profiles may have their own. */
 export function createClientPool(): ClientPool {
-  const made = new Map<string, WebClients>()
+  const clientsByKey = new Map<string, WebClients>()
   return {
     clientsFor(settings) {
       const key = JSON.stringify(settings)
-      const found = made.get(key) ?? createClients(settings)
-      made.set(key, found)
+      const found = clientsByKey.get(key) ?? createClients(settings)
+      clientsByKey.set(key, found)
       return found
     },
     async close() {
-      await Promise.all([...made.values()].flatMap((way) => Object.values(way)).map((one: GuardedFetch) => one.close()))
-      made.clear()
+      await Promise.all(
+        [...clientsByKey.values()].flatMap((way) => Object.values(way)).map((one: GuardedFetch) => one.close()),
+      )
+      clientsByKey.clear()
     },
   }
 }

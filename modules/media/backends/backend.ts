@@ -3,7 +3,6 @@ import { parseJsonText } from '../../_text.ts'
 import type { Mode, Settings } from '../config.ts'
 import type { Reference } from '../store.ts'
 
-/** A requested image. */
 export interface ImageRequest {
   readonly mode: Mode
   readonly prompt: string
@@ -72,9 +71,9 @@ export const bearer = (key: string | undefined): Record<string, string> =>
 
 /** A form as bytes, with its content type. */
 export async function encodeForm(form: FormData) {
-  const made = new Response(form)
-  const type = made.headers.get('content-type') ?? ''
-  return { body: new Uint8Array(await made.arrayBuffer()), type }
+  const response = new Response(form)
+  const type = response.headers.get('content-type') ?? ''
+  return { body: new Uint8Array(await response.arrayBuffer()), type }
 }
 
 export const blobOf = ({ data, mimetype }: { readonly data: Uint8Array; readonly mimetype: string }): Blob =>

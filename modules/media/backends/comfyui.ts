@@ -39,13 +39,13 @@ function parseAnswer<T extends z.ZodType>(schema: T, answer: unknown, what: stri
 }
 
 /** Queues the workflow of the mode, waits for it, and fetches its first image. */
-export async function draw(wanted: ImageRequest, image: Settings, around: BackendContext): Promise<Uint8Array> {
+export async function draw(request: ImageRequest, image: Settings, around: BackendContext): Promise<Uint8Array> {
   const { ctx } = around
   // A job is polled, so the timeout of single requests does not limit it.
   const late = AbortSignal.timeout(image.timeout * 1000)
   try {
-    const progress: typeof ctx.progress = (...told) => ctx.progress(...told)
-    return await runWorkflow(wanted, image, {
+    const progress: typeof ctx.progress = (...args) => ctx.progress(...args)
+    return await runWorkflow(request, image, {
       ...around,
       ctx: { signal: AbortSignal.any([ctx.signal, late]), progress },
     })
@@ -58,7 +58,11 @@ export async function draw(wanted: ImageRequest, image: Settings, around: Backen
   }
 }
 
-async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }: BackendContext): Promise<Uint8Array> {
+async function runWorkflow(
+  request: ImageRequest,
+  image: Settings,
+  { fetch, ctx }: BackendContext,
+): Promise<Uint8Array> {
   const base = image.base_url.replace(/\/+$/, '')
   const how = { setting: 'modules.media.config.image' }
   const { signal } = ctx
@@ -73,7 +77,7 @@ async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }
     )
 
   const names: string[] = []
-  for (const reference of wanted.references) {
+  for (const reference of request.references) {
     const form = new FormData()
     form.append('image', blobOf(reference), `${randomUUID()}.${reference.path.split('.').at(-1)}`)
     const { body, type } = await encodeForm(form)
@@ -83,7 +87,7 @@ async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }
     names.push(subfolder === '' ? name : `${subfolder}/${name}`)
   }
 
-  const { prompt, negative, width, height, mode, more } = wanted
+  const { prompt, negative, width, height, mode, more } = request
   const [first = '', second = '', third = ''] = names
   const pictures = { image: first, image_2: second, image_3: third }
   const values = {
@@ -106,17 +110,17 @@ async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }
   } catch (error) {
     // Cancelled: removed from the queue, or interrupted if it is running.
     if (signal.aborted) {
-      const told = { method: 'POST', headers: { 'content-type': 'application/json' } }
+      const postInit = { method: 'POST', headers: { 'content-type': 'application/json' } }
       await Promise.allSettled([
-        fetch(`${base}/queue`, { ...told, body: JSON.stringify({ delete: [id] }) }),
-        fetch(`${base}/interrupt`, { ...told, body: JSON.stringify({ prompt_id: id }) }),
+        fetch(`${base}/queue`, { ...postInit, body: JSON.stringify({ delete: [id] }) }),
+        fetch(`${base}/interrupt`, { ...postInit, body: JSON.stringify({ prompt_id: id }) }),
       ])
     }
     throw error
   }
 
   async function finished(job: string): Promise<z.output<typeof Output>> {
-    for (let pause = FIRST_PAUSE_MS, asked = 1; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2), asked++) {
+    for (let pause = FIRST_PAUSE_MS, polls = 1; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 2), polls++) {
       const response = await sendToBackend(fetch, `${base}/history/${encodeURIComponent(job)}`, { signal }, how)
       const answer = await jsonOf(response)
       if (Object.hasOwn(answer, job)) {
@@ -128,7 +132,7 @@ async function runWorkflow(wanted: ImageRequest, image: Settings, { fetch, ctx }
         return parseAnswer(Output, output, 'does not say where the image is')
       }
       // The backend reports no progress; each poll covers half of the remaining distance.
-      ctx.progress(1 - 0.5 ** asked, 1, 'ComfyUI is generating.')
+      ctx.progress(1 - 0.5 ** polls, 1, 'ComfyUI is generating.')
       await wait(pause, undefined, { signal })
     }
   }

@@ -6,11 +6,11 @@ type Settings = Extract<ImageSettings, { type: 'custom' }>
 
 /** One `POST` with all values as JSON, images as base64. The response is an image, or JSON that contains one. */
 export async function draw(
-  wanted: ImageRequest,
+  request: ImageRequest,
   image: Settings,
   { fetch, ctx: { signal } }: BackendContext,
 ): Promise<Uint8Array> {
-  const { mode, prompt, negative, width, height, references, more } = wanted
+  const { mode, prompt, negative, width, height, references, more } = request
   const body = JSON.stringify({
     ...more,
     mode,

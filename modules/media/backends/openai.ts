@@ -10,15 +10,15 @@ const sizeOf = ({ width, height }: ImageRequest): string =>
 
 /** OpenAI's `POST /images/generations` and `/images/edits`, which other servers support too. */
 export async function draw(
-  wanted: ImageRequest,
+  request: ImageRequest,
   image: Settings,
   { fetch, publicFetch, ctx: { signal } }: BackendContext,
 ): Promise<Uint8Array> {
   const base = image.base_url.replace(/\/+$/, '')
   const how = { setting: 'modules.media.config.image', secret: image.api_key }
-  const { prompt, references } = wanted
+  const { prompt, references } = request
   const headers = bearer(image.api_key)
-  const fields = { model: image.model, prompt, n: 1, size: sizeOf(wanted) }
+  const fields = { model: image.model, prompt, n: 1, size: sizeOf(request) }
   let response: Response
   if (references.length === 0) {
     const body = JSON.stringify(fields)

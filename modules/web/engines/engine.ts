@@ -42,7 +42,7 @@ export interface SearchEngine {
   addressIn(settings: Settings): string | undefined
   categoriesIn(settings: Settings): readonly Category[]
   /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and errors of fetch */
-  search(wanted: SearchRequest, use: SearchContext): Promise<readonly Result[]>
+  search(request: SearchRequest, use: SearchContext): Promise<readonly Result[]>
 }
 
 export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')

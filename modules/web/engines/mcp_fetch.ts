@@ -56,9 +56,9 @@ async function readItself(
 
 async function readBy(tool: string, url: string, raw: boolean, { call, settings }: ReadContext): Promise<Page> {
   const { text } = await textOfTool(call, tool, { url, raw, start_index: 0, max_length: 999_999 })
-  const said = text.replace(/^Contents of \S+:\s*\n/, '')
-  if (said.length > settings.fetch.max_bytes) checkSize(String(said.length), settings.fetch.max_bytes)
-  return { url, text: said, content_type: raw ? 'text/html' : 'text/markdown' }
+  const content = text.replace(/^Contents of \S+:\s*\n/, '')
+  if (content.length > settings.fetch.max_bytes) checkSize(String(content.length), settings.fetch.max_bytes)
+  return { url, text: content, content_type: raw ? 'text/html' : 'text/markdown' }
 }
 
 /** @throws ToolError E_TOO_LARGE if the declared size is too large */
