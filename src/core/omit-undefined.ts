@@ -1,2 +1,5 @@
-export const omitUndefined = <T extends object>(from: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } =>
-  Object.fromEntries(Object.entries(from).filter(([, value]) => value !== undefined)) as never
+export function omitUndefined<T extends object>(from: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } {
+  const kept: Partial<T> = {}
+  for (const key in from) if (from[key] !== undefined) kept[key] = from[key]
+  return kept as never
+}
