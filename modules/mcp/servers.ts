@@ -31,7 +31,7 @@ export function serversOf({ services }: Pick<CallContext, 'services'>): Servers 
 }
 
 export const available: NonNullable<ToolDef['available']> = ({ services }) =>
-  (services.servers?.list().length ?? 0) > 0 || 'no servers are configured; add some under mcpServers'
+  services.servers?.hasAny() || 'no servers are configured; add some under mcpServers'
 
 export const server = z.string().min(1).max(200).describe('Id or category, from list_servers.')
 export const oneServer = server.optional().describe('Only this server; default all.')

@@ -40,9 +40,10 @@ function modulesIn(folder: string | undefined): string[] {
 /** The enabled server whose tools have the same names as those of a module with this id. */
 export function serverNamed({ servers }: Pick<Config, 'servers'>, id: string): string | undefined {
   const modules = moduleIds(servers)
+  const module = `mcp_${id}`
   return Object.keys(servers).find(
     (server) =>
-      servers[server]?.enabled && (modules.get(server) === `mcp_${id}` || servers[server].prefix.toLowerCase() === id),
+      servers[server]?.enabled && (modules.get(server) === module || servers[server].prefix.toLowerCase() === id),
   )
 }
 

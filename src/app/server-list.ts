@@ -16,6 +16,7 @@ import type { UnmatchedRule } from './unmatched-rules.ts'
 export interface ServersOptions {
   readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
   list(caller: Caller): readonly ServerStatus[]
+  hasAny(caller: Caller): boolean
   view(caller: Caller): View
   isAdmin(caller: Caller): boolean
   /** Rules of the policy that match no tool, as far as the caller may see their servers. */
@@ -27,16 +28,14 @@ export interface ServersOptions {
 export interface ServerListOptions {
   statuses(): readonly UpstreamStatus[]
   view(caller: Caller): View
-  /** Version of the catalog. The list of a caller stays the same with it. */
-  version(): number
   owners(): ReadonlyMap<string, Owner>
   readonly clock: Clock
 }
 
 /** Returns the servers that a caller may see: none of other profiles, and no folders. */
 export function createServerList(options: ServerListOptions): (caller: Caller) => readonly ServerStatus[] {
-  const { statuses, view, version, owners, clock } = options
-  const listFor = (caller: Caller): readonly ServerStatus[] => {
+  const { statuses, view, owners, clock } = options
+  return (caller) => {
     const { policy } = view(caller)
     const seen = [...owners().values()].filter(({ id }) => policy.allowsOwner(id, caller))
     return statuses()
@@ -68,18 +67,6 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
         }
       })
   }
-  // `available` of many tools asks for the list one after the other.
-  let cached: { readonly version: number; readonly lists: WeakMap<Caller, readonly ServerStatus[]> } | undefined
-  return (caller) => {
-    const now = version()
-    if (cached?.version !== now) {
-      cached = { version: now, lists: new WeakMap() }
-      queueMicrotask(() => (cached = undefined))
-    }
-    const list = cached.lists.get(caller) ?? listFor(caller)
-    cached.lists.set(caller, list)
-    return list
-  }
 }
 
 function findClashes(owners: readonly Owner[], module: string): Pick<ServerStatus, 'clashes'> {
@@ -97,7 +84,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
   /** `available` must not ask for the view, because the view calls `available`. */
   const view = (): View => {
     if (signal) return options.view(caller)
-    throw new PegboardError('E_INTERNAL', 'Outside of a call, only services.servers.list() is available.')
+    throw new PegboardError('E_INTERNAL', 'Outside of a call, only services.servers.list() and hasAny() are available.')
   }
 
   function requireServer(id: string): ServerStatus {
@@ -167,6 +154,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
 
   return {
     list,
+    hasAny: () => options.hasAny(caller),
     unmatchedRules: () => (isOperator() ? options.unmatchedRules(caller).map(({ sentence }) => sentence) : []),
     async connect(id) {
       await connect(requireServer(id))

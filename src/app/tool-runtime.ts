@@ -77,7 +77,6 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
   const listServers = createServerList({
     statuses: upstreams.status,
     view,
-    version: () => catalog.snapshot().version,
     owners: () => catalog.snapshot().owners,
     clock,
   })
@@ -98,6 +97,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
         {
           upstreams,
           list: listServers,
+          hasAny: (caller) => upstreams.modules().some((module) => view(caller).policy.allowsOwner(module, caller)),
           view,
           isAdmin: provider.isAdmin,
           unmatchedRules: (caller) => problems.unmatchedRulesFor(caller),

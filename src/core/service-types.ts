@@ -418,10 +418,13 @@ export interface ServerPrompt {
 /**
  * The configured MCP servers that the caller may see. Servers cannot be added, and only configured ones can be
  * started. Tools are called with `ctx.call`. Every function accepts a server's id or category and throws
- * PegboardError E_NOT_FOUND for an unknown one. Outside a call, for example in `available`, only `list` exists.
+ * PegboardError E_NOT_FOUND for an unknown one. Outside a call, for example in `available`, only `list` and
+ * `hasAny` exist.
  */
 export interface Servers {
   list(): readonly ServerStatus[]
+  /** True if `list` is not empty. For `available`, because it does not read the state of each server. */
+  hasAny(): boolean
   /**
    * Policy rules that match no tool, or name one tool and match several, as sentences. For the operator and admins;
    * empty for others, and while servers are still connecting.

@@ -13,7 +13,7 @@ import type { Claims, Timestamps } from './resource-claims.ts'
 
 export interface EndpointsHost {
   readonly id: string
-  readonly timeoutMs: number
+  timeoutMs(): number
   readonly log: Log
   /** Waits for the caller's connection. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
@@ -81,13 +81,13 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       await connection.watch([...(subscriptions.get(key)?.keys() ?? [])])
       return {}
     }
-    return await connection.request(method, params, { timeoutMs: host.timeoutMs })
+    return await connection.request(method, params, { timeoutMs: host.timeoutMs() })
   }
 
   async function setLevel(connection: Connection): Promise<void> {
     if (level === undefined || !isRecord(connection.capabilities['logging'])) return
     if (connection.era === 'modern') connection.setLogLevel(level)
-    else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs })
+    else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs() })
   }
 
   const request: EndpointsHost['request'] = (method, params, relay, signal) =>

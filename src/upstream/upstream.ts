@@ -4,6 +4,7 @@ import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { changedList, type ListKind } from '../core/list-kinds.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
+import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import { semaphoreOf } from '../core/semaphore.ts'
 import { newerTask } from '../core/task-protocol.ts'
@@ -75,9 +76,9 @@ export interface Upstream {
   /** Reads all lists again, connecting if necessary. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
   /** Ids of the Pegboards that its tools come through. */
-  readonly gateways: readonly string[]
+  gateways(): readonly string[]
   /** True if nothing is known about the server and it has not failed. */
-  readonly isUnknown: boolean
+  isUnknown(): boolean
   /**
    * Round-trip time in milliseconds; undefined if it is not connected.
    * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_TIMEOUT
@@ -121,7 +122,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let reason: string | undefined
   let detail: string | undefined
   let self: ServerSelf | undefined
-  let stateful = false
+  // On first use, because a start needs it for no server.
+  const checkStateful = (): boolean => isStateful(settings, self?.name)
+  let stateful = once(checkStateful)
   let capabilities: Json = {}
   let gateways: readonly string[] = []
   let startMs: number | undefined
@@ -232,7 +235,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   const kind = (): InstanceKind => {
     if (settings.instance !== undefined) return settings.instance
     if (principals) return 'principal'
-    return asks || stateful ? 'session' : 'shared'
+    return asks || stateful() ? 'session' : 'shared'
   }
   const instances = createInstances({
     id,
@@ -244,7 +247,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     settings: () => settings,
     kind,
     isSilent,
-    mayShare: () => settings.instance === undefined && !principals && !stateful,
+    mayShare: () => settings.instance === undefined && !principals && !stateful(),
     mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>
       principals
@@ -321,17 +324,15 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     id,
     claims,
     timestamps: shared.timestamps,
-    ...forEndpoints,
     live: (who) => instances.liveOf(who),
     keyOf: (who) => instances.keyOf(who),
     placed,
-    tasks: createTaskRelay({ ...forEndpoints, clock, saw: openTasks.saw }),
+    tasks: createTaskRelay({ clock, saw: openTasks.saw, ...forEndpoints }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
-    get timeoutMs() {
-      return timeoutMs()
-    },
+    timeoutMs,
     log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
+    ...forEndpoints,
   })
   const refresh = createListRefresh(clock, log, {
     isReady: () => state === 'ready',
@@ -345,9 +346,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   function forPublisher(): PublisherOptions {
     const { trust, lostRules } = shared
-    const host = { id, module, settings, capacity, available, call, runsAsTask: asTask }
     const lists = (names: readonly string[]): void => claims.take(names, endpoints.returnedAt)
-    return { ...host, catalog, endpoints, log, trust, lostRules, lists, about: () => self?.about }
+    const host = { catalog, endpoints, log, trust, lostRules, lists, about: () => self?.about }
+    // Spread last: Node 20 creates a hidden class for each property after a spread, again for each server.
+    return { id, module, settings, capacity, available, call, runsAsTask: asTask, ...host }
   }
 
   function asTask(record: ToolRecord): boolean {
@@ -434,7 +436,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   function learn(from: Partial<Pick<Connection, 'server' | 'capabilities' | 'gateways'>> = {}): void {
     self = from.server
-    stateful = isStateful(settings, self?.name)
+    stateful = once(checkStateful)
     capabilities = from.capabilities ?? {}
     gateways = from.gateways ?? []
   }
@@ -533,12 +535,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     begin: firstConnection.begin,
     meet: firstConnection.meet,
-    get gateways() {
-      return gateways
-    },
-    get isUnknown() {
-      return (state === 'configured' || state === 'connecting') && publisher.tools === 0
-    },
+    gateways: () => gateways,
+    isUnknown: () => (state === 'configured' || state === 'connecting') && publisher.tools === 0,
     async refresh() {
       const had = link.live
       await link.ready()
@@ -568,7 +566,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     apply(next) {
       settings = next
-      stateful = isStateful(settings, self?.name)
+      stateful = once(checkStateful)
       capacity = capacityOf(settings)
       publisher = createPublisher(forPublisher())
       publisher.publish(listing, standing())

@@ -37,6 +37,8 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   readonly arriving: boolean
   /** Stops all servers in parallel, with all their processes, within three seconds. */
   stop(): Promise<void>
+  /** Categories of all servers, disabled ones included. */
+  modules(): readonly string[]
   /** Path of a server's entry in the configuration, or its id if it has none. */
   where(id: string): string
   /** May hold secrets. */
@@ -204,7 +206,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [id, { upstream, module }] of running) {
       const length = namedBy(name, [id, module, configured[id]?.prefix ?? id])
       if (length <= longest) continue
-      if (!upstream.isUnknown || !sees(module)) continue
+      if (!upstream.isUnknown() || !sees(module)) continue
       best = upstream
       longest = length
     }
@@ -258,6 +260,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
           },
       )
     },
+    modules: () => [...moduleIds(configured).values()],
     where: (id) => configured[id]?.where ?? id,
     offered: (id) => running.get(id)?.upstream.offered() ?? [],
     stderrTail: (id) => running.get(id)?.upstream.stderrTail() ?? '',
@@ -287,7 +290,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       shared.saveLater.flush()
       if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
     },
-    gateways: () => [...new Set([...running.values()].flatMap(({ upstream }) => upstream.gateways))],
+    gateways: () => [...new Set([...running.values()].flatMap(({ upstream }) => upstream.gateways()))],
     ended(session) {
       for (const { upstream } of running.values()) upstream.ended(session)
     },

@@ -407,7 +407,7 @@ describe('services.servers', () => {
     expect(((await app.call(go)) as Answer).value).toEqual(['fake'])
   })
 
-  it('gives any module what its caller has, and outside a call only the list', async () => {
+  it('gives any module what its caller has, and outside a call only the list, and whether there is any', async () => {
     const app = await open(
       module_('', `run: (_in, ctx) => ctx.services.servers.listTools('fake').some(({ id }) => id === 'mcp_fake.echo')`),
     )
@@ -419,7 +419,7 @@ describe('services.servers', () => {
     )
     expect(asking.view(localCaller).hidden.get('own.go')).toMatchObject({
       kind: 'unavailable',
-      failure: 'Outside of a call, only services.servers.list() is available.',
+      failure: 'Outside of a call, only services.servers.list() and hasAny() are available.',
     })
   })
 })

@@ -141,7 +141,7 @@ const SERVICES: Table = {
   'servers.readResource': route('services.servers.readResource'),
   'servers.getPrompt': route('services.servers.getPrompt'),
   ...each(
-    'servers.list servers.listTools servers.listResources servers.listPrompts servers.ping',
+    'servers.list servers.hasAny servers.listTools servers.listResources servers.listPrompts servers.ping',
     why('reads what the caller sees'),
   ),
   ...each(

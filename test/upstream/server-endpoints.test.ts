@@ -18,7 +18,7 @@ function rig() {
   const capabilities = { resources: { subscribe: true } }
   const endpoints = createEndpoints({
     id: 's',
-    timeoutMs: 1_000,
+    timeoutMs: () => 1_000,
     log: silentLog,
     ready: async () => ({ era: 'legacy', capabilities, request }) as unknown as Connection,
     live: () => undefined,
