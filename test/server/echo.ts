@@ -21,6 +21,8 @@ export interface EchoFactory {
   /** Live instances, newest last. */
   readonly servers: Server[]
   readonly disposed: () => number
+  /** Calls of `wait` that the server received. */
+  readonly waits: () => number
   /** Calls of `wait` that were aborted. */
   readonly aborted: () => number
 }
@@ -33,12 +35,14 @@ export function echoFactory(): EchoFactory {
   const made: NewConnection[] = []
   const servers: Server[] = []
   let disposed = 0
+  let waits = 0
   let aborted = 0
   const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] })
   return {
     made,
     servers,
     disposed: () => disposed,
+    waits: () => waits,
     aborted: () => aborted,
     make(connection) {
       made.push(connection)
@@ -65,6 +69,7 @@ export function echoFactory(): EchoFactory {
           return text(JSON.stringify(answer))
         }
         if (params.name === 'wait') {
+          waits++
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, Number(args.ms))
             ctx.mcpReq.signal.addEventListener('abort', () => {

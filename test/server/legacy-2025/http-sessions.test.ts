@@ -202,7 +202,7 @@ describe('an answer', () => {
     const { url, echo } = await serve()
     const session = await openSession(url)
     const waiting = ask(url, { headers: session, body: call(5, 'wait', { ms: 60_000 }) })
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await until(() => echo.waits() === 1)
     for (const requestId of [6, 'unknown', { a: 1 }, undefined, 5])
       await ask(url, {
         headers: session,
