@@ -1,4 +1,4 @@
-/** An object with members of any type, such as a parsed JSON object. */
+/** An object whose members may have any type, such as a parsed JSON object. Not any JSON value. */
 export type Json = Readonly<Record<string, unknown>>
 
 /** True for an object that is not an array. */

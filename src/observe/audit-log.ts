@@ -47,6 +47,7 @@ export interface AuditOptions extends Omit<AuditSettings, 'enabled' | 'file'> {
   readonly key: () => Buffer
   /** Folder for anchors, which record where the log ends. Absent: no anchors. */
   readonly anchorDir?: string
+  /** Removes secrets from a line; default removes nothing. */
   readonly hide?: (text: string) => string
   /** Maximum number of characters waiting to be written; default 16 Mi. */
   readonly maxWaiting?: number

@@ -4,7 +4,10 @@ import { tryParseJson } from '../core/try-parse-json.ts'
 
 /** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
 export interface HashChain {
-  /** Signs an object and returns its line. @param write turns the fields into a line */
+  /**
+   * Adds `run`, `seq` and `prev` to an object, and returns its line with the signature `mac`.
+   * @param write turns the fields into a line that ends with `}`. The signature is of this line, so shorten fields here
+   */
   sign(fields: Json, write: (fields: object) => string): string
 }
 

@@ -85,7 +85,7 @@ const shape = z.lazy(() =>
       .default([])
       .describe('Tools to deny, by id or any of their names, such as "*.delete_*".'),
     ask: z.array(ruleOptions).default([]).describe('Tools that need the approval of a person for each call.'),
-    allow: z.array(ruleOptions).default([]).describe('Tools that run without approval, by id or client name.'),
+    allow: z.array(ruleOptions).default([]).describe('Tools that run without approval, by id or listed name.'),
     hidden: z.array(ruleOptions).default([]).describe('Tools to deny unless `allow` names them.'),
     approvalTimeoutMs: z
       .int()

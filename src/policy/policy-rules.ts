@@ -3,7 +3,7 @@ import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '.
 import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from './policy-options.ts'
 
-/** Who a rule may apply to. */
+/** The properties of a caller that rules check. */
 export type Actor = Pick<Caller, 'profile' | 'roles'>
 
 /** One entry of a policy list. */

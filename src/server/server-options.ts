@@ -6,7 +6,7 @@ const grantOptions = () => ({
     .min(1)
     .optional()
     .describe(
-      'Limit to these tools, by id or client name; `*` matches any characters (default: all tools of the profile).',
+      'Limit to these tools, by id or listed name; `*` matches any characters (default: all tools of the profile).',
     ),
   effect: z
     .enum(['read', 'write', 'destructive'])
