@@ -28,15 +28,11 @@ export function plansOf(
 }
 
 /** What a person reads before anything runs. */
-export function planText({
-  server,
-  versions = [],
-  plans,
-}: {
-  readonly server?: RegistryServer
-  readonly versions?: readonly string[]
-  readonly plans: readonly InstallPlan[]
-}): string {
+export function planText(
+  plans: readonly InstallPlan[],
+  server?: RegistryServer,
+  versions: readonly string[] = [],
+): string {
   const head = server
     ? formatTable([
         ['Server', `${server.name} ${server.version}${server.title === undefined ? '' : ` (${server.title})`}`],

@@ -54,7 +54,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const { server, plan } = await findPlan(args, io, yes)
   const id = readOption(args, 'name') ?? plan.id
   const tell = (text: string): void => (json ? undefined : io.stdout(asTyped(text, args, io)))
-  tell(planText({ ...(server ? { server } : {}), plans: [plan] }))
+  tell(planText([plan], server))
   for (const warning of [...plan.warnings, ...missingProgramWarnings(plan, io)]) writeWarning(io, warning)
   if (server?.deprecated !== undefined) writeWarning(io, `${server.name} is deprecated: ${server.deprecated}`)
   const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
@@ -341,11 +341,7 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
     const owner = app.catalog.snapshot().owners.get(module)
     return {
       findings: findings.map((finding) => ({ code: finding.code, message: finding.message, fix: fixOf(finding) })),
-      tools: (owner?.tools ?? []).map((tool) => ({
-        id: tool.id,
-        effect: tool.effect,
-        description: tool.description,
-      })),
+      tools: (owner?.tools ?? []).map(({ id, effect, description }) => ({ id, effect, description })),
       waiting: (owner?.quarantined ?? []).map(({ tool, reason }) => ({ id: tool.id, reason })),
     }
   } catch (error) {

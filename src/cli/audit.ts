@@ -8,10 +8,6 @@ import { type Args, readOption } from './args.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
-interface LogBreak extends ChainBreak {
-  readonly file: string
-}
-
 /** `pegboard audit verify`: verifies the audit log. Exit code 1 if it was changed. */
 export async function run(args: Args, io: Io): Promise<number> {
   const [what, ...named] = args.positionals
@@ -22,7 +18,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const key = readKey(readOption(args, 'key'), config, io)
   const look = createChainVerifier(key)
   const seen = new Map<string, { readonly first: number; readonly last: number }>()
-  const breaks: LogBreak[] = []
+  const breaks: (ChainBreak & { readonly file: string })[] = []
   let [lines, ended] = [0, 0]
   for (const file of files) {
     let line = 0

@@ -6,7 +6,7 @@ import { namedScopes } from '../upstream/oauth/auth-challenge.ts'
 import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/token-store.ts'
 import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
 import { type Args, readInteger, readOption, writeAnswer } from './args.ts'
-import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
+import { formatTable, type Io, UsageError, writeWarning } from './io.ts'
 import { openConfig } from './open-app.ts'
 
 /** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
@@ -114,21 +114,15 @@ async function list(
     const state = await store.read(key).then((grant) => stateOf(grant, now), unreadable)
     rows.push({ server: id, ...(own === undefined ? {} : { principal: own }), ...state })
   }
-  if (args.values['json'] === true) writeJson(io, rows)
-  else if (rows.length === 0) io.stdout('No remote servers.\n')
-  else
-    io.stdout(
-      formatTable(
-        rows.map((row) => [
-          row.server,
-          row.principal ?? '',
-          // Most servers need no login.
-          row.state === 'not logged in' ? 'not logged in; has not asked for a login' : row.state,
-          describeExpiry(row).replace(/^, /, ''),
-          row.wants_scope === undefined ? '' : `wants ${namedScopes(row.wants_scope) ?? 'more rights'}`,
-        ]),
-      ),
-    )
+  const lines = rows.map((row) => [
+    row.server,
+    row.principal ?? '',
+    // Most servers need no login.
+    row.state === 'not logged in' ? 'not logged in; has not asked for a login' : row.state,
+    describeExpiry(row).replace(/^, /, ''),
+    row.wants_scope === undefined ? '' : `wants ${namedScopes(row.wants_scope) ?? 'more rights'}`,
+  ])
+  writeAnswer(args, io, rows, formatTable(lines) || 'No remote servers.\n')
   return 0
 }
 

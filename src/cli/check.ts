@@ -35,12 +35,7 @@ export async function run(args: Args, io: Io): Promise<number> {
         if (frozen) await refreshAll(session)
         const client = readOption(args, 'client')
         const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
-        const report = reportOf(
-          as,
-          searchModelFault(session.config),
-          missingPaths(session.config, io.env, process.platform),
-          frozen,
-        )
+        const report = reportOf(as, missingPaths(session.config, io.env, process.platform), frozen)
         writeAnswer(args, io, report, asTyped(reportText(report), args, io))
         return report.ok ? 0 : 1
       },
@@ -71,12 +66,8 @@ async function refreshAll({ app, config }: Session): Promise<void> {
 
 type Report = ReturnType<typeof reportOf>
 
-function reportOf(
-  { app, config, caller, warnings }: Session,
-  searchProblem: string | undefined,
-  absences: readonly string[],
-  frozen: boolean,
-) {
+function reportOf({ app, config, caller, warnings }: Session, absences: readonly string[], frozen: boolean) {
+  const searchProblem = searchModelFault(config)
   const view = app.view(caller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))

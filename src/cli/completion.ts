@@ -70,9 +70,6 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-const FILES = ['FILE', 'PATH']
-const FOLDERS = ['DIR']
-
 /** What the typed word can become, each with a description after a tab. @param before the words before it */
 async function candidates(typed: string, before: readonly string[], io: Io): Promise<readonly string[]> {
   const name = before.find((word, at) => !word.startsWith('-') && !['--config', '-c'].includes(before[at - 1] ?? ''))
@@ -81,7 +78,7 @@ async function candidates(typed: string, before: readonly string[], io: Io): Pro
   const flag = before.at(-1) ?? ''
   const [, { value = undefined } = {}] =
     options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`) ?? []
-  if (value !== undefined) return FILES.includes(value) ? [':files'] : FOLDERS.includes(value) ? [':folders'] : []
+  if (value !== undefined) return ['FILE', 'PATH'].includes(value) ? [':files'] : value === 'DIR' ? [':folders'] : []
   if (typed.startsWith('-'))
     return [
       ...options.map(([long, { about }]) => `--${long}\t${about}`),

@@ -16,9 +16,8 @@ import {
   toolFilesIn,
 } from './corpora.ts'
 import { ERASE, formatTable, type Io, UsageError, writeWarning } from './io.ts'
-
 import { modelProgress } from './progress.ts'
-import { LANES } from './search.ts'
+import { LANES, rounded } from './search.ts'
 
 type Ranker = (typeof LANES)[number]
 const WARNINGS_SHOWN = 5
@@ -190,7 +189,7 @@ function figuresOf(ranker: Ranker, measured: readonly EvalResult[]) {
       tools: of.tools,
       distractors,
       ...scoreFigures(of),
-      no_match: { queries: of.noMatch.queries, answered: share(of.noMatch.answered) },
+      no_match: { queries: of.noMatch.queries, answered: rounded(of.noMatch.answered) },
       latency_p50_ms: ms(of.latencyMs.p50),
       latency_p95_ms: ms(of.latencyMs.p95),
       ...(of.languages.size > 0 && {
@@ -201,16 +200,15 @@ function figuresOf(ranker: Ranker, measured: readonly EvalResult[]) {
   }
 }
 
-const share = (value: number): number => Math.round(value * 1e4) / 1e4
 const ms = (value: number): number => Math.round(value * 1e3) / 1e3
 
 const scoreFigures = ({ queries, recall, ndcg10, mrr, refused }: EvalScores) => ({
   queries,
-  'recall@1': share(recall[1]),
-  'recall@3': share(recall[3]),
-  'recall@5': share(recall[5]),
-  'recall@10': share(recall[10]),
-  'nDCG@10': share(ndcg10),
-  MRR: share(mrr),
-  refused: share(refused),
+  'recall@1': rounded(recall[1]),
+  'recall@3': rounded(recall[3]),
+  'recall@5': rounded(recall[5]),
+  'recall@10': rounded(recall[10]),
+  'nDCG@10': rounded(ndcg10),
+  MRR: rounded(mrr),
+  refused: rounded(refused),
 })

@@ -153,13 +153,8 @@ async function chooseServers(scene: ChoiceInputs): Promise<readonly FoundServer[
 function startText({ entry, from }: MergedServer): string {
   const args = Array.isArray(entry['args']) ? entry['args'].map(String) : []
   const words = typeof entry['url'] === 'string' ? [entry['url']] : [String(entry['command']), ...args]
-  const [safe = ''] = [words.join(' ')].map((whole) =>
-    moveSecrets([{ name: 'x', entry, from: [], isKnown: false }], new Map()).secrets.reduce(
-      (shown, { value }) => shown.replaceAll(value, '…'),
-      whole,
-    ),
-  )
-  const shown = redact(safe)
+  const { secrets } = moveSecrets([{ name: 'x', entry, from: [], isKnown: false }], new Map())
+  const shown = redact(secrets.reduce((text, { value }) => text.replaceAll(value, '…'), words.join(' ')))
   return shown.length > 60 && from.every(({ file }) => file === undefined)
     ? `${shown.slice(0, 20)}…${shown.slice(-39)}`
     : shown
@@ -322,14 +317,8 @@ function showFound(found: readonly FoundClient[], projects: readonly ProjectFile
   }
 }
 
-function report({
-  plan,
-  choices,
-  file,
-  undo,
-  io,
-  isAsked,
-}: Omit<InitResult, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
+function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
+  const { plan, choices, file, undo, io, isAsked } = result
   const typed = (text: string): string => toTypedCommands(text, undefined, io)
   if (plan.edits.length === 0) {
     io.stdout('Nothing to change.\n')

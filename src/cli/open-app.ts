@@ -179,14 +179,10 @@ export async function withOfflineApp<T>(
   }
 }
 
-export interface Session {
+export interface Session extends Pick<OpenedConfig, 'config' | 'warnings' | 'ignored'> {
   readonly app: App
-  readonly config: Config
   /** The local client, with the profile of --profile. */
   readonly caller: Caller
-  readonly warnings: readonly string[]
-  /** The project's configuration, if it is ignored. */
-  readonly ignored?: string
 }
 
 /**

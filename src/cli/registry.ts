@@ -28,15 +28,12 @@ function search(args: Args, io: Io, words: readonly string[]): Promise<number> {
     if (args.values['json'] === true) writeJson(io, { registry: registry.url, servers: hits })
     else if (hits.length === 0) io.stdout(`The registry has no server whose name contains ${words.join(' or ')}.\n`)
     else {
-      io.stdout(
-        formatTable(
-          hits.map(({ name, version, description, deprecated }) => [
-            name,
-            version,
-            deprecated ? `(deprecated) ${description}` : description,
-          ]),
-        ),
-      )
+      const rows = hits.map(({ name, version, description, deprecated }) => [
+        name,
+        version,
+        deprecated ? `(deprecated) ${description}` : description,
+      ])
+      io.stdout(formatTable(rows))
       io.stderr(
         'Anybody can publish there; nobody has checked these servers. To see what one would run: pegboard registry show NAME. To add it: pegboard add NAME\n',
       )
@@ -53,13 +50,8 @@ function show(args: Args, io: Io, named: string): Promise<number> {
     if (args.values['json'] === true) writeJson(io, { registry: registry.url, ...server, versions })
     else {
       const { plansOf, planText } = await import('./add-plan.ts')
-      io.stdout(
-        planText({
-          server,
-          versions,
-          plans: plansOf(server, registry.url, (why) => writeWarning(io, why)),
-        }),
-      )
+      const plans = plansOf(server, registry.url, (why) => writeWarning(io, why))
+      io.stdout(planText(plans, server, versions))
     }
     return 0
   })

@@ -38,7 +38,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {
       hint: 'Repair it, or take it from version control; deleting it means approving everything again.',
     })
-  const servers = usage(() => serversOf(desk, serverName))
+  const servers = await usage(() => serversOf(desk, serverName))
   if (accept === true || reject === true) return await settle(desk, servers, names, accept === true, args, io)
   const shown = names.length === 0 ? servers : servers.map((server) => selectTools(server, names))
   const out = serverName === undefined ? config.skipped.filter(({ self }) => self !== true) : []
@@ -73,15 +73,11 @@ async function settle(
 }
 
 /** A wrong name is a wrong command line. */
-function usage<T>(work: () => T): T {
-  const rethrow = (error: unknown): never => {
-    throw error instanceof ReviewError ? new UsageError(error.message) : error
-  }
+async function usage<T>(work: () => T | Promise<T>): Promise<T> {
   try {
-    const result = work()
-    return result instanceof Promise ? (result.catch(rethrow) as T) : result
+    return await work()
   } catch (error) {
-    return rethrow(error)
+    throw error instanceof ReviewError ? new UsageError(error.message) : error
   }
 }
 

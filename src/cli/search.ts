@@ -6,7 +6,7 @@ import { shownEmbedder } from '../search/configured-lane.ts'
 import type { SearchHit } from '../search/tool-search.ts'
 import { type Args, oneOf, readInteger } from './args.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
-import { withApp } from './open-app.ts'
+import { type Session, withApp } from './open-app.ts'
 import { modelProgress } from './progress.ts'
 
 export const LANES = ['hybrid', 'lexical', 'vector'] as const
@@ -23,12 +23,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const explain = args.values['explain'] === true
   const brief = !explain && args.values['limit'] === undefined
   const progress = modelProgress(io)
-  const find = async ({
-    app,
-    config,
-    caller,
-    ignored,
-  }: Parameters<Parameters<typeof withApp>[2]>[0]): Promise<number> => {
+  const find = async ({ app, config, caller, ignored }: Session): Promise<number> => {
     await app.indexed()
     progress.done()
     const { embedded, semantic } = app.searchStatus()
@@ -78,7 +73,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 const describe = ({ description, needs }: { readonly description: string; readonly needs?: string }): string =>
   needs === undefined ? description : `${description} Needs: ${needs}.`
 
-const rounded = (value: number): number => Math.round(value * 1e4) / 1e4
+export const rounded = (value: number): number => Math.round(value * 1e4) / 1e4
 
 const whyOf = (why: NonNullable<SearchHit['why']>) =>
   Object.fromEntries(

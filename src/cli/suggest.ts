@@ -5,9 +5,10 @@ import type { EvalScores } from '../search/evaluate.ts'
 import { clearMisses } from '../search/misses.ts'
 import { diffOf } from '../setup/edit-diff.ts'
 import { applyEdits } from '../setup/file-edits.ts'
-import type { Args } from './args.ts'
-import { ERASE, formatCount, formatTable, type Io, writeJson } from './io.ts'
+import { type Args, writeAnswer } from './args.ts'
+import { ERASE, formatCount, formatTable, type Io } from './io.ts'
 import { openConfig, type Session, withApp } from './open-app.ts'
+import { rounded } from './search.ts'
 
 const SHOWN_UNUSED = 10
 const SHOWN_QUERIES = 3
@@ -36,16 +37,14 @@ async function suggest(session: Session, args: Args, io: Io): Promise<number> {
   const { edit, placed, left } = isApplied
     ? await editAliases(app, config, caller, report.proposals)
     : { edit: undefined, placed: [], left: report.proposals }
-  const asJson = args.values['json'] === true
-  if (edit) {
-    const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
-    if (asJson) writeJson(io, { ...figuresOf(report), applied: placed.map(({ setting }) => setting), undo: id })
-    else
-      io.stdout(`${textOf(report)}\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(left)}`)
+  if (!edit) {
+    writeAnswer(args, io, figuresOf(report), `${textOf(report)}${linesToPaste(left)}${hintFor(left, isApplied)}`)
     return 0
   }
-  if (asJson) writeJson(io, figuresOf(report))
-  else io.stdout(`${textOf(report)}${linesToPaste(left)}${hintFor(left, isApplied)}`)
+  const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
+  const answer = { ...figuresOf(report), applied: placed.map(({ setting }) => setting), undo: id }
+  const written = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(left)}`
+  writeAnswer(args, io, answer, `${textOf(report)}${written}`)
   return 0
 }
 
@@ -92,14 +91,12 @@ function textOf({ misses, proposals, before, after, unused }: AliasReport): stri
   return `${head}${before.queries > 0 ? figures : ''}${proposed}${ignored}`
 }
 
-const share = (value: number): number => Math.round(value * 1e4) / 1e4
-
 const scores = ({ queries, recall, ndcg10, mrr }: EvalScores) => ({
   queries,
-  'recall@1': share(recall[1]),
-  'recall@5': share(recall[5]),
-  'nDCG@10': share(ndcg10),
-  MRR: share(mrr),
+  'recall@1': rounded(recall[1]),
+  'recall@5': rounded(recall[5]),
+  'nDCG@10': rounded(ndcg10),
+  MRR: rounded(mrr),
 })
 
 const figuresOf = ({ misses, proposals, before, after, unused }: AliasReport) => ({

@@ -1,11 +1,9 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
 import type { Io } from './io.ts'
 import { canAsk, isYes, openQuestions } from './questions.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Lets tools and the policy ask the person at the terminal; `undefined` without a terminal. */
 export function promptOnTerminal(io: Io): Relay | undefined {

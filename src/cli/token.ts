@@ -161,12 +161,8 @@ async function list({ args, io, tokens, name }: TokenCommand): Promise<number> {
     all.length === 0
       ? asTyped('No tokens exist. To create one, run pegboard token create <name>.\n', args, io)
       : formatTable(all.map((one) => [one.id, one.name, `${state(one, now)}${describeLimits(one)}`]))
-  writeAnswer(
-    args,
-    io,
-    all.map((one) => toJson(one, now)),
-    text,
-  )
+  const rows = all.map((one) => toJson(one, now))
+  writeAnswer(args, io, rows, text)
   return 0
 }
 
@@ -213,11 +209,8 @@ function describeLimits({ name, principal, profile, roles, grants }: StoredToken
 }
 
 /** The token for --json, without its digest. */
-function toJson(
-  { id, name, principal, profile, roles, grants, createdAt, expiresAt }: StoredToken,
-  now: number,
-): object {
-  const [grant] = grants ?? []
+function toJson(token: StoredToken, now: number): object {
+  const { id, name, principal, profile, roles, grants: [grant] = [], createdAt, expiresAt } = token
   return {
     id,
     name,
@@ -228,6 +221,6 @@ function toJson(
     ...(grant?.effect ? { effect: grant.effect } : {}),
     created_at: new Date(createdAt).toISOString(),
     ...(expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }),
-    state: isExpired({ ...(expiresAt === undefined ? {} : { expiresAt }) }, now) ? 'expired' : 'valid',
+    state: isExpired(token, now) ? 'expired' : 'valid',
   }
 }

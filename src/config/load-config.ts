@@ -148,7 +148,8 @@ export function readConfig(
     delete services.llm
   }
   const settings = problems.check(filled, { mcpServers, servers })
-  if (settings) for (const [path, what] of tokenProblems(settings)) problems.add(path, what)
+  if (settings)
+    for (const [path, what] of tokenProblems(settings.server.http, settings.profiles)) problems.add(path, what)
   const entries = readServers(
     { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
     { ...sources, unset: machine.unset },

@@ -101,14 +101,10 @@ export interface ProfileSettings extends Omit<ProfileOptions, 'mcpServers'> {
 }
 
 /** Tokens that cannot work, with their paths in the file. */
-export function* tokenProblems({
-  server,
-  profiles,
-}: {
-  readonly server: ServerSettings
-  readonly profiles: Readonly<Record<string, unknown>>
-}): Generator<readonly [path: readonly string[], what: string]> {
-  const { token: first, tokens, auth } = server.http
+export function* tokenProblems(
+  { token: first, tokens, auth }: ServerSettings['http'],
+  profiles: Readonly<Record<string, unknown>>,
+): Generator<readonly [path: readonly string[], what: string]> {
   if (auth === 'none' && tokens.length > 0)
     yield [['server', 'http', 'tokens'], 'server.http.tokens have no effect while server.http.auth is "none"']
   const seen = new Set([first])

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
@@ -23,8 +23,6 @@ export interface ReadServers {
   /** Values of variables in places of credentials. */
   readonly secrets: readonly string[]
 }
-
-type Block = Readonly<Record<string, unknown>>
 
 /** Reads each server entry. One that cannot be used is left out with a warning. */
 export function readServers(
@@ -91,7 +89,7 @@ export function readServers(
   return { servers, skipped, warnings, secrets }
 }
 
-export const asBlock = (value: unknown): Block => (isRecord(value) ? value : {})
+export const asBlock = (value: unknown): Json => (isRecord(value) ? value : {})
 
 const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
 

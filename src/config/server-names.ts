@@ -20,11 +20,14 @@ const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\p{Variation_Sele
 export const escapedName = (id: string): string =>
   [...id].map((char) => (/[ -~]/.test(char) ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`)).join('')
 
+/** Names that differ in case or look the same would be taken for each other. */
+export const shapesOf = (name: string): readonly string[] => [`folded ${foldName(name)}`, `shaped ${skeleton(name)}`]
+
 /** Pairs of names that look the same, or differ only in case and separators. */
 export function findLookalikePairs(ids: readonly string[]): Array<readonly [string, string]> {
   const seen = new Map<string, string>()
   return ids.flatMap((id) => {
-    const shapes = [`folded ${foldName(id)}`, `shaped ${skeleton(id)}`]
+    const shapes = shapesOf(id)
     const other = shapes.map((shape) => seen.get(shape)).find((one) => one !== undefined)
     for (const shape of shapes) if (!seen.has(shape)) seen.set(shape, id)
     return other === undefined ? [] : [[other, id] as const]

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { rateLimitOptions } from '../policy/policy-options.ts'
 import { maxResultTokens } from '../results/results-options.ts'
 
@@ -64,8 +64,6 @@ export const toolsSection = z
   })
   .default({})
   .describe('Settings by tool name or id. For enabled and rate_limit the name may contain *.')
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A bare name matches every file of that name. */
 const asGlob = (path: string): string => (path.startsWith('/') || path.startsWith('**/') ? path : `**/${path}`)

@@ -26,7 +26,7 @@ export type AddSource =
 export function readSource(words: readonly string[], isProgram: (word: string) => boolean): AddSource | undefined {
   const [first, second, ...rest] = words
   if (first === undefined) return undefined
-  const more = second === undefined ? [] : [second, ...rest]
+  const more = words.slice(1)
   if (/^https?:\/\//i.test(first) && second === undefined) return { kind: 'url', url: first }
   const typed = /^(npm|pypi|oci|mcpb|nuget|cargo|go):(.+)$/.exec(first)
   if (typed) return packageOf(typed[1] as PackageType, typed[2] ?? '', more)
@@ -44,13 +44,7 @@ function packageOf(type: PackageType, spec: string, args: readonly string[]): Ad
   // The version is a part of the name of an image, and of the address of a bundle.
   if (type === 'oci' || type === 'mcpb') return { kind: 'package', type, name: spec, args }
   const at = type === 'pypi' ? spec.indexOf('==') : spec.lastIndexOf('@')
-  const isPinned = at > 0
-  const version = isPinned ? spec.slice(at + (type === 'pypi' ? 2 : 1)) : undefined
-  return {
-    kind: 'package',
-    type,
-    name: isPinned ? spec.slice(0, at) : spec,
-    ...(version === undefined ? {} : { version }),
-    args,
-  }
+  if (at <= 0) return { kind: 'package', type, name: spec, args }
+  const version = spec.slice(at + (type === 'pypi' ? 2 : 1))
+  return { kind: 'package', type, name: spec.slice(0, at), version, args }
 }

@@ -1,10 +1,8 @@
 import { posix, win32 } from 'node:path'
 import { homeOf, type Machine } from '../config/machine.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { mapTexts } from '../core/map-texts.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** Starts a server over stdio. */
 export interface StartCommand {
@@ -23,7 +21,7 @@ export interface Client {
   serversAt(root: unknown): readonly string[]
   /** Further objects with servers that belong to one folder. */
   projects?(root: unknown): ReadonlyArray<readonly [folder: string, servers: unknown]>
-  /** An entry in the format of Pegboard, with `disabled` if it is switched off; undefined if it is no MCP server. */
+  /** An entry in the format of Pegboard, with `enabled` or `disabled` as the client has it; undefined if it is no MCP server. */
   read(entry: Json): Json | undefined
   /** The entry that starts Pegboard. */
   write(start: StartCommand): Json
@@ -187,11 +185,10 @@ const variableNamed = (name: unknown): string => reference(String(name).replaceA
 
 function readCodex(entry: Json): Json {
   const { command, args, cwd, url, enabled } = entry
-  const off = enabled === false ? { disabled: true } : {}
   if (url === undefined) {
     const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, variableNamed(name)]) : []
     const env = { ...Object.fromEntries(passed), ...(isRecord(entry['env']) ? entry['env'] : {}) }
-    return { ...omitUndefined({ command, args, cwd }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+    return { ...omitUndefined({ command, args, cwd, enabled }), ...(Object.keys(env).length > 0 ? { env } : {}) }
   }
   const named = isRecord(entry['env_http_headers']) ? Object.entries(entry['env_http_headers']) : []
   const headers = {
@@ -201,36 +198,34 @@ function readCodex(entry: Json): Json {
       ? {}
       : { Authorization: `Bearer ${variableNamed(entry['bearer_token_env_var'])}` }),
   }
-  return { url, ...(Object.keys(headers).length > 0 ? { headers } : {}), ...off }
+  return { ...omitUndefined({ url, enabled }), ...(Object.keys(headers).length > 0 ? { headers } : {}) }
 }
 
 function readOpencode({ type, command, environment, url, headers, cwd, enabled, disabled }: Json): Json | undefined {
-  const off = enabled === false || disabled === true ? { disabled: true } : {}
+  const state = { enabled, disabled }
   if (type === 'local' && Array.isArray(command))
-    return { ...omitUndefined({ command: command[0], args: command.slice(1), cwd, env: environment }), ...off }
-  return type === 'remote' ? { ...omitUndefined({ url, headers }), ...off } : undefined
+    return omitUndefined({ command: command[0], args: command.slice(1), cwd, env: environment, ...state })
+  return type === 'remote' ? omitUndefined({ url, headers, ...state }) : undefined
 }
 
 function readZed({ command, args, env, url, headers, enabled }: Json): Json | undefined {
-  const off = enabled === false ? { disabled: true } : {}
-  if (url !== undefined) return { ...omitUndefined({ url, headers }), ...off }
+  if (url !== undefined) return omitUndefined({ url, headers, enabled })
   // Older files have an object, and servers of extensions have only settings.
   if (isRecord(command))
-    return { ...omitUndefined({ command: command['path'], args: command['args'], env: command['env'] }), ...off }
-  return command === undefined ? undefined : { ...omitUndefined({ command, args, env }), ...off }
+    return omitUndefined({ command: command['path'], args: command['args'], env: command['env'], enabled })
+  return command === undefined ? undefined : omitUndefined({ command, args, env, enabled })
 }
 
 function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: Json): Json | undefined {
-  const off = enabled === false ? { disabled: true } : {}
   // Goose keeps the values of these in its own keyring.
   const keyringEntries = Array.isArray(env_keys)
     ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)])
     : []
   const env = { ...Object.fromEntries(keyringEntries), ...(isRecord(envs) ? envs : {}) }
   if (type === 'stdio')
-    return { ...omitUndefined({ command: cmd, args }), ...(Object.keys(env).length > 0 ? { env } : {}), ...off }
+    return { ...omitUndefined({ command: cmd, args, enabled }), ...(Object.keys(env).length > 0 ? { env } : {}) }
   if (type === 'sse' || type === 'streamable_http')
-    return { ...omitUndefined({ url: uri, type: type === 'sse' ? 'sse' : 'http', headers }), ...off }
+    return omitUndefined({ url: uri, type: type === 'sse' ? 'sse' : 'http', headers, enabled })
   return undefined
 }
 

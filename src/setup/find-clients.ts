@@ -3,7 +3,7 @@ import { basename, posix, win32 } from 'node:path'
 import type { Machine } from '../config/machine.ts'
 import { describeNameProblem } from '../config/server-names.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { mapTexts } from '../core/map-texts.ts'
 import {
   type Client,
@@ -18,8 +18,6 @@ import { parseToml } from './edit-toml.ts'
 import { parseYaml } from './edit-yaml.ts'
 import { readForEdit } from './file-edits.ts'
 import { valueAt } from './server-entries.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** A server in the configuration of a client. */
 export interface FoundServer {
@@ -93,13 +91,8 @@ function parseClientFile(client: Pick<Client, 'format'>, text: string): unknown 
 /** The home folder always exists, so it says nothing. */
 async function hasOwnFolder(file: string, { home, platform }: SettingsFolders): Promise<boolean> {
   const folder = (platform === 'win32' ? win32 : posix).dirname(file)
-  return (
-    folder !== home &&
-    (await stat(folder).then(
-      (facts) => facts.isDirectory(),
-      () => false,
-    ))
-  )
+  const facts = folder === home ? undefined : await stat(folder).catch(() => undefined)
+  return facts?.isDirectory() === true
 }
 
 export function readServers(

@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { skeleton } from '../core/lookalike.ts'
-import { foldName } from '../core/name-folding.ts'
+import { shapesOf } from '../config/server-names.ts'
+import type { Json } from '../core/is-record.ts'
 import type { FoundServer } from './find-clients.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** One server as it will be in the configuration of Pegboard. */
 export interface MergedServer {
@@ -42,9 +40,6 @@ export function mergeServers(found: readonly FoundServer[], existing: Json): rea
   }
   return merged.filter(({ from }) => from.length > 0)
 }
-
-/** Names that differ in case or look the same would be taken for each other. */
-const shapesOf = (name: string): readonly string[] => [`folded ${foldName(name)}`, `shaped ${skeleton(name)}`]
 
 function freeName({ name, client }: FoundServer, taken: ReadonlySet<string>): string {
   const isFree = (one: string): boolean => shapesOf(one).every((shape) => !taken.has(shape))

@@ -6,18 +6,10 @@ import { mapTexts } from '../core/map-texts.ts'
 import { type Client, clients } from './clients.ts'
 import { parseForEdit } from './edit-json.ts'
 import { readForEdit } from './file-edits.ts'
-import { type FoundServer, readServers } from './find-clients.ts'
+import { type FoundClient, type FoundServer, readServers } from './find-clients.ts'
 
 /** A file with servers in a project. Pegboard reads it and never changes it, because it belongs to the project. */
-export interface ProjectFile {
-  readonly client: Client
-  readonly file: string
-  readonly servers: readonly FoundServer[]
-  /** Entries that cannot be imported, as sentences. */
-  readonly skipped: readonly string[]
-  /** Why the file cannot be used. */
-  readonly problem?: string
-}
+export type ProjectFile = Pick<FoundClient, 'client' | 'file' | 'servers' | 'skipped' | 'problem'>
 
 const FILES = { 'claude-code': '.mcp.json', cursor: '.cursor/mcp.json', vscode: '.vscode/mcp.json' } as const
 

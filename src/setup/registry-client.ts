@@ -1,17 +1,13 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Fetch } from '../core/fetch-types.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import { isLoopback } from '../policy/network-rules.ts'
 import { parseRegistryServer, type RegistryServer, SERVER_NAME, shownText } from './registry-server.ts'
 
 /** A server of a search, without what is needed to run it. */
-export interface RegistryHit {
-  readonly name: string
-  readonly version: string
-  readonly title?: string
-  readonly description: string
+export interface RegistryHit extends Pick<RegistryServer, 'name' | 'version' | 'title' | 'description'> {
   readonly deprecated?: true
 }
 
@@ -31,7 +27,6 @@ export interface RegistryOptions {
   readonly url: string
   /** Allow a registry at a private address. Loopback addresses are always allowed. */
   readonly allowPrivate: boolean
-  readonly timeoutMs?: number
 }
 
 const PAGE = 100
@@ -41,19 +36,17 @@ const MAX_BYTES = 8 * 1024 * 1024
 const MAX_CURSOR = 4_096
 const TIMEOUT_MS = 15_000
 
-type Json = Readonly<Record<string, unknown>>
-
 /**
  * A client of the MCP registry API, versions 0.1 and 0. Everything in its answers was written by others.
  * @throws PegboardError E_CONFIG_INVALID for a URL that is not https, unless it is on this machine
  */
-export function createRegistry({ url, allowPrivate, timeoutMs = TIMEOUT_MS }: RegistryOptions): Registry {
+export function createRegistry({ url, allowPrivate }: RegistryOptions): Registry {
   const base = baseOf(url)
   const isOwn = isLoopback(base)
   const guarded = createFetch({
     allowPrivate: allowPrivate || isOwn,
     setting: 'registry.allowPrivate',
-    timeoutMs,
+    timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_BYTES,
     check(target) {
       if (target.protocol !== 'https:' && base.protocol === 'https:')

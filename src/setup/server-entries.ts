@@ -1,9 +1,7 @@
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { Change } from './edit-json.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 /** What a name means in a configuration file. */
 export type NamedEntry =

@@ -1,14 +1,12 @@
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { type Change, editJson } from './edit-json.ts'
 import { applyEdits, readForEdit } from './file-edits.ts'
 import { findEntry, type NamedEntry, ownerEntries, removalEdits, switchEdits } from './server-entries.ts'
-
-type Json = Readonly<Record<string, unknown>>
 
 export interface ConfigFile {
   /** Absolute path of the configuration file. */
