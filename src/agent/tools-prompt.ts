@@ -40,14 +40,11 @@ export function systemPrompt(options: PromptOptions): string {
   const { agentId = 'assistant', role = 'assistant', userPrompt } = options
   const identity = `You are ${oneLine(agentId)}, role: ${oneLine(role)}.`
   const [before, after] = orderSections(options.sections)
-  const tools =
-    options.mode === 'text'
-      ? [summarizeTools(options), ...asText(options)]
-      : [summarizeTools(options), describeAccess(options)]
+  const access = options.mode === 'text' ? asText(options) : [describeAccess(options)]
   const parts = [
     ...before,
-    `${identity}\n${tools[0]}`,
-    ...tools.slice(1),
+    `${identity}\n${summarizeTools(options)}`,
+    ...access,
     ...collectNotices(options.view),
     ...after,
     userPrompt,
@@ -62,11 +59,10 @@ export function systemPrompt(options: PromptOptions): string {
 export function toolsPrompt(context: PromptContext, maxChars: number): string {
   const [before, after] = orderSections(context.sections)
   const lines = (...parts: readonly string[]): string => [...before, ...parts, ...after].filter(Boolean).join('\n')
-  let text = ''
   for (const detail of DETAILS) {
-    const summaryAndNotices =
-      detail === 'none' ? [summarizeTools(context, 0)] : [summarizeTools(context), ...collectNotices(context.view)]
-    text = lines(...summaryAndNotices.slice(0, 1), describeAccess(context, detail), ...summaryAndNotices.slice(1))
+    const isShort = detail === 'none'
+    const notices = isShort ? [] : collectNotices(context.view)
+    const text = lines(summarizeTools(context, isShort ? 0 : SHOWN), describeAccess(context, detail), ...notices)
     if (text.length <= maxChars) return text
   }
   const head = [summarizeTools(context, 0), describeAccess(context, 'none')].join('\n')

@@ -12,7 +12,7 @@ import type { View } from '../view/view.ts'
 import { serializeTools, type ToolDeclarations, type ToolFormat } from './serialize.ts'
 import { answerOf, failedAnswer, type ToolAnswer } from './tool-answer.ts'
 import { type TextTools, type ToolUseMode, toolUseMode } from './tool-use-mode.ts'
-import { systemPrompt } from './tools-prompt.ts'
+import { type PromptOptions, systemPrompt } from './tools-prompt.ts'
 
 /** What a toolset needs from the application. */
 export interface ToolsetHost {
@@ -29,15 +29,11 @@ export interface CallOptions {
   readonly loop?: ToolLoop
 }
 
-export interface ToolsetPromptOptions {
+export interface ToolsetPromptOptions extends Pick<PromptOptions, 'agentId' | 'role' | 'userPrompt' | 'sections'> {
   /** Default: chosen by `provider`. */
   readonly mode?: ToolUseMode
   /** The model's provider, such as `openai` or `ollama`; default: from the profile. */
   readonly provider?: string
-  readonly agentId?: string
-  readonly role?: string
-  readonly userPrompt?: string
-  readonly sections?: readonly PromptSection[]
 }
 
 /** The tools of one caller, for programs that run a model without MCP. */

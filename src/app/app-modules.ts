@@ -1,7 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Caller, ServicesFor } from '../core/caller.ts'
-import { localCaller } from '../core/caller.ts'
+import { type Caller, localCaller, type ServicesFor } from '../core/caller.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Calls } from '../exec/tool-calls.ts'
 import type { Loader } from '../loader/loader-types.ts'
@@ -77,10 +76,7 @@ export function createAppModules(options: AppModulesOptions): AppModules {
     whileLoading: () => loading,
     async load(otherSources) {
       const all = Promise.all([loader.start(), otherSources])
-      const settled = all.then(
-        () => undefined,
-        () => undefined,
-      )
+      const settled = Promise.allSettled([all])
       loading = waitAtMost(LOADING_WAIT_MS, settled, undefined, clock).then(() => {
         loading = undefined
       })

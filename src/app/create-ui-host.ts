@@ -13,8 +13,8 @@ import { escapeLine } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import type { CallRow, LoginState, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
-import type { HttpTarget, StdioTarget } from '../upstream/upstream-settings.ts'
-import { describeReach } from '../upstream/upstream-settings.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
+import { describeReach, type HttpTarget, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type AliasReport, editAliases, reportAliases } from './alias-proposals.ts'
 import { moduleNames } from './module-names.ts'
 import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
@@ -137,10 +137,10 @@ export function createUiHost(options: UiHostOptions): UiHost {
   }
   let report: AliasReport | undefined
 
-  const upstreamId = (id: string): string => {
+  const statusOf = (id: string): UpstreamStatus => {
     const found = app.upstreams.status().find((one) => one.id === id || one.module === id)
     if (!found) throw notFound('server', id)
-    return found.id
+    return found
   }
 
   return {
@@ -177,9 +177,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
         return login ? { ...row, login } : row
       }),
     server(name) {
-      const id = upstreamId(name)
+      const { id, notes = [] } = statusOf(name)
       const settings = options.config().servers[id]
-      const status = app.upstreams.status().find((one) => one.id === id)
       const { target } = settings ?? {}
       // Arguments and queries may hold secrets.
       const reached =
@@ -190,14 +189,14 @@ export function createUiHost(options: UiHostOptions): UiHost {
           .split('\n')
           .filter(Boolean)
           .slice(-MAX_STDERR_LINES),
-        notes: (status?.notes ?? []).map(shown),
+        notes: notes.map(shown),
         ...(reached === undefined ? {} : { target: reached }),
         ...(target?.kind === 'stdio' && settings ? { mayTouch: shown(describeReach(settings)) } : {}),
         where: app.upstreams.where(id),
       }
     },
     async act(name, action) {
-      const id = upstreamId(name)
+      const { id } = statusOf(name)
       if (action === 'login') return await logIn(id)
       if (action === 'restart' || action === 'disconnect') await app.upstreams.disconnect(id)
       if (action === 'restart' || action === 'connect') await app.upstreams.connect(id)

@@ -73,7 +73,7 @@ export function verdictOf(session: Session, name: string): Verdict {
       ...serverOf(session, tool.module),
     }
   }
-  const candidates = found.kind === 'ambiguous' ? found.candidates : findHiddenIds(session, name)
+  const candidates = found.kind === 'ambiguous' ? found.candidates : meant ? [meant.id] : findHiddenIds(session, name)
   const [id, ...others] = candidates
   if (id === undefined) return explainMissing(session, name)
   if (others.length > 0)
@@ -116,13 +116,19 @@ function hiddenBy(id: string, hidden: HiddenReason): Partial<Verdict> {
   }
 }
 
+/** By catalog id, with tools that wait for a review. */
+export function knownTools({ catalog }: Pick<App, 'catalog'>): ReadonlyMap<string, Tool> {
+  const { byId, owners } = catalog.snapshot()
+  const all = new Map(byId)
+  for (const { quarantined } of owners.values()) for (const { tool } of quarantined) all.set(tool.id, tool)
+  return all
+}
+
 /** Ids of hidden tools with this name, in any spelling. */
 function findHiddenIds({ app }: Session, name: string): readonly string[] {
-  const { tools, owners, byId, byName } = app.catalog.snapshot()
+  const { tools, owners } = app.catalog.snapshot()
   const all = [...tools, ...[...owners.values()].flatMap(({ quarantined }) => quarantined.map(({ tool }) => tool))]
   const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
-  const exact = byId.get(name) ?? byName.get(name)
-  if (exact) return [exact.id]
   const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
     ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
   ]
@@ -199,16 +205,14 @@ function explainMissing(session: Session, name: string): Verdict {
     const named = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
     const action = named === undefined ? dotted : dotted.slice(named.length + 1)
     const own = readOfferedTools(session, id).get(action)
-    if (own !== undefined) {
-      if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
-      if (!createFilter(settings)(own)) {
-        const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
-        return out('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
-      }
+    if (own === undefined && named === undefined) continue
+    if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
+    if (own !== undefined && !createFilter(settings)(own)) {
+      const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
+      return out('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
     }
     if (named === undefined) continue
     const status = app.upstreams.status().find((server) => server.id === id)
-    if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
     if (status && status.tools === 0) {
       const reason = status.detail ?? status.reason
       return out('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)

@@ -24,13 +24,8 @@ export interface AwaitToolOptions {
 const RETRY_MS = 2_000
 const MAX_FILES_TOLD = 5
 
-export function createAwaitTool({
-  view,
-  whileLoading,
-  pendingFiles,
-  serversRead,
-  upstreams,
-}: AwaitToolOptions): AwaitTool {
+export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
+  const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
   const resolved = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, within }) => {
     const loading = whileLoading()

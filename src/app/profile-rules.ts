@@ -55,11 +55,9 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   return {
     ids: profiles,
     of(id) {
-      let rules = rulesByProfile.get(id)
-      if (!rules) {
-        rules = profiles.includes(id) ? make(id) : nothing(id)
-        if (profiles.includes(id)) rulesByProfile.set(id, rules)
-      }
+      if (!profiles.includes(id)) return nothing(id)
+      const rules = rulesByProfile.get(id) ?? make(id)
+      rulesByProfile.set(id, rules)
       return rules
     },
   }

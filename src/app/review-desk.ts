@@ -58,7 +58,6 @@ export interface ReviewedServer {
 }
 
 export interface ReviewDesk {
-  readonly config: Config
   readonly file: string
   readonly lock: Lock
   readonly kept: ReturnType<typeof createFileStore<StoredDefinitions>>
@@ -122,7 +121,6 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
     .filter(({ settings }) => settings.enabled)
     .map(({ id, settings, module, tools }) => [id, { settings, module, tools: tools() }] as const)
   return {
-    config,
     file,
     lock: createLock({ file, log }),
     kept: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),

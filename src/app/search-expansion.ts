@@ -12,6 +12,7 @@ import type { Relay, Tool } from '../core/tool.ts'
 import type { Atlas } from '../search/atlas.ts'
 import { bareNameOf, type SearchSource } from '../search/search-document.ts'
 import type { SearchSettings } from '../search/search-options.ts'
+import type { SearchStatus } from '../search/tool-search.ts'
 import { hashOf } from '../search/word-pieces.ts'
 import {
   createWrittenRequests,
@@ -23,14 +24,6 @@ import { samplingLlm } from '../services/sampling-llm.ts'
 import { createFileStore } from '../state/file-store.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
 
-/** How far the text of unknown tools is written. */
-export interface ExpansionStatus {
-  /** `paused`: the budget of the day is used up, or the model failed. */
-  readonly state: 'idle' | 'writing' | 'paused'
-  readonly written: number
-  readonly missing: number
-}
-
 /** Search text that a language model writes for tools of servers that the atlas does not know. */
 export interface SearchExpansion {
   /** The sources with the text that was written for them. */
@@ -38,7 +31,7 @@ export interface SearchExpansion {
   of(tool: Tool): WrittenText | undefined
   /** Changes when text was written. */
   readonly version: number
-  readonly status: ExpansionStatus
+  readonly status: NonNullable<SearchStatus['expand']>
   /** With `llm`: writes in the background until nothing is missing. Call it when the index is complete. */
   begin(): void
   /**

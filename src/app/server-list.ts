@@ -41,19 +41,8 @@ export function createServerList(options: ServerListOptions): (caller: Caller) =
     return statuses()
       .filter(({ module }) => policy.allowsOwner(module, caller))
       .map((status) => {
-        const {
-          id,
-          module,
-          tools,
-          transport,
-          instance,
-          notes,
-          era,
-          version,
-          reason,
-          instances,
-          nextAttemptAt: at,
-        } = status
+        const { id, module, tools, transport, instance, nextAttemptAt: at } = status
+        const { notes, era, version, reason, instances } = status
         return {
           id,
           category: module,

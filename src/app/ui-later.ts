@@ -1,6 +1,5 @@
 import { isRecord } from '../core/is-record.ts'
-import type { StoredTask } from '../exec/background-task.ts'
-import { isStoredTask } from '../exec/background-task.ts'
+import { isStoredTask, type StoredTask } from '../exec/background-task.ts'
 import type { Job } from '../exec/scheduler.ts'
 import { restoreCaller } from '../exec/stored-caller.ts'
 import type { Watcher } from '../exec/watchers.ts'

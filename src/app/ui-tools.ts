@@ -11,7 +11,7 @@ import { toMcpResult } from '../server/mcp-results.ts'
 import type { SearchAnswer, SearchRow, ToolDetail, ToolRow, TryAnswer } from '../ui/api-types.ts'
 import { fullDescriptionOf, tokensOf } from '../view/listed-tools.ts'
 import type { View, ViewTool } from '../view/view.ts'
-import { hiddenReason, verdictOf, verdictRows } from './explain-tool.ts'
+import { hiddenReason, knownTools, verdictOf, verdictRows } from './explain-tool.ts'
 import type { UiContext } from './ui-parts.ts'
 
 const SUMMARY_CHARS = 120
@@ -31,7 +31,7 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
     summary: toPrintable(firstSentence(description, SUMMARY_CHARS)),
     effect: tool.effect,
   })
-  const all = knownTools(parts)
+  const all = knownTools(parts.app)
   const rows: ToolRow[] = view.tools.map((entry) => ({
     ...row(entry.tool, entry.description),
     tokens: tokensOf(entry),
@@ -44,18 +44,10 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
   return rows
 }
 
-/** By catalog id, with tools that wait for a review. */
-function knownTools({ app }: UiContext): ReadonlyMap<string, Tool> {
-  const { byId, owners } = app.catalog.snapshot()
-  const all = new Map(byId)
-  for (const { quarantined } of owners.values()) for (const { tool } of quarantined) all.set(tool.id, tool)
-  return all
-}
-
 export function showTool(parts: UiContext, id: string, profile: string): ToolDetail | undefined {
   const caller = parts.caller(profile)
   const entry = parts.app.view(caller).byId.get(id)
-  const tool = entry?.tool ?? knownTools(parts).get(id)
+  const tool = entry?.tool ?? knownTools(parts.app).get(id)
   const row = listTools(parts, profile).find((one) => one.id === id)
   if (!tool || !row) return undefined
   const verdict = verdictOf({ app: parts.app, config: parts.config(), caller }, id)

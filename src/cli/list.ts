@@ -1,5 +1,5 @@
 import { serializeTools, TOOL_FORMATS } from '../agent/serialize.ts'
-import { hiddenReason } from '../app/explain-tool.ts'
+import { hiddenReason, knownTools } from '../app/explain-tool.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import { clashesOf } from '../catalog/resource-owner.ts'
 import type { Config } from '../config/load-config.ts'
@@ -97,9 +97,7 @@ function tools({ app, caller, config }: Session, hidden: boolean, short: boolean
   })
   const rows = view.tools.map((entry) => row(entry.tool, entry.description))
   if (!hidden) return rows
-  const { byId: catalogTools, owners } = app.catalog.snapshot()
-  const byId = new Map(catalogTools)
-  for (const { quarantined } of owners.values()) for (const { tool } of quarantined) byId.set(tool.id, tool)
+  const byId = knownTools(app)
   for (const [id, why] of view.hidden) {
     const tool = byId.get(id)
     if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${hiddenReason(why)}` })

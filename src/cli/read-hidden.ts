@@ -1,6 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
-import type { Io } from './io.ts'
-import { UsageError } from './io.ts'
+import { type Io, UsageError } from './io.ts'
 
 const RETURN = /[\r\n]/
 const INTERRUPT = '\u0003'

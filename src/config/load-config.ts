@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
-import { assertRegularFile } from '../core/regular-file.ts'
+import { assertRegularFile, FILE_FAULTS } from '../core/regular-file.ts'
 import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
 import { createProblemCollector } from './config-problems.ts'
@@ -79,12 +79,6 @@ export async function loadConfig(machine: Machine, file?: string): Promise<Loade
 export async function readSecrets(text: string, machine: Machine): Promise<ReadonlyMap<string, string>> {
   const names = secretNames(text)
   return names.length === 0 ? new Map() : ((await machine.readSecrets?.(names)) ?? new Map())
-}
-
-const FILE_FAULTS: Readonly<Record<string, string>> = {
-  ENOENT: 'does not exist',
-  EISDIR: 'is a folder',
-  ENOTREG: 'is not a regular file',
 }
 
 function readText(path: string, asGiven: string): string {

@@ -10,7 +10,7 @@ import { waitAtMost } from '../core/wait-at-most.ts'
 import { lastWords } from '../upstream/error-reasons.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
-import type { FindingCode, Reporter } from './findings.ts'
+import type { Finding, Reporter } from './findings.ts'
 import { serverFault } from './server-fault.ts'
 
 export interface ServerChecks {
@@ -110,11 +110,6 @@ async function connectFault({ app, clock, timeoutMs }: ServerChecks, id: string)
   return await waitAtMost(timeoutMs, answered, () => `no answer within ${timeoutMs / 1_000} s`, clock)
 }
 
-interface MissingNeed {
-  readonly code: FindingCode
-  readonly message: string
-}
-
 const BROWSER = /(?:^|[^a-z])(?:playwright|puppeteer|chrome-devtools|selenium|browsermcp)(?:[^a-z]|$)/i
 const BROWSERS = [
   'google-chrome',
@@ -135,7 +130,10 @@ const BROWSER_APPS = ['/Applications/Google Chrome.app', 'C:\\Program Files\\Goo
 const CLUSTER = /(?:^|[^a-z])(?:kubernetes|kubectl|k8s|helm|openshift)(?:[^a-z]|$)/i
 
 /** What a local server needs besides its program; many fail only when a tool is called. */
-function missingNeed({ target }: ServerSettings, { env, home }: ServerChecks): MissingNeed | undefined {
+function missingNeed(
+  { target }: ServerSettings,
+  { env, home }: ServerChecks,
+): Pick<Finding, 'code' | 'message'> | undefined {
   if (target.kind !== 'stdio') return undefined
   const words = [target.command, ...target.args].join(' ')
   const all = { ...env, ...target.env }

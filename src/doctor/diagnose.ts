@@ -1,18 +1,18 @@
 import type { App } from '../app/app.ts'
+import { failureLine } from '../app/failure-line.ts'
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
-import { type Environment, homeOf } from '../config/machine.ts'
-import type { Clock } from '../core/clock.ts'
+import { homeOf } from '../config/machine.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { checkFiles } from './check-files.ts'
 import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
 import { checkLlm, checkSearch } from './check-search.ts'
-import { checkMissing, checkServers, checkSkipped } from './check-servers.ts'
+import { checkMissing, checkServers, checkSkipped, type ServerChecks } from './check-servers.ts'
 import type { FindingCode, Reporter } from './findings.ts'
 
-export interface DiagnoseOptions {
+export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 'timeoutMs' | 'report'> {
   /** Reads the configuration. @throws PegboardError E_CONFIG_* */
   load(): Promise<LoadedConfig>
   /** Creates the app without starting it. */
@@ -21,12 +21,7 @@ export interface DiagnoseOptions {
   clientLimits(app: App, config: Config): readonly string[]
   /** Servers to check; empty for all. */
   readonly only: readonly string[]
-  readonly env: Environment
   readonly nodeVersion: string
-  readonly clock: Clock
-  /** How long one server may take. */
-  readonly timeoutMs: number
-  readonly report: Reporter
 }
 
 /** Checks everything that Pegboard depends on. Reports findings as they arrive. */
@@ -120,12 +115,8 @@ async function withStarted(
 
 async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids: readonly string[]): Promise<void> {
   const { report, clock, timeoutMs } = options
-  for (const { file, error } of app.failed())
-    report.found({
-      code: 'module-failed',
-      about: `module ${file}`,
-      message: error.startsWith(file) ? error : `${file}: ${error}`,
-    })
+  for (const failed of app.failed())
+    report.found({ code: 'module-failed', about: `module ${failed.file}`, message: failureLine(failed) })
   await checkServers(serverChecks(options, app, config), ids)
   for (const { id, state, reason, module } of app.apis.status()) {
     if (reason !== undefined && state !== 'ready')

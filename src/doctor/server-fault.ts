@@ -77,6 +77,5 @@ export function serverFault({ reason, isRemote, hasHeaders }: ServerFailure): Fi
   if (printed) return find(THEIRS, reason.slice(printed[0].length)) ?? 'server-silent'
   const ours = find(OURS, reason)
   if (isRemote && ours === 'server-not-mcp') return 'server-wrong-path'
-  if (ours !== undefined && (isRemote || ours !== 'server-needs-network')) return ours
   return ours ?? find(THEIRS, reason) ?? 'server-failed'
 }

@@ -1,13 +1,13 @@
 import { exposedName, overrideAliases, overrideOf, ownNamesOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/caller.ts'
+import { once } from '../core/once.ts'
 import type { ParseResult, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { hashOf } from './api-document.ts'
 import { checkOf } from './check-api.ts'
 import type { ApiSettings } from './openapi-options.ts'
-import type { ListedOperation, OperationRecord } from './operations.ts'
-import { effectOf, isIdempotent } from './operations.ts'
+import { effectOf, isIdempotent, type ListedOperation, type OperationRecord } from './operations.ts'
 import type { OperationDefinition } from './plan-operation.ts'
 
 /** What a tool needs from its API. */
@@ -36,11 +36,7 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
   const override = overrideOf(settings, record.name)
   const effect = override?.effect ?? effectOf(record.method)
   const description = override?.describe ?? record.description
-  let definition: OperationDefinition | undefined
-  const define = (): OperationDefinition => {
-    definition ??= host.define(record)
-    return definition
-  }
+  const define = once(() => host.define(record))
   let check: ((value: unknown) => ParseResult) | undefined
   const input: Schema = {
     get json() {

@@ -93,6 +93,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const { catalog, clock, lists, documents, approval } = shared
   const log = shared.log.scoped(module)
   const key = listKey(settings)
+  const passes = createFilter(settings)
   const origins = originsOf(settings)
   const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
   const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)
@@ -234,7 +235,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       ...(isRecord(info) && typeof info['title'] === 'string' ? { title: info['title'].slice(0, 200) } : {}),
       operations,
     }
-    const passes = createFilter(settings)
     const count = operations.filter(({ name }) => passes(name)).length
     if (count > MAX_OPERATIONS)
       log.warn(`the document has ${count} operations; only the first ${MAX_OPERATIONS} are used (openapi.${id}.allow)`)
@@ -278,7 +278,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   }
 
   function waiting(): { readonly notice?: string } {
-    const passes = createFilter(settings)
     const names = [...rejections].filter(([name, { waits }]) => waits && passes(name))
     return names.length === 0 ? {} : { notice: approval.notice(id, names.length) }
   }
@@ -288,7 +287,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const all = storedList?.operations ?? []
     if (all.length <= MAX_OPERATIONS) return all
     if (used?.of !== all) {
-      const passes = createFilter(settings)
       used = { of: all, list: all.filter(({ name }) => passes(name)).slice(0, MAX_OPERATIONS) }
     }
     return used.list
@@ -296,7 +294,6 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   function publish(): void {
     const operations = storedList?.operations ?? []
-    const passes = createFilter(settings)
     const passing = usedOperations().filter(({ name }) => passes(name))
     actions = operationActions(
       passing.map(({ name }) => name),

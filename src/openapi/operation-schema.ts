@@ -1,5 +1,6 @@
 import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -146,8 +147,6 @@ function orNull(schema: Record<string, unknown>): JsonSchema {
       ...(Array.isArray(values) && !values.includes(null) ? { enum: [...values, null] } : {}),
     }
   const { title, description, default: preset, examples, ...rest } = schema
-  const notes = Object.fromEntries(
-    Object.entries({ title, description, default: preset, examples }).filter(([, value]) => value !== undefined),
-  )
+  const notes = omitUndefined({ title, description, default: preset, examples })
   return Object.keys(rest).length === 0 ? notes : { ...notes, anyOf: [rest, { type: 'null' }] }
 }

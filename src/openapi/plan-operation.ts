@@ -106,9 +106,7 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
       ...(body === undefined ? {} : { body }),
       accept,
       servers: (servers as unknown[] | undefined) ?? [],
-      security: Array.isArray(security)
-        ? security.filter(isRecord).map((one) => one as Record<string, string[]>)
-        : undefined,
+      security: Array.isArray(security) ? (security.filter(isRecord) as Record<string, string[]>[]) : undefined,
     },
   }
 }

@@ -1,14 +1,9 @@
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
-import { assertRegularFile } from '../core/regular-file.ts'
+import { assertRegularFile, FILE_FAULTS } from '../core/regular-file.ts'
 import { createDocumentError } from './api-document.ts'
 import type { Send } from './send-request.ts'
 
-const WRONG = new Map([
-  ['ENOENT', 'does not exist'],
-  ['EISDIR', 'is a folder'],
-  ['ENOTREG', 'is not a regular file'],
-])
 const MAX_BYTES = 64 * 1024 * 1024
 
 /**
@@ -29,7 +24,7 @@ export function fileReader(document: string): (location: string) => Promise<stri
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       if (code === undefined || code.startsWith('E_')) throw error
-      const what = WRONG.get(code) ?? `cannot be read (${code})`
+      const what = FILE_FAULTS[code] ?? `cannot be read (${code})`
       throw createDocumentError(location === document ? `the file ${what}` : `a file it refers to ${what}`, error)
     }
   }

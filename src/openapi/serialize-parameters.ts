@@ -81,12 +81,9 @@ type Pair = readonly [name: string, value: string]
 export function encodePairs(
   name: string,
   value: unknown,
-  {
-    style,
-    explode,
-    reserved = false,
-  }: { readonly style: string; readonly explode: boolean; readonly reserved?: boolean },
+  how: { readonly style: string; readonly explode: boolean; readonly reserved?: boolean },
 ): Pair[] {
+  const { style, explode, reserved = false } = how
   const key = encodeValue(name)
   const encode = (one: unknown): string => encodeValue(one, reserved)
   if (style === 'deepObject' && typeof value === 'object' && value !== null) return toDeepObject(key, value, encode)

@@ -2,16 +2,12 @@ import { statSync } from 'node:fs'
 import { PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import type { UpstreamTransport } from '../upstream/transport.ts'
-import { type Exchange, keyOf, type RecordedAnswer, readCassette } from './cassette.ts'
+import { type Cassette, type Exchange, keyOf, type RecordedAnswer, readCassette } from './cassette.ts'
 import { createReplayTransport } from './replay-transport.ts'
 import type { Scrub } from './scrubber.ts'
 
 /** The recording of one server, for all of its connections. */
-export interface Player {
-  readonly server: string
-  readonly transport: UpstreamTransport['kind']
-  readonly handshake: { readonly method: string; readonly result: Json } | undefined
-  readonly calls: readonly Exchange[]
+export interface Player extends Pick<Cassette, 'server' | 'transport' | 'handshake' | 'calls'> {
   /** The next answer to a request; the last one again when all were used. */
   next(method: string, params: Json): RecordedAnswer | undefined
   /** @param version number of changes of this list that calls of the connection have caused */

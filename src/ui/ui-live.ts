@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import type { CallRow, LiveEvent, Overview } from './api-types.ts'
+import type { CallRow, LiveEvent } from './api-types.ts'
 import type { UiHost } from './ui-host.ts'
 
 /** Sends what changes to all open pages. */
@@ -26,9 +26,8 @@ export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiL
   let cancelRefresh: (() => void) | undefined
   let stop: (() => void) | undefined
 
-  const overview = (): Overview => ({ ...host.overview(), url: url() })
   const states = (): readonly LiveEvent[] => [
-    { kind: 'overview', overview: overview() },
+    { kind: 'overview', overview: { ...host.overview(), url: url() } },
     { kind: 'owners', owners: host.owners() },
     { kind: 'clients', clients: host.clients() },
     { kind: 'tools', version: host.version() },
