@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
 import type { IsReserved } from './name-holders.ts'
@@ -24,11 +25,7 @@ export function promptNames(
 ): PromptNames {
   const promptsByName = new Map<string, Array<{ readonly prompt: Prompt; readonly id: string }>>()
   for (const { id, prompts } of owners)
-    for (const prompt of prompts) {
-      const same = promptsByName.get(prompt.name)
-      if (same) same.push({ prompt, id })
-      else promptsByName.set(prompt.name, [{ prompt, id }])
-    }
+    for (const prompt of prompts) getOrInsert(promptsByName, prompt.name, () => []).push({ prompt, id })
   const renamed = new Map<Prompt, string>()
   const clashes: NameClash[] = []
   for (const [name, group] of promptsByName) {

@@ -1,4 +1,4 @@
-import { once } from '../core/once.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Owner } from './owner.ts'
 
 /** Schemes of Pegboard's own resources. No server or module answers for them. */
@@ -74,16 +74,9 @@ interface ResourceIndex {
   readonly unsure: ReadonlySet<Owner>
 }
 
-const indexes = new WeakMap<readonly Owner[], () => ResourceIndex>()
+const indexes = new WeakMap<readonly Owner[], ResourceIndex>()
 
-function indexOf(owners: readonly Owner[]): ResourceIndex {
-  let getIndex = indexes.get(owners)
-  if (!getIndex) {
-    getIndex = once(() => makeIndex(owners))
-    indexes.set(owners, getIndex)
-  }
-  return getIndex()
-}
+const indexOf = (owners: readonly Owner[]): ResourceIndex => getOrInsert(indexes, owners, () => makeIndex(owners))
 
 function makeIndex(owners: readonly Owner[]): ResourceIndex {
   const listers = new Map<string, OwnedUri[]>()
@@ -97,16 +90,11 @@ function makeIndex(owners: readonly Owner[]): ResourceIndex {
     if (names.length > listed.length) unsure.add(owner)
     templates.set(owner, names.filter(isTemplate))
     schemes.set(owner, new Set(names.map(schemeOf)))
-    for (const { uri } of owner.resources) {
-      const others = listers.get(canonical(uri))
-      if (others) others.push({ owner, uri })
-      else listers.set(canonical(uri), [{ owner, uri }])
-    }
+    for (const { uri } of owner.resources) getOrInsert(listers, canonical(uri), () => []).push({ owner, uri })
     for (const name of names) {
       const space = spaceOf(name)
       if (space === '') continue
-      const spaceOwners = spaces.get(space) ?? []
-      spaces.set(space, spaceOwners)
+      const spaceOwners = getOrInsert(spaces, space, () => [])
       let own = spaceOwners.at(-1)
       if (own?.owner !== owner) {
         own = { owner, since: Number.POSITIVE_INFINITY, lists: false }
@@ -197,11 +185,7 @@ const firstWithTemplate = (owners: readonly Owner[], template: string): Owner | 
 /** Returns whether an owner answers for a URI in a view. Computed once for equal views. */
 export function answersFor(id: string, uri: string): (view: { readonly owners: readonly Owner[] }) => boolean {
   const answersByOwners = new Map<readonly Owner[], boolean>()
-  return ({ owners }) => {
-    const answers = answersByOwners.get(owners) ?? ownerOfResource(owners, uri)?.id === id
-    answersByOwners.set(owners, answers)
-    return answers
-  }
+  return ({ owners }) => getOrInsert(answersByOwners, owners, () => ownerOfResource(owners, uri)?.id === id)
 }
 
 /** What an owner lists although another owner, or Pegboard, answers for it: sentences for the operator. */
@@ -267,14 +251,8 @@ const listsResource = ({ resources, templates }: Owner, name: string): boolean =
 const pages = new WeakMap<Owner['tools'], ReadonlySet<string>>()
 
 /** Pages that its tools name, listed or not. */
-function pagesOf({ tools }: Owner): ReadonlySet<string> {
-  let cached = pages.get(tools)
-  if (!cached) {
-    cached = new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? []))
-    pages.set(tools, cached)
-  }
-  return cached
-}
+const pagesOf = ({ tools }: Owner): ReadonlySet<string> =>
+  getOrInsert(pages, tools, () => new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? [])))
 
 function pageOf(meta: unknown): string | undefined {
   const { ui, 'ui/resourceUri': older } = (meta ?? {}) as Readonly<Record<string, unknown>>

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Tool } from '../core/tool.ts'
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
@@ -78,12 +79,7 @@ export function indexTools(
 
 function groupByName(tools: readonly Tool[]): ReadonlyMap<string, readonly Tool[]> {
   const groups = new Map<string, Tool[]>()
-  for (const tool of tools) {
-    const folded = tool.name.toLowerCase()
-    const group = groups.get(folded)
-    if (group) group.push(tool)
-    else groups.set(folded, [tool])
-  }
+  for (const tool of tools) getOrInsert(groups, tool.name.toLowerCase(), () => []).push(tool)
   return groups
 }
 

@@ -1,4 +1,5 @@
 import { PegboardError } from './errors.ts'
+import { getOrInsert } from './get-or-insert.ts'
 import type { Capacity } from './tool.ts'
 
 export interface Semaphore {
@@ -96,8 +97,7 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
           },
         }
         signal.addEventListener('abort', gone, { once: true })
-        const line = queues.get(who) ?? new Set()
-        queues.set(who, line.add(one))
+        getOrInsert(queues, who, () => new Set()).add(one)
         waiting++
       })
     },
@@ -128,14 +128,8 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
 const places = new WeakMap<Capacity, Semaphore>()
 
 /** One semaphore for everything that shares this object. */
-export function semaphoreOf(capacity: Capacity): Semaphore {
-  let own = places.get(capacity)
-  if (!own) {
-    own = createSemaphore(capacity)
-    places.set(capacity, own)
-  }
-  return own
-}
+export const semaphoreOf = (capacity: Capacity): Semaphore =>
+  getOrInsert(places, capacity, () => createSemaphore(capacity))
 
 interface QueuedCall {
   enter(): void

@@ -1,3 +1,4 @@
+import { getOrInsert } from './get-or-insert.ts'
 import { isRecord } from './is-record.ts'
 import { resolvePointer } from './json-pointer.ts'
 import type { JsonSchema } from './schema.ts'
@@ -26,9 +27,7 @@ export function declareTools(tools: readonly DeclaredTool[]): string {
   const owners = new Map<string, string[]>()
   for (const tool of tools) {
     const at = tool.id.indexOf('.')
-    const owner = tool.id.slice(0, at)
-    const lines = owners.get(owner) ?? []
-    owners.set(owner, lines)
+    const lines = getOrInsert(owners, tool.id.slice(0, at), () => [])
     lines.push(`    ${comment(tool.about)}${key(tool.id.slice(at + 1))}${signature(tool)};`)
   }
   const groups = [...owners].map(([owner, lines]) => `  ${key(owner)}: {\n${lines.join('\n')}\n  };`)

@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { dropOldest } from '../core/drop-oldest.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { rawBytes } from '../core/raw-result.ts'
 import { looksSecret } from '../core/secret-names.ts'
 import { isFailedResult, type ToolResult } from '../core/tool-result.ts'
@@ -58,9 +59,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
     session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
 
   function logOf(caller: Caller): SessionLog {
-    const key = keyOf(caller)
-    const log = logs.get(key) ?? { id: randomUUID().slice(0, 8), begun: 0, calls: [] }
-    logs.set(key, log)
+    const log = getOrInsert(logs, keyOf(caller), () => ({ id: randomUUID().slice(0, 8), begun: 0, calls: [] }))
     dropOldest(logs, MAX_LOGS)
     return log
   }

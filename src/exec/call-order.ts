@@ -1,6 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
-import { dropOldest } from '../core/drop-oldest.ts'
+import { dropOldest, setNewest } from '../core/drop-oldest.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { sessionOwner } from './task-owner.ts'
 
 /** Which tools each principal calls one after the other, as far as this process has seen. */
@@ -29,16 +30,13 @@ export function createCallOrder(clock: Clock): CallOrder {
   const principals = new Map<string, Map<string, Pair>>()
 
   function count(principal: string, first: string, second: string): void {
-    const pairs = principals.get(principal) ?? new Map<string, Pair>()
-    principals.set(principal, pairs)
+    const pairs = getOrInsert(principals, principal, () => new Map())
     dropOldest(principals, MAX_PRINCIPALS)
     const key = `${first}\n${second}`
     const pair = pairs.get(key) ?? { first, second, times: 0 }
     pair.times++
     // Those that no longer occur are dropped first.
-    pairs.delete(key)
-    pairs.set(key, pair)
-    dropOldest(pairs, MAX_PAIRS)
+    setNewest(pairs, key, pair, MAX_PAIRS)
   }
 
   return {
@@ -47,9 +45,7 @@ export function createCallOrder(clock: Clock): CallOrder {
       const at = clock.now()
       const before = last.get(session)
       if (before && before.tool !== tool && at - before.at <= WINDOW_MS) count(caller.principal, before.tool, tool)
-      last.delete(session)
-      last.set(session, { tool, at })
-      dropOldest(last, MAX_SESSIONS)
+      setNewest(last, session, { tool, at }, MAX_SESSIONS)
     },
     around(principal, tool) {
       const pairs = [...(principals.get(principal)?.values() ?? [])]

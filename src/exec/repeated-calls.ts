@@ -1,7 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
-import { dropOldest } from '../core/drop-oldest.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { sessionOwner } from './task-owner.ts'
@@ -36,9 +36,7 @@ export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptio
     const now = clock.now()
     const before = counts.get(key)
     const times = before && now - before.at <= WINDOW_MS ? before.times + 1 : 1
-    counts.delete(key)
-    counts.set(key, { times, at: now })
-    dropOldest(counts, MAX_CALLS)
+    setNewest(counts, key, { times, at: now }, MAX_CALLS)
     return { tool, times }
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { dropOldest } from '../core/drop-oldest.ts'
 import { messageOf } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Log } from '../core/log.ts'
 import { keyOf } from '../state/document-store.ts'
 import type { Table } from '../state/store.ts'
@@ -59,8 +60,7 @@ export function createUsage(): Usage {
   let saving = Promise.resolve()
 
   function countersOf(all: Map<string, Map<string, Counter>>, principal: string): Map<string, Counter> {
-    const own = all.get(principal) ?? new Map<string, Counter>()
-    all.set(principal, own)
+    const own = getOrInsert(all, principal, () => new Map())
     dropOldest(all, MAX_PRINCIPALS)
     return own
   }
@@ -136,8 +136,7 @@ export function createUsage(): Usage {
 }
 
 function count(counters: Map<string, Counter>, tool: string, ms: number, code: string | undefined): void {
-  const counter = counters.get(tool) ?? { ok: 0, failed: 0, ms: 0 }
-  counters.set(tool, counter)
+  const counter = getOrInsert(counters, tool, () => ({ ok: 0, failed: 0, ms: 0 }))
   if (code !== undefined) counter.failed++
   else {
     counter.ok++

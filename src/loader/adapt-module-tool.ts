@@ -1,5 +1,6 @@
 import { type CallContext, noServices, type ServicesFor } from '../core/caller.ts'
 import { PegboardError, ToolError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
@@ -75,13 +76,10 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const track = binding.track ?? ((work) => work())
   // Keyed by identity, so that constant variants are converted once.
   const variants = once(() => new WeakMap<object, Schema>())
-  const variant = (given: object): Schema => {
-    const cached = given === def.input ? input() : variants().get(given)
-    if (cached) return cached
-    const closed = closedSchema(copyDeep(freeze(given)), hidden, id)
-    variants().set(given, closed)
-    return closed
-  }
+  const variant = (given: object): Schema =>
+    given === def.input
+      ? input()
+      : getOrInsert(variants(), given, () => closedSchema(copyDeep(freeze(given)), hidden, id))
   const isReadOnly = def.readOnly ?? binding.readOnly ?? false
   const writes = def.writes ?? binding.writes ?? []
   if (isReadOnly && def.effect !== 'read' && writes.length === 0)

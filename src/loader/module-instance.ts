@@ -2,6 +2,7 @@ import type { OwnerInfo, ToolResource } from '../catalog/owner.ts'
 import { localCaller, noServices, originOf, type ServicesFor } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { SetupStep, ToolModule } from '../core/module.ts'
@@ -63,12 +64,9 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
   const configFor = (profile: Profile): unknown => {
     const changes = profile.config[id]
     if (changes === undefined || Object.keys(changes).length === 0) return config
-    if (!forProfile.has(profile))
-      forProfile.set(
-        profile,
-        parseConfig(owner, { ...(options.config as object), ...changes }, options, `profiles.${profile.id}.`),
-      )
-    return forProfile.get(profile)
+    return getOrInsert(forProfile, profile, () =>
+      parseConfig(owner, { ...(options.config as object), ...changes }, options, `profiles.${profile.id}.`),
+    )
   }
   const running = createRunning(clock)
   const { servicesFor } = options

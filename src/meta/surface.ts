@@ -3,6 +3,7 @@ import { checkArguments } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Tool } from '../core/tool.ts'
 import type { McpResult, ToolResult } from '../core/tool-result.ts'
@@ -304,8 +305,7 @@ export function createSurface(
 
   /** The list of all tools of a view, cached because there may be ten thousand. */
   const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
-    const listsByMode = lists.get(view) ?? {}
-    lists.set(view, listsByMode)
+    const listsByMode = getOrInsert(lists, view, () => ({}))
     const reads = listsReading(view, caller)
     const key = reads ? `${mode}, reads` : mode
     listsByMode[key] ??= mode === 'direct' ? direct(view, caller, reads) : compact(view, caller, reads)

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { truncate } from '../core/truncate.ts'
 
@@ -43,11 +44,7 @@ function shapeOfLists(lists: readonly (readonly unknown[])[], levels: number): s
 function shapeOfRecords(records: readonly Json[], levels: number): string {
   const byKey = new Map<string, unknown[]>()
   for (const record of records)
-    for (const key of Object.keys(record)) {
-      const found = byKey.get(key)
-      if (found) found.push(record[key])
-      else byKey.set(key, [record[key]])
-    }
+    for (const key of Object.keys(record)) getOrInsert(byKey, key, () => []).push(record[key])
   if (byKey.size === 0) return '{}'
   if (levels <= 1) return `{${byKey.size} keys}`
   const shown = [...byKey].slice(0, MAX_KEYS).map(([key, found]) => {

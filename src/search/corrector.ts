@@ -1,4 +1,5 @@
 import SearchableMap from 'minisearch/SearchableMap'
+import { getOrInsert } from '../core/get-or-insert.ts'
 
 /** A known word that an unknown one may stand for. `closeness` is 0 to 1. */
 export interface Correction {
@@ -36,12 +37,11 @@ export function createCorrector(vocabulary: {
       version = vocabulary.version()
     }
     const [initial = ''] = word
-    const cached = trees.get(initial)
-    if (cached) return cached
-    const tree = new SearchableMap<true>()
-    for (const text of vocabulary.withInitialOf(word)) tree.set(text, true)
-    trees.set(initial, tree)
-    return tree
+    return getOrInsert(trees, initial, () => {
+      const tree = new SearchableMap<true>()
+      for (const text of vocabulary.withInitialOf(word)) tree.set(text, true)
+      return tree
+    })
   }
 
   return {

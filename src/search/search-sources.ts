@@ -1,5 +1,6 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { Owner } from '../catalog/owner.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Tool } from '../core/tool.ts'
 import type { SearchSource } from './search-document.ts'
 import { hashOf } from './word-pieces.ts'
@@ -7,13 +8,8 @@ import { hashOf } from './word-pieces.ts'
 /** All tools of a catalog as search sources. */
 export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
   const stamps = new Map<string, number>()
-  const stampOf = (module: string, owner: Owner | undefined): number => {
-    const cached = stamps.get(module)
-    if (cached !== undefined) return cached
-    const stamp = hashOf(JSON.stringify([module, owner?.about, owner?.synonyms]))
-    stamps.set(module, stamp)
-    return stamp
-  }
+  const stampOf = (module: string, owner: Owner | undefined): number =>
+    getOrInsert(stamps, module, () => hashOf(JSON.stringify([module, owner?.about, owner?.synonyms])))
   return tools.map((tool) => {
     const owner = owners.get(tool.module)
     if (tool.stamp === undefined) return getCachedSource(tool, owner)

@@ -1,3 +1,5 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
+
 /** The part of the WebAssembly API used here; Node's types do not include it. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object
@@ -23,7 +25,6 @@ const compiled = new Map<string, object>()
 export function instantiateWasm<Exports>(code: string): Exports & { readonly memory: WasmMemory } {
   const api = (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly
   if (!api) throw new Error('WebAssembly is unavailable')
-  const module = compiled.get(code) ?? new api.Module(Buffer.from(code, 'base64'))
-  compiled.set(code, module)
+  const module = getOrInsert(compiled, code, () => new api.Module(Buffer.from(code, 'base64')))
   return new api.Instance(module).exports as Exports & { readonly memory: WasmMemory }
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Json } from '../core/is-record.ts'
 import type { ListKind } from '../core/list-kinds.ts'
 import type { ExposureMode } from '../view/exposure.ts'
@@ -41,8 +42,7 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
   function digestsOf(caller: Caller): Digests {
     const view = host.view(caller)
     const { mode } = host.exposure(caller)
-    const modes = digestsByView.get(view) ?? new Map()
-    digestsByView.set(view, modes)
+    const modes = getOrInsert(digestsByView, view, () => new Map())
     let digests = modes.get(mode)
     // Lists of all tools are cached; others are short, and belong to one session.
     const list = host.lists.of(caller)

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Kv } from '../core/service-types.ts'
 import { type Change, type Documents, keyOf } from '../state/document-store.ts'
 
@@ -33,12 +34,7 @@ export function createKv({
 
   function storeOf(profile: string, module: string): Kv {
     const id = keyOf(profile, module)
-    let store = stores.get(id)
-    if (!store) {
-      store = make(id, profile)
-      stores.set(id, store)
-    }
-    return store
+    return getOrInsert(stores, id, () => make(id, profile))
   }
 
   function make(id: string, profile: string): Kv {

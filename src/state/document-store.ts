@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
-import { dropOldest } from '../core/drop-oldest.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import { PegboardError } from '../core/errors.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
@@ -64,7 +64,7 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
       const text = await readFile(file, 'utf8')
       const value = tryParseJson(text)
       if (value === undefined || !isValue(value)) return await renameDamaged(key, file)
-      remember(key, { stamp, value })
+      setNewest(cache, key, { stamp, value }, MAX_KNOWN)
       return value as Value
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
@@ -79,17 +79,11 @@ export function createDocuments<Value>({ dir, isValue, onBroken, maxKeys }: Docu
     onBroken(file, aside)
   }
 
-  function remember(key: string, entry: CachedDocument): void {
-    cache.delete(key)
-    cache.set(key, entry)
-    dropOldest(cache, MAX_KNOWN)
-  }
-
   async function save(key: string, value: Value): Promise<void> {
     const file = fileOf(key)
     try {
       await replaceFile(file, JSON.stringify(value))
-      remember(key, { stamp: await stampOf(file), value })
+      setNewest(cache, key, { stamp: await stampOf(file), value }, MAX_KNOWN)
     } catch (error) {
       throw createStateError(error)
     }

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { DocumentWrite, Store, StoredDocument, Table } from './store.ts'
 
 interface Row {
@@ -12,14 +13,7 @@ interface Row {
 export function createMemoryStore(clock: Pick<Clock, 'now'>): Store {
   const tables = new Map<string, Table<unknown>>()
   return {
-    table<T>(kind: string) {
-      let table = tables.get(kind)
-      if (!table) {
-        table = createTable(clock) as Table<unknown>
-        tables.set(kind, table)
-      }
-      return table as Table<T>
-    },
+    table: <T>(kind: string) => getOrInsert(tables, kind, () => createTable(clock)) as Table<T>,
     close: () => Promise.resolve(),
   }
 }

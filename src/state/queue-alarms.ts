@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Clock, createJumpDetector, systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { lazy } from '../core/once.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms, PlannedAlarm } from './alarms.ts'
 import { convertFailure, createMissingPackageError } from './redis-store.ts'
@@ -34,7 +35,6 @@ export interface QueueOptions {
  * and in another one if that process dies while handling it.
  */
 export function createQueueAlarms({ connection, prefix, name, clock, log, onReconnect }: QueueOptions): Alarms {
-  let opening: Promise<Queue> | undefined
   let worker: Worker | undefined
   let workerConnection: Redis | undefined
   let cancelLook: (() => void) | undefined
@@ -50,11 +50,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
   }
   let planned: (() => Promise<readonly PlannedAlarm[]>) | undefined
 
-  const open = (): Promise<Queue> => {
-    opening ??= openQueue()
-    return opening
-  }
-  async function openQueue(): Promise<Queue> {
+  const opening = lazy(async (): Promise<Queue> => {
     const { Queue } = await bullmq()
     const queue = new Queue(name, {
       connection: connection() as never,
@@ -65,7 +61,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
     })
     queue.on('error', logError)
     return queue
-  }
+  })
 
   let last = ''
   function logError(error: unknown): void {
@@ -89,7 +85,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
     cancelLook = clock.after(CHECK_MS, () => void setMissingAlarms())
     try {
       const all = (await planned?.()) ?? []
-      if (all.length > 0) await (await open()).addBulk(all.map(jobOf))
+      if (all.length > 0) await (await opening.get()).addBulk(all.map(jobOf))
     } catch (error) {
       log.warn('cannot read the scheduled jobs; Pegboard tries again', { error: messageOf(error) })
     }
@@ -100,7 +96,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
 
   return {
     async set(id, at) {
-      const queue = await open()
+      const queue = await opening.get()
       const { name: ring, data, opts } = jobOf({ id, at })
       // An alarm that is ringing now may have been read before the latest change was stored.
       const rings = (await convertFailure(queue.getJobState(opts.jobId))) === 'active'
@@ -137,7 +133,7 @@ export function createQueueAlarms({ connection, prefix, name, clock, log, onReco
       // Without Redis, closing the worker would wait forever.
       if (worker) await waitAtMost(CLOSE_MS, worker.close(), undefined, clock)
       workerConnection?.disconnect()
-      await (await opening?.catch(() => undefined))?.close().catch(logError)
+      await (await opening.made?.catch(() => undefined))?.close().catch(logError)
     },
   }
 }

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Clock, createSteadyClock, ticksOf } from '../core/clock.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { once } from '../core/once.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { type Alarms, createLocalAlarms } from './alarms.ts'
 import type { CommonClock } from './common-clock.ts'
@@ -52,7 +53,6 @@ export function createLocalState(
 ): SharedState {
   const steady = createSteadyClock(clock)
   let store: Store | undefined
-  let key: Buffer | undefined
   let letGo: (() => void) | undefined
   const hold = (): void => {
     if (files.lock !== undefined) letGo ??= acquireProcessLock(files.lock, process.pid)
@@ -91,12 +91,9 @@ export function createLocalState(
     },
     steady,
     alarms: (_name, which) => createLocalAlarms(which ? steady : clock, log),
-    key() {
-      key ??= readSecret(files.key, (error) =>
-        log.warn('cannot store the key that signs states', { error: messageOf(error) }),
-      )
-      return key
-    },
+    key: once(() =>
+      readSecret(files.key, (error) => log.warn('cannot store the key that signs states', { error: messageOf(error) })),
+    ),
     publish() {},
     subscribe() {},
     onReconnect() {},
@@ -140,7 +137,6 @@ export function createRedisState(url: string, prefix: string, clock: CommonClock
   const listeners = new Map<string, Array<(text: string) => void>>()
   let parts: { readonly redis: Redis; readonly ears: Redis; readonly store: Store; readonly key: Buffer } | undefined
   const backs: Array<() => void> = []
-  let opening: Promise<void> | undefined
   const opened = () => {
     if (parts) return parts
     throw new PegboardError('E_STATE', 'The Redis of state.url is not connected.')
@@ -223,10 +219,7 @@ export function createRedisState(url: string, prefix: string, clock: CommonClock
     parts = { redis, ears, store, key }
   }
   return {
-    open() {
-      opening ??= open()
-      return opening
-    },
+    open: once(open),
     mayHaveData: true,
     store: () => opened().store,
     ready() {

@@ -1,5 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { exposedName } from '../catalog/naming.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Tool } from '../core/tool.ts'
 import type { OtherTools } from '../trust/assess-tools.ts'
 import { mergeOtherTools, type OtherTool, otherToolsOf } from '../trust/other-tools.ts'
@@ -13,9 +14,7 @@ export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
       // Quarantined tools count, because they may be approved later.
       const out = quarantined.length === 0 ? [] : [otherToolsOf(() => quarantined.map(({ tool }) => otherToolOf(tool)))]
       if (tools.length === 0) return out
-      const otherTools = cache.get(tools) ?? otherToolsOf(() => tools.map(otherToolOf))
-      cache.set(tools, otherTools)
-      return [otherTools, ...out]
+      return [getOrInsert(cache, tools, () => otherToolsOf(() => tools.map(otherToolOf))), ...out]
     }),
   )
 

@@ -1,5 +1,6 @@
 import { Validator } from '@cfworker/json-schema'
 import { expandedSchemaSize } from '../core/expanded-schema-size.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { rawBytes, sizeOf } from '../core/raw-result.ts'
 import { DATA_KEYWORDS, MAP_KEYWORDS } from '../core/schema-keywords.ts'
@@ -52,15 +53,11 @@ type Check = (value: unknown) => string | typeof UNCHECKED | undefined
 
 const checks = new WeakMap<ToolRecord, Check | null>()
 
-function checkOf(record: ToolRecord): Check | undefined {
-  let check = checks.get(record)
-  if (check === undefined) {
+const checkOf = (record: ToolRecord): Check | null =>
+  getOrInsert(checks, record, () => {
     const output = record.text.includes('"outputSchema"') ? parseDefinition(record).output : undefined
-    check = output !== undefined && expandedSchemaSize(output) <= MAX_PARTS ? createCheck(output) : null
-    checks.set(record, check)
-  }
-  return check ?? undefined
-}
+    return output !== undefined && expandedSchemaSize(output) <= MAX_PARTS ? createCheck(output) : null
+  })
 
 /** Work done so far, and the cost of a node that examines all of its value. */
 interface Work {

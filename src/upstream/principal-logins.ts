@@ -1,4 +1,5 @@
 import { messageOf } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Log } from '../core/log.ts'
 import { type Credentials, createCredentials } from './http-credentials.ts'
 import type { ServerSettings } from './upstream-settings.ts'
@@ -68,12 +69,8 @@ export function createPrincipalLogins(
         await looked
         // Without any login the server is still asked and tells what it requires.
         const whose = first ?? 'local'
-        let main = mains.get(whose)
-        if (!main) {
-          main = createCredentials(id, settings, shared, log, () => changed(false), whose)
-          mains.set(whose, main)
-        }
-        return await main.open()
+        const create = () => createCredentials(id, settings, shared, log, () => changed(false), whose)
+        return await getOrInsert(mains, whose, create).open()
       },
       close() {
         for (const main of mains.values()) main.close()

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Log } from '../core/log.ts'
 
 /** One principal's own `tools/list`. */
@@ -40,13 +41,8 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
   const { clock, log } = options
   const lists = new Map<string, { texts: ReadonlySet<string>; cancel: () => void }>()
 
-  function entry(principal: string) {
-    const existing = lists.get(principal)
-    if (existing) return existing
-    const newList = { texts: new Set<string>() as ReadonlySet<string>, cancel: (): void => undefined }
-    lists.set(principal, newList)
-    return newList
-  }
+  const entry = (principal: string) =>
+    getOrInsert(lists, principal, () => ({ texts: new Set<string>(), cancel: () => undefined }))
 
   function read(principal: string): void {
     const own = lists.get(principal)

@@ -1,6 +1,7 @@
 import type { Endpoints } from '../catalog/owner.ts'
-import { dropOldest } from '../core/drop-oldest.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { mostVerbose } from '../core/log-levels.ts'
@@ -118,11 +119,9 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       if (!isRecord(resources) || resources['subscribe'] !== true)
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
       const key = host.keyOf(relay)
-      const subscribed = subscriptions.get(key) ?? new Map<string, SubscriptionState>()
-      subscriptions.set(key, subscribed)
-      const one: SubscriptionState = subscribed.get(uri) ?? { count: 0 }
+      const subscribed = getOrInsert(subscriptions, key, () => new Map())
+      const one = getOrInsert(subscribed, uri, () => ({ count: 0 }))
       one.count++
-      subscribed.set(uri, one)
       one.begun ??= follow(key, connection, 'resources/subscribe', { uri })
       try {
         return await one.begun
@@ -164,10 +163,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const rememberUri = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The most recent one is kept longest.
-    const since = firstSeenAt(uri) ?? host.timestamps.next()
-    returned.delete(uri)
-    returned.set(uri, since)
-    dropOldest(returned, MAX_RETURNED)
+    setNewest(returned, uri, firstSeenAt(uri) ?? host.timestamps.next(), MAX_RETURNED)
   }
   const remember = (result: Json): void => {
     if (!mayLink(result)) return

@@ -2,6 +2,7 @@ import { raceAbort } from '../core/abort.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { createDeferred } from '../core/deferred.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
@@ -63,12 +64,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   /** The oldest tasks are forgotten. */
   function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
     const key = JSON.stringify([principal, taskId])
-    const questionLog = counted.get(key) ?? { digests: new Set(), questions: 0 }
-    counted.delete(key)
-    counted.set(key, questionLog)
-    const [oldest] = counted.keys()
-    if (counted.size > MAX_COUNTED && oldest !== undefined) counted.delete(oldest)
-    return questionLog
+    return setNewest(counted, key, counted.get(key) ?? { digests: new Set(), questions: 0 }, MAX_COUNTED)
   }
 
   /** Counts the questions that were not seen before. @throws PegboardError E_UPSTREAM_PROTOCOL over the limit */

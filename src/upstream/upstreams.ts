@@ -3,6 +3,7 @@ import type { ToolSource } from '../catalog/tool-source.ts'
 import { systemClock } from '../core/clock.ts'
 import { createDebouncer } from '../core/debouncer.ts'
 import { PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { createUniqueNames } from '../core/tool-names.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createOrphanProcesses } from '../programs/orphan-processes.ts'
@@ -350,19 +351,18 @@ function namedBy(name: string, names: readonly string[]): number {
  * @param servers by id
  */
 export function moduleIds(servers: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> {
-  const cached = idsByServers.get(servers)
-  if (cached) return cached
-  const uniqueName = createUniqueNames()
-  const ids = new Map<string, string>()
-  for (const id of Object.keys(servers)) {
-    const slug = id
-      .toLowerCase()
-      .replaceAll(/[^a-z0-9_-]+/g, '_')
-      .replaceAll(/^_+|_+$/g, '')
-    ids.set(id, uniqueName(`mcp_${slug || 'server'}`.slice(0, 60)))
-  }
-  idsByServers.set(servers, ids)
-  return ids
+  return getOrInsert(idsByServers, servers, () => {
+    const uniqueName = createUniqueNames()
+    const ids = new Map<string, string>()
+    for (const id of Object.keys(servers)) {
+      const slug = id
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9_-]+/g, '_')
+        .replaceAll(/^_+|_+$/g, '')
+      ids.set(id, uniqueName(`mcp_${slug || 'server'}`.slice(0, 60)))
+    }
+    return ids
+  })
 }
 
 /** A start asks for the ids of fifty servers once for each bundled module. */

@@ -1,5 +1,6 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { Caller, Turn } from '../core/caller.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import type { DeliberateSettings } from './deliberate-options.ts'
 import { asksFor, isFollowUp, prepareMessage } from './intent-wording.ts'
 
@@ -57,12 +58,12 @@ export function createDeliberateMode(): DeliberateMode {
   function conversationOf({ principal, profile, session, origin }: Caller, isNew: boolean): Conversation | undefined {
     let conversations = principals.get(principal)
     if (!conversations && !isNew) return undefined
-    conversations = touch(principals, principal, conversations ?? new Map(), MAX_PRINCIPALS)
+    conversations = setNewest(principals, principal, conversations ?? new Map(), MAX_PRINCIPALS)
     const key = JSON.stringify([profile, session ?? '', origin?.platform ?? '', origin?.channelId ?? ''])
     const conversation = conversations.get(key)
     if (!conversation && !isNew) return undefined
     const created = { turn: 0, message: '', generation: undefined, generations: [], active: new Map() }
-    return touch(conversations, key, conversation ?? created, MAX_CONVERSATIONS)
+    return setNewest(conversations, key, conversation ?? created, MAX_CONVERSATIONS)
   }
 
   return {
@@ -140,11 +141,3 @@ function lastOf({ active, turn }: Conversation): string[] {
 
 const isKept = ({ active, turn }: Conversation, intent: string, { keepTurns }: DeliberateSettings): boolean =>
   turn - (active.get(intent) ?? Number.NEGATIVE_INFINITY) <= keepTurns
-
-/** Makes an entry the most recent one, and removes the oldest if there are too many. */
-function touch<T>(map: Map<string, T>, key: string, value: T, max: number): T {
-  map.delete(key)
-  if (map.size >= max) map.delete(map.keys().next().value as string)
-  map.set(key, value)
-  return value
-}

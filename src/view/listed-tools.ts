@@ -1,5 +1,6 @@
 import { estimateTokens } from '../core/estimate-tokens.ts'
 import { firstSentence } from '../core/first-sentence.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Json } from '../core/is-record.ts'
 import { listedDescription } from '../core/listed-description.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -33,12 +34,11 @@ export const OPEN_SCHEMA: JsonSchema = { type: 'object', properties: {}, additio
 const listed = new WeakMap<ViewTool, ListedTool>()
 
 /** What clients receive for a tool. Annotations, icons and `_meta` of a server's tool are sent unchanged. */
-export function listTool(entry: ViewTool): ListedTool {
-  let result = listed.get(entry)
-  if (!result) {
+export const listTool = (entry: ViewTool): ListedTool =>
+  getOrInsert(listed, entry, () => {
     const { tool } = entry
     const output = tool.output && portableSchema(tool.output, entry.schema)
-    result = {
+    return {
       name: tool.name,
       ...(isTitled(tool) ? { title: tool.title } : {}),
       description: describe(entry) || tool.title || tool.id,
@@ -47,10 +47,7 @@ export function listTool(entry: ViewTool): ListedTool {
       ...(tool.origin === 'module' ? { annotations: hintsOf(tool.effect, tool.idempotent, tool.openWorld) } : {}),
       ...tool.extra,
     }
-    listed.set(entry, result)
-  }
-  return result
-}
+  })
 
 /** A title made of the name is listed only for modules: Pegboard adds no title to a server's tool. */
 const isTitled = ({ title, untitled, origin }: ViewTool['tool']): boolean =>

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
@@ -23,13 +24,10 @@ const adaptedSchemas = { portable: new WeakMap<object, JsonSchema>(), strict: ne
 /** The schema as listed. Computed once for each schema object; the same object if nothing changes. */
 export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portable'): JsonSchema {
   if (style === 'as-is') return schema
-  let adapted = adaptedSchemas[style].get(schema)
-  if (!adapted) {
+  return getOrInsert(adaptedSchemas[style], schema, () => {
     const plain = needsWork(schema) ? inlineRefs(schema) : schema
-    adapted = style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
-    adaptedSchemas[style].set(schema, adapted)
-  }
-  return adapted
+    return style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
+  })
 }
 
 /** Some providers reject a whole request because of one such schema. */
@@ -152,11 +150,8 @@ function neededOf(
 /** References that lead back to themselves. */
 function circularRefs(root: JsonSchema): ReadonlySet<string> {
   const edges = new Map<string, ReadonlySet<string>>()
-  const refsBehind = (ref: string): ReadonlySet<string> => {
-    const refs = edges.get(ref) ?? new Set(refsIn(resolvePointer(root, ref)))
-    edges.set(ref, refs)
-    return refs
-  }
+  const refsBehind = (ref: string): ReadonlySet<string> =>
+    getOrInsert(edges, ref, () => new Set(refsIn(resolvePointer(root, ref))))
   const reachableFrom = (refs: Iterable<string>): ReadonlySet<string> => {
     const reachable = new Set(refs)
     // The loop also visits what it adds.

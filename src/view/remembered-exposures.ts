@@ -1,4 +1,6 @@
 import type { Caller } from '../core/caller.ts'
+import { dropOldest } from '../core/drop-oldest.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { decideExposure, type Exposure, isSearched, ownersWithoutTools } from './exposure.ts'
 import type { ExposureSettings } from './exposure-options.ts'
 import type { View } from './view.ts'
@@ -59,12 +61,8 @@ export function createRememberedExposures(
       const when = outgrown ? `when the tools of this ${whose} no longer fit` : `when this ${whose} first asked`
       const decided = outgrown ?? decide(true)
       const exposure = { ...decided, why: `decided ${when}: ${decided.why}` }
-      let variants = all.get(key)
-      if (!variants) {
-        if (all.size >= MAX_KEPT) all.delete(all.keys().next().value ?? key)
-        variants = new Map()
-        all.set(key, variants)
-      }
+      const variants = getOrInsert(all, key, () => new Map())
+      dropOldest(all, MAX_KEPT)
       const entry = { exposure, settings, isFinal: isFinal || isSearched(exposure.mode), view: new WeakRef(view) }
       variants.set(variant, entry)
       return exposure

@@ -1,6 +1,7 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { NameClash } from '../catalog/name-clashes.ts'
 import type { Owner, OwnerInfo } from '../catalog/owner.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
@@ -348,8 +349,5 @@ function findUnavailable(
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 
-function add(index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void {
-  const found = index.get(key)
-  if (found) found.add(entry)
-  else index.set(key, new Set([entry]))
-}
+const add = (index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void =>
+  void getOrInsert(index, key, () => new Set()).add(entry)
