@@ -1,4 +1,4 @@
-import { Cron, type CronOptions } from 'croner'
+import { Cron } from 'croner'
 import { messageOf, PegboardError } from '../core/errors.ts'
 
 const RELATIVE = /^in\s+(\d{1,6})\s*([smhd])$/i
@@ -54,7 +54,9 @@ export function nextRun(cron: string, timezone: string, now: number): number {
     )
   let next: Date | null
   try {
-    next = new Cron(fields.join(' '), inZone(timezone)).nextRun(new Date(now))
+    // UTC needs no time zone rules, and is ten times as fast.
+    const zone = timezone === 'UTC' ? { utcOffset: 0 } : { timezone }
+    next = new Cron(fields.join(' '), zone).nextRun(new Date(now))
   } catch (error) {
     // croner recurses to the next day, and overflows the stack if no month has such a day.
     if (error instanceof RangeError && /call stack/.test(error.message)) throw createNeverError(cron)
@@ -75,11 +77,6 @@ const createNeverError = (cron: string): PegboardError =>
   new PegboardError('E_SCHEDULE_INVALID', `'${cron.slice(0, 80)}' never comes.`, {
     hint: 'Choose a day that one of its months has.',
   })
-
-// UTC needs no time zone rules, and is ten times as fast.
-const inZone = (timezone: string): CronOptions => ({
-  ...(timezone === 'UTC' ? { utcOffset: 0 } : { timezone }),
-})
 
 /** A week of minutes. */
 const MAX_SKIPPED = 10_080

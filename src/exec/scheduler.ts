@@ -251,15 +251,8 @@ const idOf = (key: Buffer, owner: string, label: string): string =>
       .digest(),
   )
 
-const nameOf = ({
-  label,
-  tool,
-  id,
-}: {
-  readonly label?: string
-  readonly tool?: string
-  readonly id?: string
-}): string => [label ?? id, tool && `(${tool})`].filter(Boolean).join(' ')
+const nameOf = ({ label, tool, id }: Partial<Pick<ListedJob, 'label' | 'tool' | 'id'>>): string =>
+  [label ?? id, tool && `(${tool})`].filter(Boolean).join(' ')
 
 /** The job with a corrected time if it was planned by a clock that was ahead; else `undefined`. */
 function correctPlan(job: Job, now: number): Job | undefined {

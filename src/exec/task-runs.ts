@@ -73,7 +73,7 @@ export function createTaskRuns(
 
   function abort(one: TaskRun): void {
     one.cancelled = true
-    one.abort.abort(cancelledBy())
+    one.abort.abort(new PegboardError('E_CANCELLED', 'The task was cancelled.'))
   }
 
   function run(one: TaskRun, request: CallRequest): { failure?: unknown } {
@@ -284,5 +284,3 @@ export function createTaskRuns(
     },
   }
 }
-
-const cancelledBy = (): PegboardError => new PegboardError('E_CANCELLED', 'The task was cancelled.')

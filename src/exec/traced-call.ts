@@ -15,20 +15,18 @@ export function traceCall(
     name: RUN_OF_A_TOOL,
     attributes: { 'gen_ai.operation.name': RUN_OF_A_TOOL, 'pegboard.profile': request.caller.profile },
   }
-  const named = (): void => {
-    operation.attributes['gen_ai.tool.call.id'] = idOf(run)
-    if (run.failure !== undefined) operation.attributes['pegboard.failure.class'] = run.failure
-    if (!run.tool) return
-    operation.name = `${RUN_OF_A_TOOL} ${run.tool.id}`
-    operation.attributes['gen_ai.tool.name'] = run.tool.id
-  }
   return observer.run(operation, async () => {
     try {
       const result = await call(request, run)
       if (isFailedResult(result)) operation.error = 'E_TOOL_FAILED'
       return result
     } finally {
-      named()
+      operation.attributes['gen_ai.tool.call.id'] = idOf(run)
+      if (run.failure !== undefined) operation.attributes['pegboard.failure.class'] = run.failure
+      if (run.tool) {
+        operation.name = `${RUN_OF_A_TOOL} ${run.tool.id}`
+        operation.attributes['gen_ai.tool.name'] = run.tool.id
+      }
     }
   })
 }

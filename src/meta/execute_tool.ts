@@ -106,13 +106,7 @@ function wrap(result: ToolResult, entry: ViewTool | undefined): ToolResult {
  * the name, or the whole call nested one level too deep.
  * @throws PegboardError E_VALIDATION
  */
-export function readCall(
-  raw: Json,
-  tool = 'execute_tool',
-): {
-  readonly name: string
-  readonly params: Json
-} {
+export function readCall(raw: Json, tool = 'execute_tool'): { readonly name: string; readonly params: Json } {
   const nameKey = NAME_KEYS.find((key) => typeof raw[key] === 'string')
   const paramsKey = PARAM_KEYS.find((key) => raw[key] !== undefined && raw[key] !== null)
   if (nameKey === undefined) {

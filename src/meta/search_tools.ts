@@ -61,7 +61,8 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     const search = (): Promise<ToolAnswer> => host.search(query, request.caller, limit, { brief })
     let answered = await search()
     if (answered.unanswered && host.writeSearchText) {
-      const near = ownersOf(answered, host.view(request.caller))
+      const { byId } = host.view(request.caller)
+      const near = answered.hits.flatMap(({ id }) => byId.get(id)?.tool.module ?? [])
       if (await host.writeSearchText(request.caller, request.relay, near, request.signal)) answered = await search()
     }
     const { hits, unanswered = [], more = [], behind, usedWith } = answered
@@ -115,9 +116,6 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     return valueResult(firstFitting(tokens, answers()))
   },
 })
-
-const ownersOf = ({ hits }: ToolAnswer, view: View): string[] =>
-  hits.flatMap(({ id }) => view.byId.get(id)?.tool.module ?? [])
 
 /** What categories are for: those of the tools that are shown, then the largest. */
 function categoryLines(view: View, host: MetaHost, shown: readonly Pick<Row, 'name'>[]): Record<string, string> {

@@ -1,5 +1,6 @@
 import type { Client, McpSubscription } from '@modelcontextprotocol/client'
 import type { Clock } from '../core/clock.ts'
+import { createDeferred } from '../core/deferred.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { LIST_KINDS, listChanged } from '../core/list-kinds.ts'
@@ -43,10 +44,7 @@ export function createChangeSubscriptions(
   /** @param reopened called if there was a gap */
   function follow(filter: object, reopened: () => void): OpenSubscription {
     let stopped = false
-    let begin = (): void => undefined
-    const begun = new Promise<void>((resolve) => {
-      begin = resolve
-    })
+    const begun = createDeferred<void>()
     let subscription: McpSubscription | undefined
     let cancelRetry = (): void => undefined
     const retry = (waitMs: number): void => {
@@ -56,20 +54,20 @@ export function createChangeSubscriptions(
     const open = async (waitMs: number, again: boolean): Promise<void> => {
       try {
         subscription = await client.listen(filter, { timeout: 10_000 })
-        begin()
+        begun.resolve()
         if (stopped) return await subscription.close()
         if (again) reopened()
         const cause = await subscription.closed
         if (cause !== 'local') retry(1_000)
       } catch (error) {
-        begin()
+        begun.resolve()
         log.debug('subscription', { error: messageOf(error) })
         retry(Math.min(waitMs * 2, 60_000))
       }
     }
     void open(500, false)
     return {
-      begun,
+      begun: begun.promise,
       stop() {
         stopped = true
         cancelRetry()
