@@ -3,7 +3,6 @@ import { PegboardError } from '../core/errors.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import { isModuleId } from '../core/tool-names.ts'
-import type { NameClash } from './name-clashes.ts'
 import {
   contestedHolders,
   createReservations,
@@ -17,19 +16,14 @@ import { promptNames } from './prompt-names.ts'
 import { indexTools, type ToolIndex } from './tool-index.ts'
 
 /** Everything in the catalog at one moment. Immutable; a change creates a new one with a higher version. */
-export interface Snapshot {
+export interface Snapshot extends ToolIndex {
   readonly version: number
   /** By id, in the order in which they first appeared. */
   readonly owners: ReadonlyMap<string, Owner>
   /** All tools: by owner, then in the owner's own order. Reading this creates lazy tools. */
   readonly tools: readonly Tool[]
-  readonly byId: ReadonlyMap<string, Tool>
-  /** By wire name. */
-  readonly byName: ReadonlyMap<string, Tool>
   /** Names for clients of those prompts that did not get the name that their server wants. */
   readonly promptNames: ReadonlyMap<Prompt, string>
-  /** Names that several tools want, or that are reserved for built-in tools or for another owner. */
-  readonly clashes: readonly NameClash[]
   /** Ids of the owners that a name in lower case can mean, also of those that are configured and absent. */
   ownersNamed(name: string): ReadonlySet<string>
 }

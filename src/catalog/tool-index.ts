@@ -11,6 +11,7 @@ export interface ToolIndex {
   readonly tools: readonly Tool[]
   readonly byId: ReadonlyMap<string, Tool>
   readonly byName: ReadonlyMap<string, Tool>
+  /** Names that several tools want, or that are reserved for built-in tools or for another owner. */
   readonly clashes: readonly NameClash[]
 }
 

@@ -2,6 +2,7 @@ import type { CallContext, SentFile, SharedFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import type {
   Adapters,
+  CompletionRequest,
   CompletionResult,
   Conversations,
   Graph,
@@ -29,14 +30,7 @@ export interface SentEntry {
 /** A request to a language model, in the format of tools in single files. */
 export interface FlatLlm {
   readonly source: Llm['source']
-  complete(request: {
-    readonly system?: string
-    readonly user: string
-    readonly json?: boolean
-    readonly temperature?: number
-    readonly max_tokens?: number
-    readonly model?: string
-  }): Promise<CompletionResult>
+  complete(request: Omit<CompletionRequest, 'maxTokens'> & { readonly max_tokens?: number }): Promise<CompletionResult>
 }
 
 export interface FlatConversations extends Conversations {

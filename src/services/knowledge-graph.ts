@@ -81,11 +81,7 @@ export function createGraph(kv: Kv): Graph {
 
 function withEntity(
   graph: GraphPart,
-  {
-    name,
-    type,
-    observations = [],
-  }: { readonly name: string; readonly type?: string; readonly observations?: readonly string[] },
+  { name, type, observations = [] }: Parameters<Graph['addEntity']>[0],
 ): { readonly entity: Entity; readonly graph: GraphPart } {
   const called = textOf(name, 'an entity', MAX_NAME)
   const at = graph.entities.findIndex((one) => foldName(one.name) === foldName(called))

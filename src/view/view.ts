@@ -8,17 +8,9 @@ import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type ClientLimits, styleFor } from './client-limits.ts'
 import { tokensOf } from './listed-tools.ts'
-import {
-  type ListingLimits,
-  type MergeScope,
-  mergeTools,
-  quarantinedTools,
-  unchangedEntry,
-  type Warn,
-} from './merge-tools.ts'
+import { type ListingLimits, type MergeScope, mergeTools, quarantinedTools, unchangedEntry } from './merge-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 import { createResolver, type Resolution } from './resolve-name.ts'
-import type { ViewRules } from './view-rules.ts'
 import { checkLazyTools, checkVisibility, type HiddenReason } from './visibility.ts'
 
 /** A tool as one caller sees it. */
@@ -71,14 +63,9 @@ export interface View {
   tokens(enough?: number, each?: number): number
 }
 
-export interface ViewInput {
+export interface ViewInput extends Pick<MergeScope, 'caller' | 'rules' | 'offered' | 'warn'> {
   readonly snapshot: Snapshot
-  readonly caller: Caller
-  readonly rules: ViewRules
   readonly limits: ClientLimits
-  /** Intents whose tools are offered now; undefined: all. */
-  readonly offered: readonly string[] | undefined
-  readonly warn: Warn
 }
 
 /** Builds a view. Each part is computed on first access. */
