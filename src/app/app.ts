@@ -4,7 +4,7 @@ import { warnOfClashes } from '../catalog/warn-of-clashes.ts'
 import { warnWhenQuiet } from '../catalog/warn-when-quiet.ts'
 import type { Config } from '../config/load-config.ts'
 import type { ReloadPlan } from '../config/reload-config.ts'
-import { type Caller, localCaller } from '../core/caller.ts'
+import type { Caller } from '../core/caller.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { estimateTokens } from '../core/estimate-tokens.ts'
@@ -356,7 +356,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         await waitUntilSettled({ catalog, clock, upstreams, apis: { status: () => [] } }, RECORDING_MS)
       }
       await modules.load(apis.start())
-      warnOfSettings(config, env, problems, log, localCaller)
+      warnOfSettings(config, env, problems, log)
     },
     usage: receipts?.report,
     spent: (caller) => receipts?.soFar(caller),

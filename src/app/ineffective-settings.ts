@@ -1,6 +1,6 @@
 import { clashSentence } from '../catalog/name-clashes.ts'
 import type { Config } from '../config/load-config.ts'
-import type { Caller } from '../core/caller.ts'
+import { type Caller, localCaller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { OWN_PREFIX } from '../loader/bundled-prefix.ts'
@@ -123,7 +123,6 @@ export function warnOfSettings(
   env: Readonly<Record<string, string | undefined>>,
   problems: IneffectiveSettings,
   log: Log,
-  caller: Caller,
 ): void {
   if (execution.scheduler && !execution.watchers)
     log.warn('execution.scheduler needs execution.watchers, so both are off')
@@ -134,5 +133,5 @@ export function warnOfSettings(
   for (const sentence of problems.sharedNames()) log.warn(sentence, { code: 'E_NAME_TAKEN' })
   for (const { owner, action } of problems.unmatchedConstraints())
     log.warn('a constraint names a tool that does not exist', { module: owner, action })
-  for (const sentence of problems.idleModules(caller)) log.warn(sentence)
+  for (const sentence of problems.idleModules(localCaller)) log.warn(sentence)
 }

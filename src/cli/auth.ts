@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises'
+import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { didYouMean } from '../core/tool-names.ts'
@@ -97,12 +98,7 @@ function describeExpiry({ expires_at, renews, reason }: LoginState): string {
   return expires_at === undefined ? '' : ` until ${expires_at}`
 }
 
-async function list(
-  args: Args,
-  io: Io,
-  servers: Readonly<Record<string, ServerSettings>>,
-  store: TokenStore,
-): Promise<number> {
+async function list(args: Args, io: Io, servers: Config['servers'], store: TokenStore): Promise<number> {
   const principal = readOption(args, 'principal')
   const now = systemClock.now()
   const rows = []
@@ -128,7 +124,7 @@ async function list(
 
 function serverOf(
   id: string,
-  servers: Readonly<Record<string, ServerSettings>>,
+  servers: Config['servers'],
 ): { readonly settings: ServerSettings; readonly target: HttpTarget } {
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {

@@ -85,13 +85,10 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
         `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
-  const waiting = owners.flatMap(({ id, notice, quarantined }) =>
-    notice === undefined
-      ? []
-      : [
-          `${id}: ${notice} (${quarantined.map(({ tool, reason }) => `${tool.id.slice(id.length + 1)} ${reason}`).join('; ')})`,
-        ],
-  )
+  const waiting = owners.flatMap(({ id, notice, quarantined }) => {
+    const tools = quarantined.map(({ tool, reason }) => `${tool.id.slice(id.length + 1)} ${reason}`)
+    return notice === undefined ? [] : [`${id}: ${notice} (${tools.join('; ')})`]
+  })
   if (frozen) errors.push(...waiting)
   const decide = (estimator: 'measured' | 'flat') => {
     const { mode, tokens } = app.explainExposure(caller, { estimator })

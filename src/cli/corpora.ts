@@ -117,10 +117,8 @@ async function readLines<T>(
     throw unreadable(file, error)
   }
   const rows: { row: T; line: number }[] = []
-  for (const [index, line] of content
-    .replace(/^\ufeff/, '')
-    .split('\n')
-    .entries()) {
+  const lines = content.replace(/^\ufeff/, '').split('\n')
+  for (const [index, line] of lines.entries()) {
     if (line.trim() === '') continue
     let row: T | string
     try {

@@ -160,16 +160,12 @@ function startText({ entry, from }: MergedServer): string {
     : shown
 }
 
-const placeText = ({ from, isKnown }: MergedServer): string =>
-  [
-    ...new Set(
-      from.map(({ client, project, file }) =>
-        project === undefined ? titleOf(client) : `${titleOf(client)} in ${file ?? project}`,
-      ),
-    ),
-  ]
-    .concat(isKnown ? ['in Pegboard already'] : [])
-    .join(', ')
+function placeText({ from, isKnown }: MergedServer): string {
+  const places = from.map(({ client, project, file }) =>
+    project === undefined ? titleOf(client) : `${titleOf(client)} in ${file ?? project}`,
+  )
+  return [...new Set(places), ...(isKnown ? ['in Pegboard already'] : [])].join(', ')
+}
 
 const titleOf = (id: ClientId): string => clients.find((client) => client.id === id)?.title ?? id
 
@@ -295,16 +291,12 @@ const jsonOf = ({ plan, found, projects, choices, file, undo }: InitResult): unk
 
 function showFound(found: readonly FoundClient[], projects: readonly ProjectFile[], io: Io): void {
   const installed = found.filter(({ isInstalled }) => isInstalled)
-  if (installed.length === 0) io.stderr('No MCP client was found on this machine.\n')
-  else
-    io.stderr(
-      `MCP clients on this machine\n${formatTable(
-        installed.map(({ client, file, servers, text, own }) => [
-          ...[`  ${client.title}`, text === undefined ? 'no file' : formatCount(servers.length, 'server')],
-          ...[own.length > 0 ? 'has Pegboard' : '', file],
-        ]),
-      )}`,
-    )
+  const rows = installed.map(({ client, file, servers, text, own }) => [
+    ...[`  ${client.title}`, text === undefined ? 'no file' : formatCount(servers.length, 'server')],
+    ...[own.length > 0 ? 'has Pegboard' : '', file],
+  ])
+  if (rows.length === 0) io.stderr('No MCP client was found on this machine.\n')
+  else io.stderr(`MCP clients on this machine\n${formatTable(rows)}`)
   if (projects.length > 0)
     io.stderr(
       `Files of this project, whose servers are imported only if you choose them\n${formatTable(

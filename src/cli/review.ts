@@ -126,12 +126,10 @@ function serverText({ id, trust, seen, waiting, rejected, gone }: ReviewedServer
 function waitingText({ name, state, findings, changes, unknownBefore }: WaitingTool): string {
   const lines = [
     `\n  ${line(name)}: ${STATES[state]}`,
-    ...findings.map(({ code, level, where, what, evidence }) =>
-      [
-        `    ! ${code}${level === 'note' ? ' (to know)' : ''}: ${line(`${where} ${what}`)}`,
-        `      ${line(evidence)}`,
-      ].join('\n'),
-    ),
+    ...findings.flatMap(({ code, level, where, what, evidence }) => [
+      `    ! ${code}${level === 'note' ? ' (to know)' : ''}: ${line(`${where} ${what}`)}`,
+      `      ${line(evidence)}`,
+    ]),
     ...(unknownBefore ? ['    the approved definition is not stored on this machine; this is the current one:'] : []),
     ...cut(changes.flatMap((change) => changeText(change, state === 'changed' && !unknownBefore))),
   ]

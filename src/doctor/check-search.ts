@@ -1,11 +1,10 @@
 import { dirname } from 'node:path'
-import type { App } from '../app/app.ts'
 import type { Config } from '../config/load-config.ts'
-import type { Clock } from '../core/clock.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { embedderFor } from '../search/embedders/choose-embedder.ts'
 import { connectFault } from './check-machine.ts'
+import type { ServerChecks } from './check-servers.ts'
 import type { Reporter } from './findings.ts'
 
 const LLM_MS = 3_000
@@ -21,12 +20,7 @@ export function searchModelFault({ search, file, dirs }: Config): string | undef
 }
 
 /** The search models and the index. */
-export async function checkSearch(
-  config: Config,
-  app: App,
-  { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
-  report: Reporter,
-): Promise<void> {
+export async function checkSearch({ app, config, clock, timeoutMs, report }: ServerChecks): Promise<void> {
   const unset = searchModelFault(config)
   if (unset !== undefined) return report.found({ code: 'model-unset', about: 'search model', message: unset })
   app.warm()

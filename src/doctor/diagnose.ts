@@ -114,10 +114,11 @@ async function withStarted(
 }
 
 async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids: readonly string[]): Promise<void> {
-  const { report, clock, timeoutMs } = options
+  const { report } = options
+  const checks = serverChecks(options, app, config)
   for (const failed of app.failed())
     report.found({ code: 'module-failed', about: `module ${failed.file}`, message: failureLine(failed) })
-  await checkServers(serverChecks(options, app, config), ids)
+  await checkServers(checks, ids)
   for (const { id, state, reason, module } of app.apis.status()) {
     if (reason !== undefined && state !== 'ready')
       report.found({ code: 'api-failed', about: `API ${id}`, message: `${reason}.` })
@@ -127,7 +128,7 @@ async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids:
         message: `${app.catalog.snapshot().owners.get(module)?.tools.length ?? 0} operations`,
       })
   }
-  await checkSearch(config, app, { clock, timeoutMs }, report)
+  await checkSearch(checks)
   for (const message of options.clientLimits(app, config))
     report.found({ code: 'client-limits', about: 'clients', message })
 }

@@ -18,12 +18,8 @@ export function editYaml(text: string, changes: readonly Change[]): string {
     const [section = '', name = ''] = path.map(String)
     edited = removeEntry(edited, section, name)
     if (value !== undefined) edited = addEntry(edited, section, name, value)
-    if (
-      !isDeepStrictEqual(
-        withoutEmpty(parseYaml(edited)),
-        withoutEmpty(setIn(withoutEmpty(before), [section, name], value)),
-      )
-    )
+    const after = withoutEmpty(parseYaml(edited))
+    if (!isDeepStrictEqual(after, withoutEmpty(setIn(withoutEmpty(before), [section, name], value))))
       throw new PegboardError('E_EDIT_SYNTAX', `"${section}.${name}" has a form that Pegboard cannot edit.`, {
         hint: `Write "${section}" with one entry a line.`,
       })

@@ -27,12 +27,8 @@ export function moveSecrets(
       const name = nameFor(plain, server, secrets, taken)
       if (!secrets.some((one) => one.name === name)) secrets.push({ name, value: plain.secret, server: server.name })
       const text = String(plain.path.reduce<unknown>((at, step) => (at as Record<typeof step, unknown>)[step], entry))
-      const reference = `\${keyring:${name}}`
-      entry = setIn(
-        entry,
-        plain.path,
-        text.replace(plain.secret, () => reference),
-      ) as MergedServer['entry']
+      const replaced = text.replace(plain.secret, () => `\${keyring:${name}}`)
+      entry = setIn(entry, plain.path, replaced) as MergedServer['entry']
     }
     return { ...server, entry }
   })

@@ -103,10 +103,8 @@ export function createRegistry({ url, allowPrivate }: RegistryOptions): Registry
     url: base.href,
     async search(words, limit) {
       // The registry looks for one text in names only, so each word is searched and the answers are merged.
-      const searchWords = [...new Set(words.map((word) => word.toLowerCase()).filter((word) => word.length > 1))].slice(
-        0,
-        MAX_WORDS,
-      )
+      const distinctWords = new Set(words.map((word) => word.toLowerCase()).filter((word) => word.length > 1))
+      const searchWords = [...distinctWords].slice(0, MAX_WORDS)
       const found = new Map<string, RegistryHit>()
       for (const word of searchWords)
         for await (const hit of listed({ search: word, version: 'latest' }))

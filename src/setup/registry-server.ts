@@ -67,11 +67,8 @@ export interface RegistryServer {
 
 /** Text of others on one line: without control characters, and with every invisible character visible. */
 export function shownText(text: string, max: number): string {
-  const line = visibleText(
-    toPrintable(text.slice(0, 4 * max))
-      .replaceAll(/\s+/g, ' ')
-      .trim(),
-  )
+  const printable = toPrintable(text.slice(0, 4 * max))
+  const line = visibleText(printable.replaceAll(/\s+/g, ' ').trim())
   return line.length > max ? `${line.slice(0, max)}…` : line
 }
 
