@@ -227,12 +227,7 @@ const createAccessError = (what: 'written' | 'read', error: unknown): PegboardEr
   })
 }
 
-interface Row {
-  readonly id: string
-  readonly owner: string
-  readonly value: string
-  readonly revision: number
-}
+type Row = StoredDocument<string>
 
 function storeOf(database: Database, clock: Pick<Clock, 'now'>, log: Pick<Log, 'error'>): Store {
   const alive = '(expires IS NULL OR expires > ?)'

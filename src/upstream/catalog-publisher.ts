@@ -333,13 +333,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 }
 
 /** Addresses of resources and templates. */
-export const namesOf = ({
-  resources,
-  templates,
-}: {
-  readonly resources: readonly object[]
-  readonly templates: readonly object[]
-}): readonly string[] => [
+export const namesOf = ({ resources, templates }: Record<'resources' | 'templates', readonly object[]>): string[] => [
   ...resources.map((one) => String((one as { readonly uri?: unknown }).uri)),
   ...templates.map((one) => String((one as { readonly uriTemplate?: unknown }).uriTemplate)),
 ]
