@@ -50,8 +50,7 @@ export function rewritePages(root: string, modules: readonly ToolModule[], check
   }
   return [
     ...PAGES.filter((name) => rewrite(name, (old) => fillSections(old, sections))),
-    ...['mcp.config.schema.json'].filter((name) => rewrite(name, schemaFile)),
-    ...['src/config/default-settings.json'].filter((name) => rewrite(name, defaultsFile)),
+    ...Object.entries(FILES).flatMap(([name, create]) => (rewrite(name, create) ? [name] : [])),
   ]
 }
 
@@ -60,6 +59,9 @@ export const schemaFile = (): string => `${JSON.stringify(configJsonSchema(), nu
 
 /** The text of default-settings.json, which `parseFile` uses. */
 export const defaultsFile = (): string => `${JSON.stringify(fileSchema.parse({}), null, 2)}\n`
+
+/** Files that are generated as a whole. */
+const FILES = { 'mcp.config.schema.json': schemaFile, 'src/config/default-settings.json': defaultsFile }
 
 const SECTION = /(<!-- generated:([\w-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g
 

@@ -14,7 +14,7 @@ const MAX_SHOWN = 200
 
 const Watch = lazySchema(() =>
   z.object({
-    path: folder.describe('File path, or folder path for everything in it.'),
+    path: folder.describe('Path of a file, or of a folder to watch with everything in it.'),
     timeout: z
       .int()
       .min(1)

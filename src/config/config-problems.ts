@@ -53,14 +53,14 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
     },
     ownKeys(root, warnings) {
       const keys = Object.keys(root)
-      const knownKeys = Object.keys(fileSchema.shape)
+      const validKeys = Object.keys(fileSchema.shape)
       const foreign =
-        ('mcpServers' in root || 'servers' in root) && !keys.some((key) => knownKeys.includes(key) && !SHARED.has(key))
+        ('mcpServers' in root || 'servers' in root) && !keys.some((key) => validKeys.includes(key) && !SHARED.has(key))
       if (!foreign) return { ...root }
       // Keys that are nearly ours are kept, so that they are reported as misspelled.
       const dropped = keys.filter(
         (key) =>
-          !knownKeys.includes(key) && findNearest(key, knownKeys, Math.min(2, Math.floor(key.length / 3))).length === 0,
+          !validKeys.includes(key) && findNearest(key, validKeys, Math.min(2, Math.floor(key.length / 3))).length === 0,
       )
       if (dropped.length > 0) warnings.push(`Ignored unknown keys: ${dropped.join(', ')}.`)
       return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
@@ -105,15 +105,15 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
   }
 }
 
-function unknownKey(path: readonly string[], key: string, knownKeys: readonly string[]): string {
+function unknownKey(path: readonly string[], key: string, allowed: readonly string[]): string {
   const full = [...path, key].join('.')
-  const [near] = findNearest(key, knownKeys, Math.max(2, Math.floor(key.length / 3)))
+  const [near] = findNearest(key, allowed, Math.max(2, Math.floor(key.length / 3)))
   if (near) return `unknown key "${full}"; did you mean "${near}"?`
   // Each module has its own settings; the keys around them are ours.
   if (path[0] === 'modules' && path.length === 2)
     return `unknown key "${full}"; options of the module itself are in ${path.join('.')}.config`
-  return knownKeys.length > 0
-    ? `unknown key "${full}"; there is ${knownKeys.filter((one) => one !== '$schema').join(', ')}`
+  return allowed.length > 0
+    ? `unknown key "${full}"; there is ${allowed.filter((one) => one !== '$schema').join(', ')}`
     : `unknown key "${full}"`
 }
 

@@ -42,7 +42,7 @@ const ask = async (app: TestApp['app'], name: string, input: unknown = {}, as: C
 }
 
 describe('the context of a call', () => {
-  it('has every service, and null for one that is off [CTX-23]', async () => {
+  it('has every service; a service that is off is null [CTX-23]', async () => {
     const look = `(_input, { services }) => Object.fromEntries(['servers', 'kv', 'messages', 'conversations', 'tasks', 'registry',
       'adapters', 'llm', 'memory', 'loop', 'config'].map((name) => [name, services[name] === null ? null : typeof services[name]]))`
     const { app } = await withModules({ 'm.mjs': module_('m', tool('look', look)) })
