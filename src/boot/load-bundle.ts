@@ -71,14 +71,19 @@ function requireChunk(id: string): unknown {
 
 function evaluate(id: string): unknown {
   const file = join(__dirname, id)
+  const cjs: { exports: unknown } = { exports: {} }
+  compile(id, file).runInThisContext()(cjs, requireChunk, file, pathToFileURL(file).href)
+  return cjs.exports
+}
+
+/** Does not run the chunk: V8 can free the bytes of the cache (2 MB) while the chunk runs. */
+function compile(id: string, file: string): Script {
   const cacheFile = join(folder, `${BUILD}-${place}-${basename(id, '.cjs')}-${process.version}-${process.arch}.bin`)
   const cachedData = read(cacheFile)
   const script = new Script(readFileSync(file, 'utf8'), { filename: file, ...(cachedData ? { cachedData } : {}) })
-  const cjs: { exports: unknown } = { exports: {} }
-  script.runInThisContext()(cjs, requireChunk, file, pathToFileURL(file).href)
   if (!cachedData || script.cachedDataRejected)
     setTimeout(() => keep(cacheFile, script.createCachedData()), KEEP_MS).unref()
-  return cjs.exports
+  return script
 }
 
 /**
