@@ -76,6 +76,12 @@ it('browse_category makes the page smaller, and the next page goes on', async ()
   expect(names([...first.tools, ...next.tools])).toEqual(
     names(all.tools).slice(0, first.tools.length + next.tools.length),
   )
+  const pages = await Promise.all(
+    Array.from({ length: first.total_pages }, (_, at) =>
+      ask('browse_category', { category: 'filesystem', page: at + 1, page_size: first.page_size }),
+    ),
+  )
+  expect(pages.flatMap(({ tools }) => names(tools))).toEqual(names(all.tools))
 })
 
 it('get_tool shows less and less, but always the required parameters', async () => {
