@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createDebouncer } from '../../src/core/debouncer.ts'
-import { manualClock } from '../server/echo.ts'
+import { createManualClock } from '../clock.ts'
 
 function setUp() {
-  const clock = manualClock()
+  const clock = createManualClock()
   const done: string[] = []
   const later = createDebouncer(clock, 500, 5_000)
   return { clock, done, later, add: (key: string, what = key) => later.schedule(key, () => done.push(what)) }
@@ -14,11 +14,11 @@ describe('debounced work', () => {
     const { clock, done, add } = setUp()
     add('a', 'first')
     add('b')
-    clock.advance(400)
+    clock.pass(400)
     add('a', 'second')
-    clock.advance(499)
+    clock.pass(499)
     expect(done).toEqual([])
-    clock.advance(1)
+    clock.pass(1)
     expect(done).toEqual(['second', 'b'])
   })
 
@@ -26,7 +26,7 @@ describe('debounced work', () => {
     const { clock, done, add } = setUp()
     for (let n = 0; n < 50; n++) {
       add(`${n}`)
-      clock.advance(100)
+      clock.pass(100)
     }
     expect(done).toContain('0')
   })
@@ -41,7 +41,7 @@ describe('debounced work', () => {
     )
     later.schedule('a', () => done.push('a'))
     setBackMs = 3_600_000
-    clock.advance(500)
+    clock.pass(500)
     expect(done).toEqual(['a'])
   })
 
@@ -50,10 +50,10 @@ describe('debounced work', () => {
     add('a')
     later.flush()
     expect(done).toEqual(['a'])
-    clock.advance(10_000)
+    clock.pass(10_000)
     expect(done).toEqual(['a'])
     add('b')
-    clock.advance(500)
+    clock.pass(500)
     expect(done).toEqual(['a', 'b'])
   })
 })

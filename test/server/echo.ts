@@ -93,33 +93,6 @@ export function echoFactory(): EchoFactory {
   }
 }
 
-/** A clock that only the test moves. */
-export function manualClock(): Clock & { advance(ms: number): void } {
-  let now = 0
-  let timers: Array<{ at: number; fn: () => void }> = []
-  return {
-    now: () => now,
-    after(ms, fn) {
-      const timer = { at: now + ms, fn }
-      timers.push(timer)
-      return () => {
-        timers = timers.filter((other) => other !== timer)
-      }
-    },
-    advance(ms) {
-      const end = now + ms
-      for (;;) {
-        const next = timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0]
-        if (!next) break
-        timers = timers.filter((other) => other !== next)
-        now = next.at
-        next.fn()
-      }
-      now = end
-    },
-  }
-}
-
 export interface Started extends HttpServer {
   readonly echo: EchoFactory
   readonly logged: string[]

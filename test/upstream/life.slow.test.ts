@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
 import { decodeManifest } from '../../src/upstream/manifest.ts'
 import { temporaryFolder } from '../app.ts'
-import { manualClock } from '../server/echo.ts'
+import { createManualClock } from '../clock.ts'
 import {
   alive,
   hurried,
@@ -275,18 +275,18 @@ describe('a failing server', () => {
     const [bytes] = [...manifests.kept.values()]
     const file = join(temporaryFolder(), 'broken')
     writeFileSync(file, '')
-    const clock = manualClock()
+    const clock = createManualClock()
     const circuit = { code: 'E_CIRCUIT_OPEN', retryable: true }
     await withServers(
       { s: { ...scripted('--crash-while', file), start: 'eager' } },
       async ({ upstreams, call, text }) => {
         const next = () => (upstreams.status()[0]?.nextAttemptAt ?? 0) - clock.now()
-        clock.advance(0)
+        clock.pass(0)
         for (let n = 1; n < 5; n++) {
           await until(() => next() > 0)
           await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE' })
           // Whatever the jitter, ten seconds have passed by the fifth failure.
-          clock.advance(n === 4 ? 10_000 : next())
+          clock.pass(n === 4 ? 10_000 : next())
         }
         await until(() => next() === 30_000)
         const startedAt = performance.now()
@@ -295,11 +295,11 @@ describe('a failing server', () => {
           retryAfterMs: 30_000,
           message: 's failed 5 times in a row: it exited with code 4: Error: told to crash.',
         })
-        clock.advance(29_000)
+        clock.pass(29_000)
         await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject({ ...circuit, retryAfterMs: 1_000 })
         expect(performance.now() - startedAt).toBeLessThan(5_000)
         rmSync(file)
-        clock.advance(1_000)
+        clock.pass(1_000)
         // The probe is on its way, and no client waits for it.
         await expect(call('mcp_s.echo', { text: 'x' })).rejects.toMatchObject(circuit)
         await until(() => upstreams.status()[0]?.state === 'ready')
@@ -344,7 +344,7 @@ describe('a failing server', () => {
   it('that was down for ten minutes is connected within 90 s of its return [UPS-25]', async () => {
     let down = true
     let tried = 0
-    const clock = manualClock()
+    const clock = createManualClock()
     const answer: RequestListener = (request, response) => {
       tried++
       if (down || request.method !== 'POST') return void response.writeHead(down ? 500 : 405).end()
@@ -370,17 +370,17 @@ describe('a failing server', () => {
       withServers(
         { web: { url, start: 'background' } },
         async ({ upstreams }) => {
-          clock.advance(0)
+          clock.pass(0)
           const [one] = [() => upstreams.status()[0]]
           while (clock.now() < 600_000) {
             await until(() => (one()?.nextAttemptAt ?? 0) > clock.now())
-            clock.advance((one()?.nextAttemptAt ?? 0) - clock.now())
+            clock.pass((one()?.nextAttemptAt ?? 0) - clock.now())
           }
           await until(() => one()?.state === 'failing' && (one()?.nextAttemptAt ?? 0) > clock.now())
           expect(tried).toBeGreaterThan(10)
           down = false
           const backAt = clock.now()
-          clock.advance((one()?.nextAttemptAt ?? 0) - clock.now())
+          clock.pass((one()?.nextAttemptAt ?? 0) - clock.now())
           await until(() => one()?.state === 'ready')
           expect(clock.now() - backAt).toBeLessThanOrEqual(90_000)
         },
@@ -390,20 +390,20 @@ describe('a failing server', () => {
   })
 
   it('is checked once when the machine wakes, and retried once [LIFE-10]', () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     let asleep = 0
     return withServers(
       { s: { ...scripted(), start: 'background' } },
       async ({ upstreams, text }) => {
-        clock.advance(0)
+        clock.pass(0)
         await until(() => upstreams.status()[0]?.state === 'ready')
         expect(await text('mcp_s.count_lists')).toBe('1')
         asleep = 3_600_000
-        clock.advance(30_000)
+        clock.pass(30_000)
         await until(() => upstreams.status()[0]?.state === 'ready')
         for (let tries = 0; tries < 50 && (await text('mcp_s.count_lists')) === '1'; tries++)
           await new Promise((resolve) => setTimeout(resolve, 10))
-        clock.advance(120_000)
+        clock.pass(120_000)
         await new Promise((resolve) => setTimeout(resolve, 100))
         expect(await text('mcp_s.count_lists')).toBe('2')
       },
@@ -564,11 +564,11 @@ describe('an unknown name', () => {
   it('causes a check for new tools once a minute, at running servers and the one named', async () => {
     const manifests = keeping()
     await withServers({ rests: scripted(), other: scripted('--say', 'x') }, async () => undefined, { manifests })
-    const clock = manualClock()
+    const clock = createManualClock()
     await withServers(
       { runs: { ...scripted('--say', 'y'), start: 'eager' }, rests: scripted(), other: scripted('--say', 'x') },
       async ({ upstreams, catalog, text }) => {
-        clock.advance(0)
+        clock.pass(0)
         await until(() => upstreams.status()[0]?.state === 'ready')
         await text('mcp_runs.add_silently')
         expect(await Promise.all([upstreams.missed('rests__appeared'), upstreams.missed('rests__x')])).toEqual([
@@ -578,10 +578,10 @@ describe('an unknown name', () => {
         expect(catalog.snapshot().byId.has('mcp_runs.appeared')).toBe(true)
         expect(upstreams.status().map(({ state }) => state)).toEqual(['ready', 'ready', 'known'])
         const lists = await text('mcp_runs.count_lists')
-        clock.advance(59_000)
+        clock.pass(59_000)
         expect(await upstreams.missed('runs__nothing')).toBe(false)
         expect(await text('mcp_runs.count_lists')).toBe(lists)
-        clock.advance(1_000)
+        clock.pass(1_000)
         expect(await upstreams.missed('runs__nothing')).toBe(true)
         expect(Number(await text('mcp_runs.count_lists'))).toBe(Number(lists) + 1)
       },

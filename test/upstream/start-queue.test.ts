@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createStartQueue } from '../../src/upstream/start-queue.ts'
-import { manualClock } from '../server/echo.ts'
+import { createManualClock } from '../clock.ts'
 
 function setUp() {
-  const clock = manualClock()
+  const clock = createManualClock()
   const turns = createStartQueue(clock, { maxConcurrent: 2, longestMs: 3_000, impatientMs: 300 })
   const begun: string[] = []
   const ends = new Map<string, () => void>()
@@ -35,12 +35,12 @@ describe('the queue of first starts', () => {
   it('does not wait more than three seconds for a hanging one', () => {
     const { clock, turns, begun, work } = setUp()
     for (const name of ['a', 'b', 'c', 'd']) turns.take(work(name), wanted)
-    clock.advance(2_999)
+    clock.pass(2_999)
     expect(begun).toEqual(['a', 'b'])
-    clock.advance(1)
+    clock.pass(1)
     expect([begun, turns.busy]).toEqual([['a', 'b', 'c', 'd'], true])
     // A hanging start must not block others.
-    clock.advance(3_000)
+    clock.pass(3_000)
     expect(turns.busy).toBe(false)
   })
 
@@ -50,11 +50,11 @@ describe('the queue of first starts', () => {
     for (const name of ['called', 'too', 'three']) turns.first(work(name))
     await end('a')
     expect(begun).toEqual(['a', 'b', 'called'])
-    clock.advance(299)
+    clock.pass(299)
     expect(begun).toEqual(['a', 'b', 'called'])
-    clock.advance(1)
+    clock.pass(1)
     expect(begun).toEqual(['a', 'b', 'called', 'too', 'three'])
-    clock.advance(1_000)
+    clock.pass(1_000)
     expect(begun).toHaveLength(5)
   })
 })

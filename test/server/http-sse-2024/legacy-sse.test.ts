@@ -6,20 +6,8 @@ import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/core/clock.ts'
 import { KEEP_ALIVE_MS } from '../../../src/server/event-stream.ts'
-import {
-  ask,
-  call,
-  initialize,
-  LOCAL,
-  manualClock,
-  modern,
-  open,
-  readUntil,
-  type Started,
-  start,
-  TOKEN,
-  until,
-} from '../echo.ts'
+import { createManualClock } from '../../clock.ts'
+import { ask, call, initialize, LOCAL, modern, open, readUntil, type Started, start, TOKEN, until } from '../echo.ts'
 
 const running: Started[] = []
 async function serve(clock = systemClock): Promise<Started> {
@@ -65,10 +53,10 @@ describe('the stream', () => {
   })
 
   it('is kept alive', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const { url } = await serve(clock)
     const { stream } = await openStream(url)
-    clock.advance(KEEP_ALIVE_MS)
+    clock.pass(KEEP_ALIVE_MS)
     expect(await readUntil(stream, () => true)).toBe(': keepalive\n\n')
     stream.destroy()
   })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { EventStream } from '../../../src/server/event-stream.ts'
 import { createEventLog, KEPT_MS, type SessionStreams, type Stream } from '../../../src/server/legacy-2025/event-log.ts'
-import { manualClock } from '../echo.ts'
+import { createManualClock } from '../../clock.ts'
 
 /** A connection with its output, as `id message`. */
 function connection() {
@@ -34,7 +34,7 @@ const progress = (n: number, bytes = 0) => ({
 })
 
 function log({ maxBytes = 100 * KIB, maxEvents = 100, maxTotalBytes = 1_000 * KIB } = {}) {
-  const clock = manualClock()
+  const clock = createManualClock()
   return { clock, log: createEventLog({ clock, maxBytes, maxEvents, maxTotalBytes }) }
 }
 
@@ -129,14 +129,14 @@ describe('the stored events of a stream', () => {
     over.send(answer(1))
     running.send(progress(1))
     over.end()
-    clock.advance(KEPT_MS - 1)
+    clock.pass(KEPT_MS - 1)
     expect(resumed(streams, ids[0])).toHaveLength(1)
-    clock.advance(KEPT_MS)
+    clock.pass(KEPT_MS)
     expect(resumed(streams, ids[0])).toBe('over')
     expect(resumed(streams, ids[1])).toHaveLength(1)
     running.send(answer(2))
     running.end()
-    clock.advance(2 * KEPT_MS)
+    clock.pass(2 * KEPT_MS)
     expect(resumed(streams, ids[1])).toBe('over')
     expect(events.bytes).toBe(0)
   })
@@ -146,12 +146,12 @@ describe('the stored events of a stream', () => {
     const streams = events.session('ann')
     const id = idOf(streams.unrelated)
     streams.unrelated.send({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' })
-    clock.advance(KEPT_MS / 2)
+    clock.pass(KEPT_MS / 2)
     streams.unrelated.send({ jsonrpc: '2.0', method: 'notifications/prompts/list_changed' })
     expect((resumed(streams, id) as string[]).map(seqOf)).toEqual([1, 2])
-    clock.advance(KEPT_MS / 2)
+    clock.pass(KEPT_MS / 2)
     expect((resumed(streams, id) as string[]).map(seqOf)).toEqual([2])
-    clock.advance(2 * KEPT_MS)
+    clock.pass(2 * KEPT_MS)
     expect([resumed(streams, id), events.bytes]).toEqual([[], 0])
   })
 

@@ -7,6 +7,7 @@ import { sendHttpError } from '../../../src/server/http-error.ts'
 import { createEventLog } from '../../../src/server/legacy-2025/event-log.ts'
 import { createSessions, type Sessions } from '../../../src/server/legacy-2025/http-sessions.ts'
 import { parseMessages } from '../../../src/server/request-body.ts'
+import { createManualClock } from '../../clock.ts'
 import {
   type Answer,
   ask,
@@ -14,7 +15,6 @@ import {
   type EchoFactory,
   echoFactory,
   initialize,
-  manualClock,
   open,
   openSession,
   readUntil,
@@ -89,24 +89,24 @@ describe('a session', () => {
   })
 
   it('ends when idle for too long, but not while a stream is open', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const server = await serve({ set: { sessionIdleMs: 60_000 } }, clock)
     const idle = await openSession(server.url)
     const used = await openSession(server.url)
     const listening = await openSession(server.url)
     const stream = await open(server.url, { method: 'GET', headers: listening })
-    clock.advance(40_000)
+    clock.pass(40_000)
     expect((await ask(server.url, { headers: used, body: ping(1) })).status).toBe(200)
-    clock.advance(40_000)
+    clock.pass(40_000)
     expect((await ask(server.url, { headers: idle, body: ping(2) })).status).toBe(404)
     expect((await ask(server.url, { headers: used, body: ping(2) })).status).toBe(200)
-    clock.advance(600_000)
+    clock.pass(600_000)
     expect(server.sessions().streamable).toBe(1)
     stream.destroy()
     // A closed stream counts as idle.
     for (let i = 0; i < 100 && server.sessions().streamable > 0; i++) {
       await new Promise((resolve) => setTimeout(resolve, 10))
-      clock.advance(60_000)
+      clock.pass(60_000)
     }
     expect([server.sessions().streamable, server.echo.disposed()]).toEqual([0, 3])
   })
@@ -149,7 +149,7 @@ describe('an answer', () => {
   })
 
   it('that takes long gets keep-alive comments', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const { url } = await serve({}, clock)
     const session = await openSession(url)
     const waiting = ask(url, { headers: session, body: call(1, 'wait', { ms: 2_000, text: 'at last' }) })
@@ -159,7 +159,7 @@ describe('an answer', () => {
     })
     while (!over) {
       await new Promise((resolve) => setTimeout(resolve, 100))
-      clock.advance(2 * KEEP_ALIVE_MS)
+      clock.pass(2 * KEEP_ALIVE_MS)
     }
     const answer = await waiting
     expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -257,11 +257,11 @@ describe('a message that belongs to no request', () => {
   })
 
   it('keeps its stream alive', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const { url } = await serve({}, clock)
     const session = await openSession(url)
     const stream = await open(url, { method: 'GET', headers: session })
-    clock.advance(KEEP_ALIVE_MS)
+    clock.pass(KEEP_ALIVE_MS)
     expect(await readUntil(stream, (text) => text.includes('keepalive'))).toContain(': keepalive\n\n')
     stream.destroy()
   })

@@ -4,7 +4,8 @@ import { silentLog } from '../../../src/core/log.ts'
 import { createSessionHandover } from '../../../src/server/legacy-2025/session-handover.ts'
 import { createProcessRpc } from '../../../src/server/process-rpc.ts'
 import { createMemoryStore } from '../../../src/state/memory-store.ts'
-import { ask, call, manualClock, open, readUntil, type Started, start, until } from '../echo.ts'
+import { createManualClock } from '../../clock.ts'
+import { ask, call, open, readUntil, type Started, start, until } from '../echo.ts'
 
 const running: Started[] = []
 afterEach(async () => {
@@ -229,22 +230,22 @@ describe('a session among several servers', () => {
   })
 
   it('lives as long as any server uses it, and little longer', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const { servers, store } = await fleet(2, { clock, idleMs: 1_000 })
     const headers = await openAt(servers[0])
     for (let n = 0; n < 10; n++) {
-      clock.advance(400)
+      clock.pass(400)
       expect((await ask(servers[1].url, { headers, body: ping })).status).toBe(200)
     }
     expect(servers[0].sessions().streamable).toBe(0)
     expect((await ask(servers[0].url, { headers, body: ping })).status).toBe(200)
-    clock.advance(3_000)
+    clock.pass(3_000)
     expect(await store.table('session').count()).toBe(0)
     expect((await ask(servers[1].url, { headers, body: ping })).status).toBe(404)
   })
 
   it('continues locally while the store is unavailable, and is shared afterwards', async () => {
-    const clock = manualClock()
+    const clock = createManualClock()
     const { servers, cut } = await fleet(2, { clock, idleMs: 1_000 })
     const early = await openAt(servers[0])
     cut(true)
@@ -257,7 +258,7 @@ describe('a session among several servers', () => {
       'E_STATE_UNAVAILABLE: Sessions cannot be looked up now. Try again shortly.',
     ])
     cut(false)
-    clock.advance(300)
+    clock.pass(300)
     for (const headers of [early, late]) expect((await ask(servers[0].url, { headers, body: ping })).status).toBe(200)
     for (const headers of [early, late]) expect((await ask(servers[1].url, { headers, body: ping })).status).toBe(200)
   })
