@@ -1,5 +1,5 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { postJson } from '../core/post-json.ts'
 import { scrub } from '../core/scrub.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
@@ -73,28 +73,25 @@ function read(text: string): ChatAnswer {
   } catch (error) {
     throw createUnreachableError('The response of the model is not JSON.', error)
   }
-  const choices = isRecord(data) ? data['choices'] : undefined
+  const choices = asRecord(data)['choices']
   const first: unknown = Array.isArray(choices) ? choices[0] : undefined
   if (!isRecord(data) || !isRecord(first) || !isRecord(first['message']))
     throw createUnreachableError('The response of the model has no message.')
   const { message } = first
-  const usage = isRecord(data['usage']) ? data['usage'] : {}
+  const usage = asRecord(data['usage'])
   return { ok: true, message: { ...message, role: 'assistant' }, usage }
 }
 
 /** The endpoint's rejection as an error. */
 export function createRejection(status: number, text: string): PegboardError {
-  const { error } = (parseBody(text) ?? {}) as { readonly error?: unknown }
+  const { error } = parseBody(text)
   const message = isRecord(error) ? error['message'] : error
   const why = typeof message === 'string' ? `: ${scrub(message)}` : ''
   return createUnreachableError(`The model's server returned status ${status}${why}`)
 }
 
-export function parseBody(text: string): Readonly<Record<string, unknown>> | undefined {
-  // Proxies answer with HTML.
-  const value = tryParseJson(text)
-  return isRecord(value) ? value : undefined
-}
+/** The members of an answer; none for the HTML of a proxy. */
+export const parseBody = (text: string): Json => asRecord(tryParseJson(text))
 
 const createUnreachableError = (message: string, cause?: unknown): PegboardError =>
   new PegboardError('E_BACKEND_UNAVAILABLE', message, {

@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { asRecord } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { createToolLoop, type RoundLimits } from '../core/tool-loop.ts'
 import {
@@ -164,7 +165,7 @@ export async function runConversation(options: ConversationOptions): Promise<Con
 
 /** Extracts the model's text from the error that contains it. */
 function failedGeneration(text: string): string {
-  const { error, failed_generation: failed } = (parseBody(text) ?? {}) as Readonly<Record<string, unknown>>
-  const inner = (error as { readonly failed_generation?: unknown } | undefined)?.failed_generation ?? failed
+  const { error, failed_generation: failed } = parseBody(text)
+  const inner = asRecord(error)['failed_generation'] ?? failed
   return typeof inner === 'string' ? inner : text
 }

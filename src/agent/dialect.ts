@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { ListedTool } from '../view/listed-tools.ts'
 import { type ChatMessage, contentOf } from './chat-client.ts'
 import { parseToolCalls, withoutRepeated } from './parse-tool-calls.ts'
@@ -90,7 +90,7 @@ const escapeResultTag = (text: string): string => text.replaceAll(/<(\s*)\/(?=\s
 const createUnreadableText = (why: string): string => `E_VALIDATION: The call cannot be read: ${why}. Write it again.`
 
 function wishOf(call: Readonly<Record<string, unknown>>, at: number): RequestedCall {
-  const inner = isRecord(call['function']) ? call['function'] : {}
+  const inner = asRecord(call['function'])
   const id = typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : `call_${at}`
   const name = typeof inner['name'] === 'string' ? inner['name'] : ''
   const given = inner['arguments'] ?? {}

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { portableSchema } from '../view/portable-schema.ts'
@@ -74,7 +74,7 @@ function convert(given: unknown, depth: number): GeminiSchema {
     out.type = 'STRING'
     out.enum = values
   }
-  if (out.type === 'ARRAY') out.items = convert(isRecord(schema['items']) ? schema['items'] : {}, depth + 1)
+  if (out.type === 'ARRAY') out.items = convert(asRecord(schema['items']), depth + 1)
   return out
 }
 
@@ -109,7 +109,7 @@ function mergeAllOf(schema: Readonly<Record<string, unknown>>): Readonly<Record<
   const { allOf, ...base } = schema
   if (!Array.isArray(allOf)) return schema
   const parts = [base, ...allOf.filter(isRecord).map(mergeAllOf)]
-  const properties = Object.assign({}, ...parts.map((part) => (isRecord(part['properties']) ? part['properties'] : {})))
+  const properties = Object.assign({}, ...parts.map((part) => asRecord(part['properties'])))
   const required = parts.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : []))
   return {
     ...Object.assign({}, ...parts.toReversed()),

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import type { Owner } from './owner.ts'
 import type { OwnerNames } from './owner-names.ts'
 
@@ -22,12 +22,8 @@ export interface HolderStore {
 /** The stored holders, if they are valid. */
 export function readHolders(stored: unknown): NameHolders {
   const mapOf = (value: unknown): Map<string, string> =>
-    new Map(
-      Object.entries(isRecord(value) ? value : {}).filter(
-        (entry): entry is [string, string] => typeof entry[1] === 'string',
-      ),
-    )
-  const { tools, prompts } = isRecord(stored) ? stored : {}
+    new Map(Object.entries(asRecord(value)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
+  const { tools, prompts } = asRecord(stored)
   return { tools: mapOf(tools), prompts: mapOf(prompts) }
 }
 

@@ -1,6 +1,6 @@
 import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
@@ -51,7 +51,7 @@ export function parametersOf(tool: Tool): JsonSchema {
     { ...schema, hidden: true },
   ])
   if (hidden.length === 0) return json
-  const shown = isRecord(json['properties']) ? json['properties'] : {}
+  const shown = asRecord(json['properties'])
   return { ...json, properties: { ...shown, ...Object.fromEntries(hidden) } }
 }
 

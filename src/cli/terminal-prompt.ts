@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
@@ -28,9 +28,7 @@ async function fill(io: Io, { message, requestedSchema }: Json, signal: AbortSig
   }
   try {
     io.stderr(`${toPrintable(String(message))}\n`)
-    const fields =
-      isRecord(requestedSchema) && isRecord(requestedSchema['properties']) ? requestedSchema['properties'] : {}
-    const entries = Object.entries(fields)
+    const entries = Object.entries(asRecord(asRecord(requestedSchema)['properties']))
     if (entries.length === 0) {
       const answer = await questions?.ask('[y/N] ')
       if (answer === undefined) return cancelled()
@@ -63,7 +61,7 @@ function hintOf(field: unknown): string {
 
 /** The typed text converted to the type of its field; undefined for an empty line. */
 function typedAs(typed: string, field: unknown): unknown {
-  const { type, default: fallback } = isRecord(field) ? field : {}
+  const { type, default: fallback } = asRecord(field)
   if (typed === '') return fallback
   if (type === 'boolean') return /^(?:y|yes|true|1)$/i.test(typed)
   if ((type === 'number' || type === 'integer') && Number.isFinite(Number(typed))) return Number(typed)

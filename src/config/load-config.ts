@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { assertRegularFile, FILE_FAULTS } from '../core/regular-file.ts'
 import { type ApiSettings, readApi } from '../openapi/openapi-options.ts'
 import type { ServerSettings as UpstreamSettings } from '../upstream/upstream-settings.ts'
@@ -10,7 +10,7 @@ import { type FileSettings, type ModuleSettings, moduleOptions } from './config-
 import { JsoncError, parseJsonc } from './jsonc.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
 import { nameServers, type ProfileSettings, tokenProblems } from './profile-settings.ts'
-import { asBlock, placeSandboxes, readServers, type SkippedServer } from './read-servers.ts'
+import { placeSandboxes, readServers, type SkippedServer } from './read-servers.ts'
 import { redactSettings } from './redact-settings.ts'
 import { enableNamedModules, mergeToolSettings } from './tool-settings.ts'
 import { describeUnset, fillVariables, secretNames, type VariableSources } from './variables.ts'
@@ -120,7 +120,7 @@ export function readConfig(
   const sources = sourcesFor(machine, base, rest['inputs'], secrets)
   const { inputs: _answered, ...given } = rest
   const { own, servers: theirs } = separateServers(given)
-  const placed = nameServers({ ...asBlock(servers), ...asBlock(mcpServers) }, theirs)
+  const placed = nameServers({ ...asRecord(servers), ...asRecord(mcpServers) }, theirs)
   const filled = fillVariables(own, sources)
   const missing: Record<string, string> = {}
   for (const unset of filled.unset) {
@@ -145,7 +145,7 @@ export function readConfig(
   if (settings)
     for (const [path, what] of tokenProblems(settings.server.http, settings.profiles)) problems.add(path, what)
   const entries = readServers(
-    { mcpServers: { ...asBlock(mcpServers), ...placed.servers }, servers },
+    { mcpServers: { ...asRecord(mcpServers), ...placed.servers }, servers },
     { ...sources, unset: machine.unset },
     base,
     machine,
@@ -159,7 +159,7 @@ export function readConfig(
     config: assemble(settings as FileSettings, {
       ...{ file, base, machine, missing, read, dirs, names: placed.names },
       secrets: [...new Set([...filled.secrets, ...read.secrets])],
-      written: { ...given, mcpServers: { ...asBlock(servers), ...asBlock(mcpServers), ...placed.servers } },
+      written: { ...given, mcpServers: { ...asRecord(servers), ...asRecord(mcpServers), ...placed.servers } },
     }),
     warnings: [...warnings, ...read.warnings],
     ...(file === undefined ? {} : { text }),

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { isPegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { isLockedApi } from '../openapi/openapi-options.ts'
 import { parseServer, type ServerSettings, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type Dirs, defaultDirs, type Machine, pathFrom } from './machine.ts'
@@ -44,9 +44,9 @@ export function readServers(
   }
 
   const entries: Array<readonly [key: string, id: string, raw: unknown]> = []
-  for (const [id, raw] of Object.entries(asBlock(blocks.mcpServers))) entries.push(['mcpServers', id, raw])
-  for (const [id, raw] of Object.entries(asBlock(blocks.servers))) {
-    if (id in asBlock(blocks.mcpServers)) warnings.push(`servers.${id} is ignored: mcpServers.${id} is there too.`)
+  for (const [id, raw] of Object.entries(asRecord(blocks.mcpServers))) entries.push(['mcpServers', id, raw])
+  for (const [id, raw] of Object.entries(asRecord(blocks.servers))) {
+    if (id in asRecord(blocks.mcpServers)) warnings.push(`servers.${id} is ignored: mcpServers.${id} is there too.`)
     else entries.push(['servers', id, raw])
   }
 
@@ -89,9 +89,7 @@ export function readServers(
   return { servers, skipped, warnings, secrets }
 }
 
-export const asBlock = (value: unknown): Json => (isRecord(value) ? value : {})
-
-const isOff = (raw: unknown): boolean => asBlock(raw)['enabled'] === false || asBlock(raw)['disabled'] === true
+const isOff = (raw: unknown): boolean => asRecord(raw)['enabled'] === false || asRecord(raw)['disabled'] === true
 
 /** True if an entry starts Pegboard with the same configuration. Files of other clients often contain Pegboard. */
 function isSelf(target: ServerSettings['target'], file: string, machine: Machine): boolean {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { rateLimitOptions } from '../policy/policy-options.ts'
 import { maxResultTokens } from '../results/results-options.ts'
 
@@ -85,7 +85,7 @@ function targetsOf(tools: Tools, written: unknown): readonly ModuleSettingTarget
       return [{ module, path, value: Array.isArray(value) && module === 'filesystem' ? value.map(asGlob) : value }]
     }),
   )
-  const bash = isRecord(written) ? written['bash'] : undefined
+  const bash = asRecord(written)['bash']
   // The error for a call of bash while it is off names this setting.
   return isRecord(bash) && bash['enabled'] === true
     ? [...found, { module: 'shell', path: ['enabled'], value: true }]

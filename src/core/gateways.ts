@@ -1,4 +1,4 @@
-import { isRecord } from './is-record.ts'
+import { asRecord, isRecord } from './is-record.ts'
 
 /**
  * Key in `_meta` of `tools/list`. A Pegboard that lists another Pegboard's tools sends `true`; the answer contains
@@ -21,6 +21,6 @@ export const gatewaysAnswer = (ids: readonly string[]): Readonly<Record<string, 
 
 /** The ids in an answer; none if the server is not a Pegboard. */
 export function gatewaysIn({ _meta }: Readonly<Record<string, unknown>>): readonly string[] {
-  const ids = isRecord(_meta) ? _meta[GATEWAYS] : undefined
+  const ids = asRecord(_meta)[GATEWAYS]
   return Array.isArray(ids) ? ids.slice(0, MAX_IDS).filter((id): id is string => ID.test(String(id))) : []
 }

@@ -1,5 +1,5 @@
 import { getOrInsert } from './get-or-insert.ts'
-import { isRecord } from './is-record.ts'
+import { asRecord, isRecord } from './is-record.ts'
 import { resolvePointer } from './json-pointer.ts'
 import type { JsonSchema } from './schema.ts'
 
@@ -100,7 +100,7 @@ const union = (schemas: readonly unknown[], where: Where): string =>
 const oneOfEach = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
 
 function objectType(schema: Readonly<Record<string, unknown>>, where: Where): string {
-  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const properties = asRecord(schema['properties'])
   const more = schema['additionalProperties']
   const names = Object.keys(properties)
   if (names.length === 0) return `Record<string, ${isRecord(more) ? typeOf(more, deeper(where)) : 'unknown'}>`

@@ -1,4 +1,4 @@
-import { isRecord } from './is-record.ts'
+import { asRecord, isRecord } from './is-record.ts'
 import type { JsonSchema } from './schema.ts'
 import { truncate } from './truncate.ts'
 
@@ -37,7 +37,7 @@ export function shortSignatureOf(
   most: number,
   isWanted: (name: string, schema: unknown) => boolean = () => false,
 ): string {
-  const properties = isRecord(json.properties) ? json.properties : {}
+  const properties = asRecord(json.properties)
   return shorten(parametersOf(json), most, ({ name }) => isWanted(name, properties[name]))
 }
 
@@ -84,7 +84,7 @@ interface Parameter {
  * @param isInner true for the members of an object, whose own members are shown only if they take little room
  */
 function parametersOf(json: JsonSchema, isInner = false): Parameter[] {
-  const properties = isRecord(json.properties) ? json.properties : {}
+  const properties = asRecord(json.properties)
   const required = new Set(Array.isArray(json.required) ? json.required : [])
   const names = Object.keys(properties).sort((a, b) => Number(required.has(b)) - Number(required.has(a)))
   const shown = names.slice(0, Math.max(MAX_PARAMETERS, required.size)).map((name): Parameter => {

@@ -4,7 +4,7 @@ import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { homeOf } from '../config/machine.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { checkFiles } from './check-files.ts'
 import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
@@ -55,10 +55,8 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
 }
 
 function namesPort({ text }: LoadedConfig): boolean {
-  const root = text === undefined ? undefined : parseJsonc(text).value
-  const server = isRecord(root) ? root['server'] : undefined
-  const http = isRecord(server) ? server['http'] : undefined
-  return isRecord(http) && http['port'] !== undefined
+  const { server } = asRecord(text === undefined ? undefined : parseJsonc(text).value)
+  return asRecord(asRecord(server)['http'])['port'] !== undefined
 }
 
 const CONFIG_CODES: Readonly<Record<string, FindingCode>> = {

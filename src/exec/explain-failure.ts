@@ -1,5 +1,5 @@
 import { classifyFailure, type FailureClass, failureClasses, hintOf } from '../core/failure-class.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { type ContentBlock, FAILURE_META, type McpResult, noticeBlock } from '../core/tool-result.ts'
 
 /** What a program reads about a failure of a server. */
@@ -29,7 +29,7 @@ export function explainFailure(result: McpResult): {
 /** The class that `explainFailure` added. */
 export function failureOfResult({ _meta }: McpResult): unknown {
   const member = _meta?.[FAILURE_META]
-  return isRecord(member) ? member['class'] : undefined
+  return asRecord(member)['class']
 }
 
 /** Only the ends of a text are classified, so that texts are not joined. */

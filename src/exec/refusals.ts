@@ -2,7 +2,7 @@ import { sep } from 'node:path'
 import { isResourceExhausted } from '../core/error-codes.ts'
 import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
 import { classifyFailure, classifyThrown, type FailureClass, hintOf } from '../core/failure-class.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import type { Issue } from '../core/schema.ts'
@@ -50,9 +50,7 @@ export function createInvalidArgumentsError(entry: ViewTool, issues: readonly Is
 /** The error for arguments that the tool accepts, but that its assembly removed for this caller. */
 export function createNotOfferedError(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
   const shown = entry.input.json['properties']
-  const pruned = Object.entries(isRecord(input) ? input : {}).filter(
-    ([name]) => isRecord(shown) && !Object.hasOwn(shown, name),
-  )
+  const pruned = Object.entries(asRecord(input)).filter(([name]) => isRecord(shown) && !Object.hasOwn(shown, name))
   if (pruned.length === 0) return createInvalidArgumentsError(entry, issues)
   return createInvalidArgumentsError(
     entry,

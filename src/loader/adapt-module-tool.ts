@@ -1,7 +1,7 @@
 import { type CallContext, noServices, type ServicesFor } from '../core/caller.ts'
 import { PegboardError, ToolError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { once } from '../core/once.ts'
@@ -212,7 +212,7 @@ interface ClosedSchema extends Schema {
 function closedSchema(given: unknown, hidden: readonly string[], id: string): ClosedSchema {
   const base = given === undefined ? emptyObject : convert(given, `the input of ${id}`)
   const json = base.json
-  const properties = isRecord(json['properties']) ? json['properties'] : {}
+  const properties = asRecord(json['properties'])
   const required = (json['required'] ?? []) as readonly string[]
   if (Object.hasOwn(properties, 'ctx'))
     throw createShapeError(`the input of ${id} has a parameter called ctx, which is the name of the context`)

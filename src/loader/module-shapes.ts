@@ -1,6 +1,6 @@
 import type { CallContext } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError, ToolError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { ToolDef, ToolModule } from '../core/module.ts'
 import { findNearest, isModuleId, isToolName } from '../core/tool-names.ts'
 import type { ToolSource } from './adapt-module-tool.ts'
@@ -45,7 +45,7 @@ export async function collectRegistrations<T>(
 }
 
 function registration(tool: unknown): Registration {
-  const { name, execute, def } = isRecord(tool) ? tool : {}
+  const { name, execute, def } = asRecord(tool)
   if (typeof name !== 'string') throw createShapeError('registerTool({name, execute, def}) needs a name')
   if (typeof execute !== 'function') throw createShapeError(`registerTool("${name}") needs execute(args, env)`)
   if (!isRecord(def)) throw createShapeError(`registerTool("${name}") needs def, a function specification`)

@@ -1,7 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { mediaInBlock, textInBlock } from '../core/content-block.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import { OWN_META, sanitize } from '../core/sanitize.ts'
@@ -179,7 +179,7 @@ async function replaceContent(
     text: stored
       ? await describeKept(host, caller, stored, named, tokens, most.toLocaleString('en'))
       : lost(named, tokens),
-    _meta: { ...(isRecord(_meta) ? _meta : {}), ...(stored ? { [WHOLE]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
+    _meta: { ...asRecord(_meta), ...(stored ? { [WHOLE]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
   }
 }
 
@@ -218,7 +218,7 @@ function calledTool(
   const found = isMeta(toolName) ? undefined : host.view(caller).resolve(toolName)
   const tool = found?.kind === 'found' ? found.tool.tool : undefined
   const hasMaximum = toolName !== name || bareName(name) === 'run_code'
-  const requestedTokens = Number(hasMaximum && isRecord(input) ? input['max_tokens'] : undefined)
+  const requestedTokens = Number(hasMaximum && asRecord(input)['max_tokens'])
   return {
     title: tool?.id ?? toolName.slice(0, 80),
     ...(tool ? { tool } : {}),
@@ -272,7 +272,7 @@ const isShort = ({ data, mimeType }: Omit<ResultPart, 'title'>): boolean =>
  */
 function unwrap(structured: unknown, text: string): { readonly value: unknown; readonly isSame: boolean } {
   const names = isRecord(structured) ? Object.keys(structured) : []
-  const { success, data, [names[0] ?? '']: first } = isRecord(structured) ? structured : {}
+  const { success, data, [names[0] ?? '']: first } = asRecord(structured)
   const isEnvelope = names.length === 2 && success === true && data !== undefined
   const inner = isEnvelope ? data : names.length === 1 ? first : undefined
   const candidates = inner === undefined ? [structured] : [inner, structured]

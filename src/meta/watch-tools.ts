@@ -1,6 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
 import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
@@ -81,7 +81,7 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
             'watch_start',
             `Invalid notify_when: '${String(notify_when).slice(0, 40)}'. Must be one of: ${STRATEGIES.join(', ')}`,
           )
-        const config = isRecord(notify_config) ? notify_config : {}
+        const config = asRecord(notify_config)
         const { expression, batch_size: batch = 10 } = config
         if (strategy === 'on_threshold' && (typeof expression !== 'string' || thresholdOf(expression) === undefined))
           throw createInputError(

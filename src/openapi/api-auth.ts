@@ -1,7 +1,7 @@
 import { raceAbort } from '../core/abort.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { lookUp } from './api-document.ts'
 import type { RequestDraft } from './build-request.ts'
@@ -56,7 +56,7 @@ export function createAuth(
       const names = plan.security?.flatMap((one) => Object.keys(one)) ?? Object.keys(schemes)
       const name = names.find((one) => fits(every, schemes[one])) ?? ''
       const scopes = plan.security?.find((one) => Object.hasOwn(one, name))?.[name] ?? []
-      return [[every, isRecord(schemes[name]) ? schemes[name] : {}, scopes]]
+      return [[every, asRecord(schemes[name]), scopes]]
     }
     const alternatives = plan.security ?? Object.keys(profiles).map((name) => ({ [name]: [] }))
     const alternative = alternatives.find((one) => {
@@ -65,7 +65,7 @@ export function createAuth(
     })
     return Object.entries(alternative ?? {}).flatMap(([name, scopes]) => {
       const profile = profiles[name]
-      return profile ? [[profile, isRecord(schemes[name]) ? schemes[name] : {}, scopes] as const] : []
+      return profile ? [[profile, asRecord(schemes[name]), scopes] as const] : []
     })
   }
 
@@ -75,8 +75,7 @@ export function createAuth(
     requiredScopes: readonly string[],
     signal: AbortSignal,
   ): Promise<string> {
-    const flows = isRecord(scheme['flows']) ? scheme['flows'] : {}
-    const flow = isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
+    const flow = asRecord(asRecord(scheme['flows'])['clientCredentials'])
     const url = profile.tokenUrl ?? flow['tokenUrl']
     const scopes = profile.scopes ?? requiredScopes
     if (typeof url !== 'string' || !URL.canParse(url))
@@ -141,8 +140,7 @@ export function createAuth(
 
   return {
     async sign(draft, plan, document, signal) {
-      const components = isRecord(document['components']) ? document['components'] : {}
-      const raw = isRecord(components['securitySchemes']) ? components['securitySchemes'] : {}
+      const raw = asRecord(asRecord(document['components'])['securitySchemes'])
       const schemes = Object.fromEntries(Object.entries(raw).map(([name, one]) => [name, lookUp(document, one) ?? {}]))
       const all = chosen(plan, schemes)
       if ((all.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
@@ -204,7 +202,6 @@ function secretsOf(profile: AuthProfile): string[] {
 }
 
 function jsonOf(body: Buffer): Json {
-  const value = tryParseJson(body.toString('utf8'))
   // Anything else is most likely an error page of a proxy.
-  return isRecord(value) ? value : {}
+  return asRecord(tryParseJson(body.toString('utf8')))
 }

@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts'
 import { attributeErrors } from '../core/error-attribution.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { expandedSchemaSize, MAX_EXPANDED_SCHEMA_SIZE } from '../core/expanded-schema-size.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { createPause } from '../core/pause.ts'
 import { runWithTimeout } from '../core/run-with-timeout.ts'
@@ -366,7 +366,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const timeoutMs = settings.tools[record.name]?.timeoutMs ?? settings.timeoutMs
     const base = baseOf(id, plan, settings.baseUrl, settings.document)
     const attempt = async () => {
-      const draft = await buildRequest(record.path, plan, base, isRecord(input) ? input : {})
+      const draft = await buildRequest(record.path, plan, base, asRecord(input))
       for (const [name, value] of Object.entries(settings.headers)) draft.headers[name.toLowerCase()] = value
       await auth.sign(draft, plan, whole, ctx.signal)
       return await sender.send({

@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { FORM, isJson, MULTIPART, type RequestBody, type RequestPlan } from './plan-operation.ts'
 import { encodePairs, encodeValue, headerValue, pathValue } from './serialize-parameters.ts'
 
@@ -71,7 +71,7 @@ function form(fields: readonly [string, unknown][], { encoding }: RequestBody): 
   return fields
     .filter(([, value]) => value !== undefined && value !== null)
     .flatMap(([name, value]) => {
-      const how = isRecord(encoding[name]) ? encoding[name] : {}
+      const how = asRecord(encoding[name])
       const style = typeof how['style'] === 'string' ? how['style'] : 'form'
       if (isRecord(value) && how['style'] === undefined) return [`${encodeValue(name)}=${encodeValue(value)}`]
       const explode = typeof how['explode'] === 'boolean' ? how['explode'] : style === 'form'
@@ -118,7 +118,7 @@ export function baseOf(
   if (baseUrl !== undefined) return new URL(baseUrl)
   const server = plan.servers.find(isRecord)
   const template = typeof server?.['url'] === 'string' ? server['url'] : '/'
-  const variables = isRecord(server?.['variables']) ? server['variables'] : {}
+  const variables = asRecord(server?.['variables'])
   const url = template.replaceAll(/\{([^{}]+)\}/g, (all, name: string) => {
     const variable = variables[name]
     return isRecord(variable) && variable['default'] !== undefined ? String(variable['default']) : all

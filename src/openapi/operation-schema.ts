@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
@@ -112,7 +112,7 @@ export function createConverter(document: Json, direction: Direction): Converter
       const target = definitions[String(ref).slice('#/$defs/'.length)]
       at = isRecord(target) ? { ...target, ...beside } : {}
     }
-    return isRecord(at) ? at : {}
+    return asRecord(at)
   }
 
   function whole(schema: unknown): JsonSchema {

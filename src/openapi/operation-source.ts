@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { createUniqueNames } from '../core/tool-names.ts'
@@ -102,11 +102,11 @@ function parametersOf(document: Json, item: Json, operation: Json, copy: Copy['o
 
 /** Only the outline of responses is shown: their fields with types and descriptions. */
 function answersOf(document: Json, { responses }: Json, copy: Copy): Json {
-  const good = Object.entries(isRecord(responses) ? responses : {}).filter(([status]) => /^2/.test(status))
+  const good = Object.entries(asRecord(responses)).filter(([status]) => /^2/.test(status))
   return Object.fromEntries(
     good.map(([status, raw]) => {
       const content = lookUp(document, raw)?.['content']
-      const types = Object.entries(isRecord(content) ? content : {}).map(([type, media]) => [
+      const types = Object.entries(asRecord(content)).map(([type, media]) => [
         type,
         outline(document, lookUp(document, media)?.['schema'], copy, 0),
       ])
@@ -122,7 +122,7 @@ function outline(document: Json, schema: unknown, copy: Copy, depth: number): un
   if (!whole) return null
   const beside = isRecord(schema) && whole !== schema ? schema : {}
   const { properties, allOf, items } = { ...whole, ...beside }
-  const fields = Object.entries(isRecord(properties) ? properties : {}).map(([name, one]) => [
+  const fields = Object.entries(asRecord(properties)).map(([name, one]) => [
     name,
     isRecord(one) ? copy.of(omitUndefined({ type: one['type'], description: one['description'] })) : null,
   ])
@@ -141,16 +141,15 @@ const firstServer = (...places: readonly Json[]): Json | undefined =>
 
 /** Addresses and places for credentials, of the named schemes; of all schemes if none is named. */
 function schemesOf(document: Json, security: unknown): Json | undefined {
-  const components = isRecord(document['components']) ? document['components'] : {}
-  const all = isRecord(components['securitySchemes']) ? components['securitySchemes'] : {}
+  const all = asRecord(asRecord(document['components'])['securitySchemes'])
   const named = Array.isArray(security) ? security.flatMap((one) => (isRecord(one) ? Object.keys(one) : [])) : undefined
   const schemes = Object.entries(all).filter(([name]) => named?.includes(name) ?? true)
   if (schemes.length === 0) return undefined
   return Object.fromEntries(
     schemes.map(([name, scheme]) => {
       const { type, in: place, name: key, scheme: kind, flows } = lookUp(document, scheme) ?? {}
-      const flow = isRecord(flows) && isRecord(flows['clientCredentials']) ? flows['clientCredentials'] : {}
-      return [name, omitUndefined({ type, in: place, name: key, scheme: kind, tokenUrl: flow['tokenUrl'] })]
+      const { tokenUrl } = asRecord(asRecord(flows)['clientCredentials'])
+      return [name, omitUndefined({ type, in: place, name: key, scheme: kind, tokenUrl })]
     }),
   )
 }

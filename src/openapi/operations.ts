@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { createPause } from '../core/pause.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { Effect } from '../core/tool.ts'
@@ -49,7 +49,7 @@ type UnnamedOperation = OperationRecord & { readonly generatedName: string }
 export async function operationsOf(document: Json, pause = createPause()): Promise<OperationRecord[]> {
   const { paths } = document
   const found: UnnamedOperation[] = []
-  for (const [path, raw] of Object.entries(isRecord(paths) ? paths : {})) {
+  for (const [path, raw] of Object.entries(asRecord(paths))) {
     const item = lookUp(document, raw)
     if (!item || !path.startsWith('/') || LEAVES.test(path)) continue
     for (const method of METHODS) {

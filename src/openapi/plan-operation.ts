@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
@@ -211,7 +211,7 @@ function bodyOf(
   const media = lookUp(document, content[contentType]) ?? {}
   const needed = raw['required'] === true
   const given = exampleIn(document, media)
-  const encoding = isRecord(media['encoding']) ? media['encoding'] : {}
+  const encoding = asRecord(media['encoding'])
   const structured = preference(contentType) <= 3
   const schema = structured ? converter.whole(media['schema'] ?? {}) : {}
   const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
@@ -252,7 +252,7 @@ function answerOf(
   document: Json,
   operation: Json,
 ): { readonly output: JsonSchema | undefined; readonly accept: string } {
-  const responses = isRecord(operation['responses']) ? operation['responses'] : {}
+  const responses = asRecord(operation['responses'])
   const good = Object.keys(responses)
     .filter((status) => /^2(\d\d|XX)$/i.test(status))
     .sort()
@@ -260,7 +260,7 @@ function answerOf(
   let output: JsonSchema | undefined
   for (const status of good) {
     const content = lookUp(document, responses[status])?.['content']
-    for (const [type, media] of Object.entries(isRecord(content) ? content : {})) {
+    for (const [type, media] of Object.entries(asRecord(content))) {
       types.add(type)
       const { schema } = lookUp(document, media) ?? {}
       if (isJson(type) && schema !== undefined) output ??= outline(document, schema)

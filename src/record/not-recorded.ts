@@ -1,6 +1,6 @@
 import { toCanonicalJson } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, type Json } from '../core/is-record.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { truncate } from '../core/truncate.ts'
 import type { Exchange } from './cassette.ts'
@@ -34,7 +34,7 @@ function nearestCall(method: string, params: Json, calls: readonly Exchange[]): 
 /** The tool or prompt, or the address of a resource. */
 const nameOf = ({ name, uri }: Json): string => String(name ?? uri ?? '')
 
-const argumentsOf = (params: Json): Json => (isRecord(params['arguments']) ? params['arguments'] : {})
+const argumentsOf = (params: Json): Json => asRecord(params['arguments'])
 
 /** Missing and other keys count more than other values. */
 function differences(one: Json, other: Json): number {

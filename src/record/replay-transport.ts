@@ -1,6 +1,6 @@
 import { toCanonicalJson } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { changedList } from '../core/list-kinds.ts'
 import { SUBSCRIPTION } from '../core/protocol-meta.ts'
@@ -58,7 +58,7 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
       )
     }
     const { _meta } = params
-    const token = isRecord(_meta) ? _meta['progressToken'] : undefined
+    const token = asRecord(_meta)['progressToken']
     const own = scrub(withoutMeta(params))
     const { before = [], result, error, failed, after = [] } = answerTo(method, own)
     for (const event of before) await playEvent(event, on, token)

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { CompletionRequest } from '../core/service-types.ts'
 import type { FileStore } from '../state/file-store.ts'
@@ -100,7 +100,7 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
 
   function read(): StoredTexts {
     const found: unknown = store.get(KEY)
-    const { tools, day, asked } = isRecord(found) ? found : {}
+    const { tools, day, asked } = asRecord(found)
     const valid = isRecord(tools) && typeof day === 'string' && typeof asked === 'number'
     if (!valid) return { tools: {}, day: '', asked: 0 }
     // The file may be damaged, and the index reads what it says.

@@ -1,5 +1,5 @@
 import { type Caller, type Credential, noOrigin } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { truncate } from '../core/truncate.ts'
 
@@ -38,7 +38,7 @@ export const holderOf = ({ principal, profile }: Pick<Caller, 'principal' | 'pro
 
 /** Name and version of a client for the log, such as `robot 2.0`; empty if unknown. */
 export function labelOf(clientInfo: unknown): string {
-  const { name, version } = isRecord(clientInfo) ? clientInfo : {}
+  const { name, version } = asRecord(clientInfo)
   return [name, version]
     .filter((part) => typeof part === 'string')
     .join(' ')
@@ -56,7 +56,7 @@ export interface Connection {
 
 /** Builds the caller of a request. Name and capabilities of the client are used for display and limits, never for rights. */
 export function callerOf(connection: Connection, client: unknown, capabilities: unknown): Caller {
-  const declared = isRecord(capabilities) ? capabilities : {}
+  const declared = asRecord(capabilities)
   const { principal, profile, roles, named, grants, credential } = connection.identity
   return {
     principal,

@@ -1,5 +1,5 @@
 import { MAX_KEYS, MAX_NESTING } from '../core/argument-limits.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { VERSION } from '../core/protocol-meta.ts'
@@ -104,7 +104,7 @@ function checkMessage(value: unknown, chars: number): ParsedMessage {
   const opening = message.method === 'initialize' && legalId ? openingFault(params) : undefined
   if (opening !== undefined) return refuse(answerId, -32602, `Invalid params: ${opening}`)
   // The SDK would drop such a message without an answer.
-  const meta = isRecord(params) ? params['_meta'] : undefined
+  const meta = asRecord(params)['_meta']
   if (meta !== undefined && !isRecord(meta)) return refuse(answerId, -32602, 'Invalid params: _meta must be an object')
   return { ok: true, message: message as unknown as Message }
 }

@@ -1,5 +1,5 @@
 import type { Caller } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { CLIENT_CAPABILITIES, CLIENT_INFO } from '../core/protocol-meta.ts'
 import { notifyClient } from './client-notifications.ts'
@@ -119,6 +119,6 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
 
 /** The caller of a 2026 request, without what its `_meta` claims about user, channel and model. */
 function callerWithoutClaims(identity: Identity, meta: unknown): Caller {
-  const { [CLIENT_INFO]: client, [CLIENT_CAPABILITIES]: capabilities } = isRecord(meta) ? meta : {}
+  const { [CLIENT_INFO]: client, [CLIENT_CAPABILITIES]: capabilities } = asRecord(meta)
   return callerOf({ era: 'modern', identity }, client, capabilities)
 }

@@ -1,6 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { asksForGateways, gatewaysAnswer } from '../core/gateways.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { isWanted } from '../core/log-levels.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL } from '../core/protocol-meta.ts'
@@ -95,7 +95,7 @@ export function createRequestBuilder(
     subscribed: new Map(),
     introduce(params = {}) {
       opening = params
-      capabilities = isRecord(params['capabilities']) ? params['capabilities'] : {}
+      capabilities = asRecord(params['capabilities'])
       own = callerOf(connection, params['clientInfo'], capabilities)
     },
     initializeResult: (protocolVersion) => ({
@@ -112,7 +112,7 @@ export function createRequestBuilder(
     callers: () => [own, ...claims.others()],
     relayFor(request, caller = builder.callerFor(request)) {
       const { envelope, inputResponses, requestState, task, ask } = request
-      const given = isRecord(request.meta) ? request.meta : {}
+      const given = asRecord(request.meta)
       const { progressToken, ...meta } = withoutClaims(given) as Record<string, unknown>
       const declared = envelope?.[CLIENT_CAPABILITIES]
       const level = (): unknown => envelope?.[LOG_LEVEL] ?? builder.logLevel

@@ -1,5 +1,5 @@
 import { type Caller, noOrigin, type Turn } from '../core/caller.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Identity } from './identity.ts'
 import type { ServerHost } from './server-host.ts'
@@ -95,7 +95,7 @@ type Claims = { readonly [K in Key]?: string } & { readonly [K in List]?: readon
 
 /** Of three spellings the most specific wins. Values that are not text, too long or have control characters are ignored. */
 function read(meta: Json): Claims {
-  const nested = isRecord(meta[NESTED]) ? meta[NESTED] : {}
+  const nested = asRecord(meta[NESTED])
   const claimFor = (key: string): unknown =>
     [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)
   const claimed: Record<string, string | number | readonly string[]> = {}

@@ -1,5 +1,5 @@
 import { errorCatalogue } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { type Observer, type Operation, RUN_OF_A_TOOL, type TraceContext } from '../core/observer-types.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import type { Relay } from '../core/tool.ts'
@@ -47,8 +47,7 @@ export function traceToolCall(
     try {
       const result = await call()
       const { structuredContent: content } = result
-      if (result.isError === true)
-        operation.error = ownCode(isRecord(content) ? content['error'] : undefined) ?? 'tool_error'
+      if (result.isError === true) operation.error = ownCode(asRecord(content)['error']) ?? 'tool_error'
       return result
     } catch (error) {
       const code = isProtocolFailure(error) ? ownCode(error.data) : undefined
@@ -73,6 +72,6 @@ const parentIn = ({ trustMeta }: BaseHost, relay: Pick<Relay, 'meta'> | undefine
 
 /** The code of an error of Pegboard; undefined for errors of tools. */
 function ownCode(error: unknown): string | undefined {
-  const code = isRecord(error) ? error['code'] : undefined
+  const code = asRecord(error)['code']
   return typeof code === 'string' && Object.hasOwn(errorCatalogue, code) ? code : undefined
 }

@@ -1,6 +1,6 @@
 import type { Agent } from 'undici'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord } from '../core/is-record.ts'
 import { postJson } from '../core/post-json.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Llm } from '../core/service-types.ts'
@@ -100,12 +100,11 @@ export function createEndpoint({ baseUrl, model, apiKey, timeoutMs }: LlmSetting
           },
           stop,
         )
-        const { choices, model: used } = isRecord(answer) ? answer : {}
+        const { choices, model: used } = asRecord(answer)
         const first: unknown = Array.isArray(choices) ? choices[0] : undefined
-        const message = isRecord(first) ? first['message'] : undefined
-        const text = isRecord(message) ? message['content'] : undefined
-        if (typeof text !== 'string') throw failed('its answer has no text')
-        return toCompleted(text, typeof used === 'string' ? used : named, completionRequest)
+        const { content } = asRecord(asRecord(first)['message'])
+        if (typeof content !== 'string') throw failed('its answer has no text')
+        return toCompleted(content, typeof used === 'string' ? used : named, completionRequest)
       },
     }),
     close: async () => await (await agent)?.destroy(),

@@ -1,5 +1,5 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Relay } from '../core/tool.ts'
@@ -32,7 +32,7 @@ export function samplingLlm(request: NonNullable<Relay['request']>, signal: Abor
           },
         )
       })
-      const { content, model: used } = isRecord(answer) ? answer : {}
+      const { content, model: used } = asRecord(answer)
       return toCompleted(textOf(content), typeof used === 'string' ? used : '', completionRequest)
     },
   }

@@ -1,6 +1,6 @@
 import { posix, win32 } from 'node:path'
 import { homeOf, type Machine } from '../config/machine.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { mapTexts } from '../core/map-texts.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 
@@ -187,12 +187,12 @@ function readCodex(entry: Json): Json {
   const { command, args, cwd, url, enabled } = entry
   if (url === undefined) {
     const passed = Array.isArray(entry['env_vars']) ? entry['env_vars'].map((name) => [name, variableNamed(name)]) : []
-    const env = { ...Object.fromEntries(passed), ...(isRecord(entry['env']) ? entry['env'] : {}) }
+    const env = { ...Object.fromEntries(passed), ...asRecord(entry['env']) }
     return { ...omitUndefined({ command, args, cwd, enabled }), ...(Object.keys(env).length > 0 ? { env } : {}) }
   }
   const named = isRecord(entry['env_http_headers']) ? Object.entries(entry['env_http_headers']) : []
   const headers = {
-    ...(isRecord(entry['http_headers']) ? entry['http_headers'] : {}),
+    ...asRecord(entry['http_headers']),
     ...Object.fromEntries(named.map(([name, variable]) => [name, variableNamed(variable)])),
     ...(entry['bearer_token_env_var'] === undefined
       ? {}
@@ -221,7 +221,7 @@ function readGoose({ type, cmd, args, envs, uri, headers, enabled, env_keys }: J
   const keyringEntries = Array.isArray(env_keys)
     ? env_keys.map((name) => [name, reference(`keyring:${String(name)}`)])
     : []
-  const env = { ...Object.fromEntries(keyringEntries), ...(isRecord(envs) ? envs : {}) }
+  const env = { ...Object.fromEntries(keyringEntries), ...asRecord(envs) }
   if (type === 'stdio')
     return { ...omitUndefined({ command: cmd, args, enabled }), ...(Object.keys(env).length > 0 ? { env } : {}) }
   if (type === 'sse' || type === 'streamable_http')

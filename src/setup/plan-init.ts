@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Client, ClientId, StartCommand } from './clients.ts'
 import { type Change, editJson, parseForEdit } from './edit-json.ts'
 import { editToml } from './edit-toml.ts'
@@ -74,7 +74,7 @@ export function planInit(
 export function serversIn({ file, text = '' }: ConfigText): Readonly<Record<string, unknown>> {
   const root = text.trim() === '' ? {} : parseForEdit(text)
   if (!isRecord(root)) throw new PegboardError('E_EDIT_SYNTAX', `${file} is not an object.`)
-  return isRecord(root['mcpServers']) ? root['mcpServers'] : {}
+  return asRecord(root['mcpServers'])
 }
 
 /** Adds Pegboard to a client, and takes out the servers that Pegboard now serves. */

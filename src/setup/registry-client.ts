@@ -1,6 +1,6 @@
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import type { Fetch } from '../core/fetch-types.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import { isLoopback } from '../policy/network-rules.ts'
@@ -90,7 +90,7 @@ export function createRegistry({ url, allowPrivate }: RegistryOptions): Registry
         const hit = hitOf(entry)
         if (hit) yield hit
       }
-      const metadata = isRecord(answer['metadata']) ? answer['metadata'] : {}
+      const metadata = asRecord(answer['metadata'])
       const next = metadata['nextCursor'] ?? metadata['next_cursor']
       // A cursor that comes again would never end.
       if (typeof next !== 'string' || next === '' || next.length > MAX_CURSOR || seen.has(next)) return
@@ -198,8 +198,8 @@ const entriesOf = (answer: Json): readonly Json[] =>
 const serverOf = (entry: Json): unknown => (isRecord(entry['server']) ? entry['server'] : entry)
 
 function statusOf(entry: Json): { readonly status?: string; readonly message?: string } {
-  const meta = isRecord(entry['_meta']) ? entry['_meta']['io.modelcontextprotocol.registry/official'] : undefined
-  const { status, statusMessage } = isRecord(meta) ? meta : {}
+  const meta = asRecord(entry['_meta'])['io.modelcontextprotocol.registry/official']
+  const { status, statusMessage } = asRecord(meta)
   return {
     ...(typeof status === 'string' ? { status } : {}),
     ...(typeof statusMessage === 'string' ? { message: statusMessage } : {}),

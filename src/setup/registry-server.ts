@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import { visibleText } from '../core/visible-text.ts'
 
@@ -161,7 +161,7 @@ function packageOf(given: Readonly<Record<string, unknown>>): RegistryPackage {
 function remoteOf(given: Readonly<Record<string, unknown>>): RegistryRemote {
   const type = TRANSPORTS[plain(given['type'] ?? given['transport_type'] ?? 'streamable-http', 'type')]
   if (type === undefined) throw invalid('the type of a remote is not known')
-  const variables = isRecord(given['variables']) ? given['variables'] : {}
+  const variables = asRecord(given['variables'])
   return {
     kind: 'remote',
     type,
@@ -199,7 +199,7 @@ function templateFor(given: Readonly<Record<string, unknown>>, name: string): Te
   const { value } = given
   if (value === undefined || value === null || value === '')
     return { text: `{${name}}`, inputs: [inputOf(name, given)] }
-  return templateOf(plain(value, 'value'), isRecord(given['variables']) ? given['variables'] : {})
+  return templateOf(plain(value, 'value'), asRecord(given['variables']))
 }
 
 /** Braces without a variable stay as they are. */

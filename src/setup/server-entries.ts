@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { Change } from './edit-json.ts'
@@ -189,5 +189,3 @@ export function valueAt(root: unknown, path: readonly string[]): unknown {
   for (const key of path) at = isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined
   return at
 }
-
-const asRecord = (value: unknown): Json => (isRecord(value) ? value : {})

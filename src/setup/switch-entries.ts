@@ -1,7 +1,7 @@
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, type Json } from '../core/is-record.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { type Change, editJson } from './edit-json.ts'
@@ -77,8 +77,7 @@ async function editEntries(
 
 /** The content of a configuration file; empty if it is no object. */
 export function rootOf(text: string): Json {
-  const { value } = text.trim() === '' ? { value: {} } : parseJsonc(text)
-  return isRecord(value) ? value : {}
+  return text.trim() === '' ? {} : asRecord(parseJsonc(text).value)
 }
 
 /** @throws PegboardError E_NOT_FOUND */

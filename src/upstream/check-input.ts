@@ -1,5 +1,5 @@
 import { messageOf, PegboardError } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { SERVER_REQUEST_METHODS, type ServerRequestKind } from '../core/server-requests.ts'
 import { relayedAsk } from './relayed-ask.ts'
@@ -42,7 +42,7 @@ export function checkedInput(result: Json, rules: InputRules): Json {
 /** The same for the error -32042, which asks the client to open URLs; other errors are returned unchanged. */
 export function checkedFailure(error: unknown, rules: InputRules): unknown {
   if (!isProtocolFailure(error) || error.code !== -32042) return error
-  const { elicitations } = isRecord(error.data) ? error.data : {}
+  const { elicitations } = asRecord(error.data)
   try {
     if (!Array.isArray(elicitations) || elicitations.length > MAX_ASKED)
       throw createInputError(rules, 'asks in an invalid form')
@@ -58,7 +58,7 @@ export function checkedFailure(error: unknown, rules: InputRules): unknown {
 }
 
 function checkRequest(request: unknown, rules: InputRules): Json {
-  const { method, params, ...rest } = isRecord(request) ? request : {}
+  const { method, params, ...rest } = asRecord(request)
   const ask =
     typeof method === 'string' && Object.hasOwn(SERVER_REQUEST_METHODS, method)
       ? SERVER_REQUEST_METHODS[method]

@@ -1,5 +1,5 @@
 import { isOwnScheme } from '../catalog/resource-owner.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { mayLink } from '../core/raw-result.ts'
 
 /**
@@ -78,7 +78,7 @@ const READERS: Readonly<Record<string, (result: Json) => boolean>> = {
   },
   'completion/complete'(result) {
     const { completion } = result
-    const values = isRecord(completion) ? completion['values'] : undefined
+    const values = asRecord(completion)['values']
     return Array.isArray(values) && values.every((one) => typeof one === 'string')
   },
   'tasks/get'({ status, result }) {

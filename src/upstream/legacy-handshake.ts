@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
 import { MODERN_REVISION, SESSION_REVISIONS } from '../core/protocol-revisions.ts'
@@ -48,7 +48,7 @@ export async function legacyHandshake(options: LegacyHandshakeOptions): Promise<
   const { protocolVersion, capabilities, serverInfo, instructions } = result
   if (!SESSION_REVISIONS.includes(String(protocolVersion)))
     throw new Error(`it speaks a revision of the protocol that is not supported: ${showValue(protocolVersion)}`)
-  const { name, version, description } = isRecord(serverInfo) ? serverInfo : {}
+  const { name, version, description } = asRecord(serverInfo)
   if (!isRecord(capabilities) || typeof name !== 'string' || typeof version !== 'string')
     throw new Error('it sent no valid serverInfo and capabilities')
   fastRequests.send({ jsonrpc: '2.0', method: 'notifications/initialized' })

@@ -1,7 +1,7 @@
 import { Validator } from '@cfworker/json-schema'
 import { expandedSchemaSize } from '../core/expanded-schema-size.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { rawBytes, sizeOf } from '../core/raw-result.ts'
 import { DATA_KEYWORDS, MAP_KEYWORDS } from '../core/schema-keywords.ts'
 import { noticeBlock, WITHHELD } from '../core/tool-result.ts'
@@ -42,7 +42,7 @@ export function withCheckedOutput(record: ToolRecord, result: Json): Json {
   return {
     ...rest,
     content: [...(Array.isArray(content) ? content : []), noticeBlock(notice)],
-    _meta: { ...(isRecord(_meta) ? _meta : {}), [WITHHELD]: { structuredContent: notice } },
+    _meta: { ...asRecord(_meta), [WITHHELD]: { structuredContent: notice } },
   }
 }
 

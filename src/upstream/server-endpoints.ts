@@ -2,7 +2,7 @@ import type { Endpoints } from '../catalog/owner.ts'
 import { setNewest } from '../core/drop-oldest.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { mostVerbose } from '../core/log-levels.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
@@ -55,8 +55,7 @@ const MAX_URI = 2_000
 function listLinkedBlocks({ content, messages, contents }: Json): readonly Json[] {
   if (Array.isArray(content)) return content.filter(isRecord)
   if (Array.isArray(contents)) return contents.filter(isRecord)
-  if (Array.isArray(messages))
-    return messages.map((one) => (isRecord(one) ? one['content'] : undefined)).filter(isRecord)
+  if (Array.isArray(messages)) return messages.map((one) => asRecord(one)['content']).filter(isRecord)
   return []
 }
 

@@ -1,9 +1,9 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { RELATED, TASKS } from '../core/task-protocol.ts'
 
 /** The task that a message of a 2025-11-25 server belongs to. */
 export function relatedTask({ _meta }: Json): string | undefined {
-  const related = isRecord(_meta) ? _meta[RELATED] : undefined
+  const related = asRecord(_meta)[RELATED]
   return isRecord(related) && typeof related['taskId'] === 'string' ? related['taskId'] : undefined
 }
 
@@ -41,7 +41,7 @@ export async function callAsTask(
   quietly: (method: string, params: Json) => void,
 ): Promise<Json> {
   const created = await request('tools/call', { ...params, task: {} })
-  const taskId = isRecord(created['task']) ? created['task']['taskId'] : undefined
+  const taskId = asRecord(created['task'])['taskId']
   // It answered at once.
   if (typeof taskId !== 'string') return created
   try {

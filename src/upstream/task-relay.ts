@@ -3,7 +3,7 @@ import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { createDeferred } from '../core/deferred.ts'
 import { setNewest } from '../core/drop-oldest.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
   addInputRound,
@@ -244,7 +244,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       if (task['status'] === 'completed' && isRecord(task['result'])) return task['result']
       if (isOver(task['status'])) throw failureOf(task)
       const { inputRequests, pollIntervalMs } = task
-      const fresh = Object.entries(isRecord(inputRequests) ? inputRequests : {}).filter(([key]) => !answered.has(key))
+      const fresh = Object.entries(asRecord(inputRequests)).filter(([key]) => !answered.has(key))
       if (fresh.length > 0) {
         count = addInputRound(count, Object.fromEntries(fresh))
         const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await put(ask, relay, signal)]))
@@ -266,7 +266,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
 /** Sends a question of the newer revision to a client as a request. */
 async function put(ask: unknown, relay: Relay, signal: AbortSignal): Promise<unknown> {
-  const { method, params } = isRecord(ask) ? ask : {}
+  const { method, params } = asRecord(ask)
   if (typeof method !== 'string') throw new ProtocolFailure(-32603, 'The task sent an unknown request')
   if (!relay.request || !supportsServerRequest(relay.clientCapabilities, method, params))
     return await refuseServerRequest(method, 'the client does not support it')
@@ -289,7 +289,7 @@ export const takingTasks = (relay: Relay): Relay => {
     ...relay,
     clientCapabilities: {
       ...relay.clientCapabilities,
-      extensions: { ...(isRecord(extensions) ? extensions : {}), [TASKS]: {} },
+      extensions: { ...asRecord(extensions), [TASKS]: {} },
     },
   }
 }

@@ -1,6 +1,6 @@
 import { charactersOf } from '../core/estimate-tokens.ts'
 import { expandedSchemaSize, MAX_EXPANDED_SCHEMA_SIZE } from '../core/expanded-schema-size.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { listedDescription } from '../core/listed-description.ts'
 import { toPrintable } from '../core/printable.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
@@ -210,9 +210,8 @@ function outputOf(schema: unknown): JsonSchema | undefined {
 }
 
 function readText(text: string): Record<string, unknown> {
-  const raw = tryParseJson(text)
   // It was valid when it was stored. One damaged tool must not break a list.
-  return isRecord(raw) ? raw : {}
+  return asRecord(tryParseJson(text))
 }
 
 function titleOf(name: string): string {

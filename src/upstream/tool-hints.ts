@@ -1,4 +1,4 @@
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Effect, Example } from '../core/tool.ts'
 
 const DESTRUCTIVE = new Set(
@@ -111,7 +111,7 @@ export function verbAliases(name: string): readonly string[] {
 
 /** An example call with a value for every required parameter, from defaults, examples and types. */
 export function exampleOf(schema: Json): Example {
-  const properties = isRecord(schema['properties']) ? schema['properties'] : {}
+  const properties = asRecord(schema['properties'])
   const required = Array.isArray(schema['required']) ? schema['required'].slice(0, 12) : []
   const entries = required
     .filter((name): name is string => typeof name === 'string' && name !== '__proto__')

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Caller } from '../core/caller.ts'
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Profile } from '../core/profile.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
 import type { Draft, NameOf, Tool } from '../core/tool.ts'
@@ -162,8 +162,8 @@ function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string 
 }
 
 function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
-  const properties = isRecord(base['properties']) ? base['properties'] : {}
-  const own = isRecord(variant['properties']) ? variant['properties'] : {}
+  const properties = asRecord(base['properties'])
+  const own = asRecord(variant['properties'])
   // An object without declared properties may get some.
   const isFree = Object.keys(properties).length === 0 && base['additionalProperties'] !== false
   for (const [name, schema] of Object.entries(own)) {

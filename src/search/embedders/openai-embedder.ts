@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isPegboardError, messageOf, PegboardError } from '../../core/errors.ts'
-import { isRecord } from '../../core/is-record.ts'
+import { asRecord, isRecord } from '../../core/is-record.ts'
 import { postJson } from '../../core/post-json.ts'
+import { parseRetryAfter } from '../../core/retry-after.ts'
 import { tryParseJson } from '../../core/try-parse-json.ts'
 import { batchesOf, checkDims, type Embedder, type EmbedderSource } from '../embedder.ts'
 import type { EmbedderSettings } from '../search-options.ts'
@@ -148,16 +149,10 @@ function failureOf(status: number, detail: string, retryAfter: string | undefine
   if (status === 404)
     return mend(`search.embedder: nothing at ${url.pathname}, or no such search.embedderOptions.model.`)
   if (status === 413) return mend('search.embedderOptions.batchSize is too large for the server.')
-  if (status === 429 || status >= 500) return { error: new Error(answer), wait: waitOf(retryAfter) }
+  if (status === 429 || status >= 500)
+    return { error: new Error(answer), wait: parseRetryAfter(retryAfter, Date.now()) ?? 0 }
   if (status >= 300 && status < 400) return mend('search.embedder: the address redirects, which is not followed.')
   return mend('search.embedder: the server refuses the request; see search.embedderOptions.model and dims.')
-}
-
-/** Milliseconds from a Retry-After header in seconds or as a date; 0 if it cannot be parsed. */
-function waitOf(text: string | undefined): number {
-  if (!text) return 0
-  const ms = /^\d+(\.\d+)?$/.test(text.trim()) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  return Number.isFinite(ms) ? Math.max(0, ms) : 0
 }
 
 /** @throws PegboardError E_UPSTREAM_PROTOCOL if there is not exactly one vector per text, all of the same length */
@@ -165,12 +160,12 @@ function vectorsOf(body: string, count: number, label: string): Float32Array[] {
   const wrong = (what: string): PegboardError =>
     new PegboardError('E_UPSTREAM_PROTOCOL', `${label} does not answer in the format of /v1/embeddings: ${what}.`)
   const answer = tryParseJson(body)
-  const data = isRecord(answer) ? answer['data'] : undefined
+  const data = asRecord(answer)['data']
   if (!Array.isArray(data)) throw wrong('no "data"')
   if (data.length !== count) throw wrong(`${data.length} vectors for ${count} texts`)
   const vectors = new Array<Float32Array | undefined>(count).fill(undefined)
   data.forEach((item: unknown, position) => {
-    const { index = position, embedding } = isRecord(item) ? item : {}
+    const { index = position, embedding } = asRecord(item)
     if (!Array.isArray(embedding) || embedding.length === 0) throw wrong('a vector is not a list of numbers')
     if (typeof index !== 'number' || !(index in vectors) || vectors[index]) throw wrong('two vectors with one index')
     vectors[index] = Float32Array.from(embedding as number[])

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AuthInfo, McpHttpHandler, ServerNotifier } from '@modelcontextprotocol/server'
-import { isRecord } from '../../core/is-record.ts'
+import { asRecord } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import type { Log } from '../../core/log.ts'
 import { CLIENT_INFO } from '../../core/protocol-meta.ts'
@@ -96,7 +96,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       let message = incoming
       const meta = message.params?.['_meta']
       const identity = options.enter?.(came, meta) ?? came
-      const client = labelOf(isRecord(meta) ? meta[CLIENT_INFO] : undefined)
+      const client = labelOf(asRecord(meta)[CLIENT_INFO])
       const group = groupFor(identity, client)
       if (message.method === 'subscriptions/listen') {
         res.once('close', slots.take(identity.principal, message.id))
