@@ -1,16 +1,10 @@
 import { connect, isIP, type Socket } from 'node:net'
 import { PegboardError } from '../core/errors.ts'
+import type { FetchOptions } from './guarded-fetch.ts'
 import type { NetRules } from './network-rules.ts'
 import { OWN_NETWORK } from './own-network.ts'
 
-export interface ConnectOptions {
-  /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
-  readonly allowPrivate?: boolean
-  /** The setting that decides, named in refusals. */
-  readonly setting: string
-  /** DNS lookup; tests pass their own. */
-  readonly lookup?: NetRules['lookup']
-}
+export type ConnectOptions = Pick<FetchOptions, 'allowPrivate' | 'setting' | 'lookup'>
 
 export interface ConnectInit {
   readonly signal?: AbortSignal

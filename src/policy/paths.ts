@@ -29,14 +29,8 @@ export interface PathsOptions extends FenceOptions {
   readonly rootsSetting?: string
 }
 
-export interface OpenFile {
+export interface OpenFile extends Pick<FileFacts, 'path' | 'size' | 'mtime' | 'mode'> {
   readonly handle: FileHandle
-  /** Path in results: relative to the first root, with `/`; absolute below the others. */
-  readonly path: string
-  /** Size according to the file system; it may change before the file is read. */
-  readonly size: number
-  readonly mtime: Date
-  readonly mode: number
 }
 
 export interface FolderEntry {
@@ -99,8 +93,10 @@ export interface HeldFolder extends OpenFolder {
 }
 
 export interface FileFacts {
+  /** Path in results: relative to the first root, with `/`; absolute below the others. */
   readonly path: string
   readonly kind: 'file' | 'dir' | 'other'
+  /** Size according to the file system; it may change before a file is read. */
   readonly size: number
   readonly mode: number
   /** Number of hard links; more than one means that the file has other names. */

@@ -10,14 +10,7 @@ import { safeGit } from './git-settings.ts'
 import { createOrphanProcesses, type OrphanProcesses } from './orphan-processes.ts'
 import { childEnvironment, type Environment, killTree, spawnPlan } from './spawn.ts'
 import { spawnExhausted, spawnPiped } from './spawn-piped.ts'
-import { createWatchdog, type Watchdog } from './watchdog.ts'
-
-export interface ProgramsOptions {
-  readonly platform: string
-  /** Pegboard's own environment, of which programs get only a part. */
-  readonly environment: Environment
-  warn(message: string): void
-}
+import { createWatchdog, type Watchdog, type WatchdogOptions } from './watchdog.ts'
 
 export interface Programs extends Processes {
   /** Ends all running programs, including those that start meanwhile. */
@@ -36,7 +29,7 @@ const UNSEEN = 'Cannot read the resource use of a program'
 /**
  * Runs the programs of tools: each in its own process group, watched, and ended together with everything it started.
  */
-export function createPrograms({ platform, environment, warn }: ProgramsOptions): Programs {
+export function createPrograms({ platform, environment, warn }: Omit<WatchdogOptions, 'plan'>): Programs {
   const running = new Set<Program>()
   const orphans = createOrphanProcesses(platform)
   let dog: Watchdog | undefined

@@ -29,6 +29,7 @@ export interface Watchdog {
 
 export interface WatchdogOptions {
   readonly platform: string
+  /** Pegboard's own environment, of which programs get only a part. */
   readonly environment: Environment
   /** How it is started; default: by platform. */
   readonly plan?: WatchdogPlan

@@ -1,23 +1,19 @@
 import { messageOf } from '../core/errors.ts'
-import { type Log, silentLog } from '../core/log.ts'
+import { silentLog } from '../core/log.ts'
 import type { Atlas } from './atlas.ts'
 import type { EmbeddingTable } from './embedding-table.ts'
 import { createLexicalIndex, type LexicalIndex, loadLexicalIndex } from './lexical-index.ts'
 import { packSections, unpackSections } from './packed-sections.ts'
 import { documentOf, type SearchDocument, type SearchSource } from './search-document.ts'
 import type { SemanticDocument } from './semantic-lane.ts'
-import type { BytesStore } from './tool-search.ts'
+import type { ToolSearchOptions } from './tool-search.ts'
 import { createVectorIndex, loadVectorIndex, type VectorIndex } from './vector-index.ts'
 import { hashOf } from './word-pieces.ts'
 
 /** `none`: no model configured. `loading`: some tools have no vector yet. */
 export type ModelState = 'none' | 'loading' | 'ready' | 'unavailable'
 
-export interface CorpusOptions {
-  readonly log?: Log
-  readonly store?: BytesStore
-  readonly table?: () => EmbeddingTable | undefined
-  readonly atlas?: () => Atlas | undefined
+export interface CorpusOptions extends Pick<ToolSearchOptions, 'log' | 'store' | 'table' | 'atlas'> {
   /** Called with the tool of each slot after its words are indexed. */
   readonly onIndexed?: (documents: readonly SemanticDocument[]) => void
 }

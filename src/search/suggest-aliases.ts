@@ -149,7 +149,7 @@ const withAlias = (sources: readonly SearchSource[], { tool, alias }: Candidate)
 
 /** The queries that are answered better; undefined if one is answered worse. */
 function improved(before: EvalReport, after: EvalReport): AliasProposal['queries'] | undefined {
-  const better: { query: string; before: number; after: number }[] = []
+  const better: AliasProposal['queries'][number][] = []
   for (const [at, row] of before.rows.entries()) {
     const now = after.rows[at] as (typeof before.rows)[number]
     const changes = row.ranks.map((rank, tool) => ({ before: rank, after: now.ranks[tool] ?? 0 }))

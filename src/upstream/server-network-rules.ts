@@ -14,8 +14,6 @@ export function serverRules({ allowPrivate, where }: Pick<ServerSettings, 'allow
  * operator allows more or the server itself runs on this machine.
  */
 export function namedRules(where: string, target: HttpTarget, allowPrivate: boolean): NetRules {
-  const setting = `${where}.auth.allowPrivate`
-  if (allowPrivate) return { allow: new Set(['public', ...OWN_NETWORK, 'reserved']), http: true, setting }
-  const rules = publicOnly(setting)
-  return isLoopback(new URL(target.url)) ? { ...rules, allow: new Set(['public', 'loopback']) } : rules
+  const rules = serverRules({ allowPrivate, where: `${where}.auth` })
+  return !allowPrivate && isLoopback(new URL(target.url)) ? { ...rules, allow: new Set(['public', 'loopback']) } : rules
 }
