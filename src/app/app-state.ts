@@ -1,6 +1,6 @@
 import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config/load-config.ts'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, systemClock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import { createFileTokenStore, createSharedTokenStore, type TokenStore } from '../server/token-store.ts'
 import { createCommonClock } from '../state/common-clock.ts'
@@ -47,6 +47,13 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
     log,
   )
   return withTokens(shared, createFileTokenStore(join(dirs.state, 'tokens'), machine, tokenLog), machine)
+}
+
+/** Opens the state for a command. It ignores `state.exclusive`, because a server may run. @throws PegboardError E_STATE */
+export async function openAppState({ state, dirs }: Config, log: Log): Promise<AppState> {
+  const opened = createAppState({ state: { ...state, exclusive: false }, dirs }, systemClock, log)
+  await opened.open()
+  return opened
 }
 
 /** Removes temporary files of earlier processes that were killed while they wrote. */

@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { openAppState } from '../app/app-state.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
@@ -10,7 +10,6 @@ import {
   readDailyCounts,
 } from '../receipts/daily-counts.ts'
 import { GROUPS, reportUsage, type UsageReport, type UsageSums } from '../receipts/usage-report.ts'
-import { createLocalState, createRedisState, type SharedState } from '../state/shared-state.ts'
 import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatCount, formatTable, type Io } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
@@ -27,27 +26,13 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 async function readRows(config: Config, log: Log, principal: string | undefined): Promise<readonly DailyCounts[]> {
-  const shared = await openShared(config, log)
+  const { shared } = await openAppState(config, log)
   try {
     const table = (): CountsTable => shared.store().table('tokens', isDailyCounts)
     return shared.mayHaveData ? await readDailyCounts(table(), principal) : []
   } finally {
     await shared.close()
   }
-}
-
-/** Without the lock of `state.exclusive`, because a server may run. */
-async function openShared({ state, dirs }: Config, log: Log): Promise<SharedState> {
-  if (state.url === undefined)
-    return createLocalState(
-      { database: join(dirs.state, 'state.db'), key: join(dirs.state, 'state.key') },
-      systemClock,
-      log,
-    )
-  const { createCommonClock } = await import('../state/common-clock.ts')
-  const shared = createRedisState(state.url, state.prefix, createCommonClock(systemClock), log)
-  await shared.open()
-  return shared
 }
 
 export function describeUsage(by: string, { since, counted, estimate_error, total, rows }: UsageReport): string {

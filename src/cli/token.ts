@@ -1,20 +1,12 @@
-import { join } from 'node:path'
+import { openAppState } from '../app/app-state.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import type { Effect } from '../core/tool.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
-import {
-  createFileTokenStore,
-  createSharedTokenStore,
-  createToken,
-  isExpired,
-  type StoredToken,
-  type TokenStore,
-} from '../server/token-store.ts'
+import { createToken, isExpired, type StoredToken, type TokenStore } from '../server/token-store.ts'
 import { type Args, oneOf, readList, readOption, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
 import { formatCount, formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
@@ -32,11 +24,11 @@ export async function run(args: Args, io: Io): Promise<number> {
   ]).get(what)
   if (!work || more.length > 0) throw new UsageError(`token takes create <name>, list or revoke <id or name>`)
   const { config } = await openConfig(args, io)
-  const { tokens, close } = await openTokens(config, openLog(args, io, 'warn', config.log.format))
+  const { tokens, shared } = await openAppState(config, openLog(args, io, 'warn', config.log.format))
   try {
     return await work({ args, io, config, tokens, name })
   } finally {
-    await close()
+    await shared.close()
   }
 }
 
@@ -46,23 +38,6 @@ interface TokenCommand {
   readonly config: Config
   readonly tokens: TokenStore
   readonly name: string | undefined
-}
-
-async function openTokens(config: Config, log: Log): Promise<{ readonly tokens: TokenStore; close(): Promise<void> }> {
-  const { url, prefix } = config.state
-  if (url === undefined)
-    return {
-      tokens: createFileTokenStore(join(config.dirs.state, 'tokens'), systemClock, log),
-      close: async () => undefined,
-    }
-  const { createCommonClock } = await import('../state/common-clock.ts')
-  const { createRedisState } = await import('../state/shared-state.ts')
-  const clock = createCommonClock(systemClock)
-  const shared = createRedisState(url, prefix, clock, log)
-  await shared.open()
-  const tokens = createSharedTokenStore(shared, clock, log)
-  await tokens.open()
-  return { tokens, close: () => shared.close() }
 }
 
 const PATTERN = /^[\w.*:/-]{1,200}$/
