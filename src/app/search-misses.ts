@@ -10,14 +10,6 @@ import { type AnsweredQuery, createMissRecorder } from '../search/misses.ts'
 
 export const missesFile = (stateDir: string): string => join(stateDir, 'search', 'misses.jsonl')
 
-/** Keeps the queries of clients that search answered badly. */
-export interface SearchMisses {
-  searched(caller: Caller, answers: readonly AnsweredQuery[]): void
-  called(caller: Caller, tool: string): void
-  forget(session: string): void
-  close(): void
-}
-
 export interface SearchMissesOptions {
   readonly stateDir: string
   readonly clock: Clock
@@ -28,7 +20,8 @@ export interface SearchMissesOptions {
 const MAIL = /[^\s<>"']{1,100}@[^\s<>"']{1,100}/g
 const LONG_NUMBER = /\d{6,}/g
 
-export function createSearchMisses({ stateDir, clock, log, hide }: SearchMissesOptions): SearchMisses {
+/** Keeps the queries of clients that search answered badly. */
+export function createSearchMisses({ stateDir, clock, log, hide }: SearchMissesOptions) {
   let failed = false
   const ownersOf = new Map<string, Set<string>>()
   const recorder = createMissRecorder({
@@ -44,14 +37,14 @@ export function createSearchMisses({ stateDir, clock, log, hide }: SearchMissesO
     },
   })
   return {
-    searched(caller, answers) {
+    searched(caller: Caller, answers: readonly AnsweredQuery[]): void {
       const owner = sessionOwner(caller)
       const { session } = caller
       if (session !== undefined) ownersOf.set(session, (ownersOf.get(session) ?? new Set()).add(owner))
       recorder.searched(owner, answers)
     },
-    called: (caller, tool) => recorder.called(sessionOwner(caller), tool),
-    forget(session) {
+    called: (caller: Caller, tool: string): void => recorder.called(sessionOwner(caller), tool),
+    forget(session: string): void {
       for (const owner of ownersOf.get(session) ?? []) recorder.forget(owner)
       ownersOf.delete(session)
     },

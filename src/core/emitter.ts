@@ -1,17 +1,12 @@
 /** A list of listeners. `emit` calls them in order; the function `listen` returns removes one. */
-export interface Emitter<Args extends readonly unknown[]> {
-  listen(fn: (...args: Args) => void): () => void
-  emit(...args: Args): void
-}
-
-export function createEmitter<Args extends readonly unknown[]>(): Emitter<Args> {
+export function createEmitter<Args extends readonly unknown[]>() {
   const listeners = new Set<(...args: Args) => void>()
   return {
-    listen(fn) {
+    listen(fn: (...args: Args) => void): () => void {
       listeners.add(fn)
       return () => listeners.delete(fn)
     },
-    emit(...args) {
+    emit(...args: Args): void {
       for (const fn of [...listeners]) fn(...args)
     },
   }

@@ -1,21 +1,14 @@
-/** Joins bytes that arrive in pieces. One block of memory saves a hundred bytes for each small piece. */
-export interface GrowingBuffer {
-  readonly length: number
-  add(bytes: Uint8Array): void
-  /** Returns all bytes and empties the buffer. */
-  take(): Buffer
-}
-
 const EMPTY = Buffer.alloc(0)
 
-export function createGrowingBuffer(): GrowingBuffer {
+/** Joins bytes that arrive in pieces. One block of memory saves a hundred bytes for each small piece. */
+export function createGrowingBuffer() {
   let room = EMPTY
   let length = 0
   return {
-    get length() {
+    get length(): number {
       return length
     },
-    add(bytes) {
+    add(bytes: Uint8Array): void {
       if (length + bytes.length > room.length) {
         const next = Buffer.allocUnsafeSlow(Math.max(2 * room.length, length + bytes.length))
         room.copy(next, 0, 0, length)
@@ -24,7 +17,8 @@ export function createGrowingBuffer(): GrowingBuffer {
       room.set(bytes, length)
       length += bytes.length
     },
-    take() {
+    /** Returns all bytes and empties the buffer. */
+    take(): Buffer {
       const all = room.subarray(0, length)
       room = EMPTY
       length = 0

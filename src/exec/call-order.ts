@@ -4,13 +4,6 @@ import { dropOldest, setNewest } from '../core/drop-oldest.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { sessionOwner } from './task-owner.ts'
 
-/** Which tools each principal calls one after the other, as far as this process has seen. */
-export interface CallOrder {
-  add(caller: Caller, tool: string): void
-  /** Ids of the tools that often come right before and after one, the most frequent first. */
-  around(principal: string, tool: string): { readonly before: readonly string[]; readonly after: readonly string[] }
-}
-
 /** A call that follows later has nothing to do with the one before. */
 const WINDOW_MS = 10 * 60_000
 /** Two calls may follow each other by chance. */
@@ -25,7 +18,8 @@ interface Pair {
   times: number
 }
 
-export function createCallOrder(clock: Clock): CallOrder {
+/** Which tools each principal calls one after the other, as far as this process has seen. */
+export function createCallOrder(clock: Clock) {
   const last = new Map<string, { readonly tool: string; readonly at: number }>()
   const principals = new Map<string, Map<string, Pair>>()
 
@@ -40,14 +34,15 @@ export function createCallOrder(clock: Clock): CallOrder {
   }
 
   return {
-    add(caller, tool) {
+    add(caller: Caller, tool: string): void {
       const session = sessionOwner(caller)
       const at = clock.now()
       const before = last.get(session)
       if (before && before.tool !== tool && at - before.at <= WINDOW_MS) count(caller.principal, before.tool, tool)
       setNewest(last, session, { tool, at }, MAX_SESSIONS)
     },
-    around(principal, tool) {
+    /** Ids of the tools that often come right before and after one, the most frequent first. */
+    around(principal: string, tool: string): { readonly before: readonly string[]; readonly after: readonly string[] } {
       const pairs = [...(principals.get(principal)?.values() ?? [])]
         .filter(({ times }) => times >= MIN_TIMES)
         .sort((a, b) => b.times - a.times)

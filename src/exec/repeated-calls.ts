@@ -9,11 +9,6 @@ import type { CallRequest } from './tool-calls.ts'
 
 type Call = (request: CallRequest) => Promise<ToolResult>
 
-/** Warns a model that makes the same call again and again. The warning stands beside the result. */
-export interface RepeatedCalls {
-  run(request: CallRequest, call: Call): Promise<ToolResult>
-}
-
 export interface RepeatedCallsOptions {
   /** Number of equal calls that gives a warning. */
   readonly limit: number
@@ -26,7 +21,8 @@ const WINDOW_MS = 10 * 60_000
 /** Maximum number of remembered calls of all sessions. */
 const MAX_CALLS = 10_000
 
-export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptions): RepeatedCalls {
+/** Warns a model that makes the same call again and again. The warning stands beside the result. */
+export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptions) {
   const counts = new Map<string, { readonly times: number; readonly at: number }>()
 
   function timesOf({ caller, name, input }: CallRequest): { readonly tool: Tool; readonly times: number } | undefined {
@@ -41,7 +37,7 @@ export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptio
   }
 
   return {
-    async run(request, call) {
+    async run(request: CallRequest, call: Call): Promise<ToolResult> {
       const same = timesOf(request)
       const result = await call(request)
       return same && same.times >= limit ? addWarning(result, same.tool, same.times) : result

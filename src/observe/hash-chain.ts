@@ -2,15 +2,6 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 
-/** Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected. */
-export interface HashChain {
-  /**
-   * Adds `run`, `seq` and `prev` to an object, and returns its line with the signature `mac`.
-   * @param write turns the fields into a line that ends with `}`. The signature is of this line, so shorten fields here
-   */
-  sign(fields: Json, write: (fields: object) => string): string
-}
-
 const KEY = 'pegboard audit chain'
 const MAC_CHARS = 32
 const SIGNED = new RegExp(`^(\\{.*),"mac":"([0-9a-f]{${MAC_CHARS}})"\\}$`, 's')
@@ -19,14 +10,21 @@ const keyFrom = (key: Buffer): Buffer => createHmac('sha256', key).update(KEY).d
 const macOf = (key: Buffer, text: string): string =>
   createHmac('sha256', key).update(text).digest('hex').slice(0, MAC_CHARS)
 
-/** Several processes may write to one file; each has its own chain with a random name. */
-export function createHashChain(secret: Buffer): HashChain {
+/**
+ * Signs the lines of one writer as a hash chain, so that changed, moved or deleted lines are detected.
+ * Several processes may write to one file; each has its own chain with a random name.
+ */
+export function createHashChain(secret: Buffer) {
   const key = keyFrom(secret)
   const run = randomBytes(6).toString('hex')
   let seq = 0
   let prev = ''
   return {
-    sign(fields, write) {
+    /**
+     * Adds `run`, `seq` and `prev` to an object, and returns its line with the signature `mac`.
+     * @param write turns the fields into a line that ends with `}`. The signature is of this line, so shorten fields here
+     */
+    sign(fields: Json, write: (fields: object) => string): string {
       const text = write({ ...fields, run, seq: seq + 1, prev }).slice(0, -1)
       seq++
       prev = macOf(key, text)

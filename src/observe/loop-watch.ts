@@ -1,21 +1,16 @@
 import { type Clock, ticksOf } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 
-/** Detects when the event loop is blocked, during which no request is answered. */
-export interface LoopWatch {
-  /** The longest block within the last minute, in milliseconds. */
-  readonly lagMs: number
-  start(): void
-  stop(): void
-}
-
 const EVERY_MS = 1_000
 /** Blocks longer than this are logged. */
 const WARN_MS = 2_000
 const REMEMBERED_MS = 60_000
 
-/** @param running number of calls in progress */
-export function createLoopWatch(clock: Clock, log: Pick<Log, 'warn'>, running: () => number): LoopWatch {
+/**
+ * Detects when the event loop is blocked, during which no request is answered.
+ * @param running number of calls in progress
+ */
+export function createLoopWatch(clock: Clock, log: Pick<Log, 'warn'>, running: () => number) {
   let cancel: (() => void) | undefined
   let lags: { readonly at: number; readonly ms: number }[] = []
 
@@ -36,14 +31,15 @@ export function createLoopWatch(clock: Clock, log: Pick<Log, 'warn'>, running: (
     cancel = clock.after(EVERY_MS, () => look(dueAt))
   }
   return {
-    get lagMs() {
+    /** The longest block within the last minute, in milliseconds. */
+    get lagMs(): number {
       const now = ticksOf(clock)
       return Math.max(0, ...lags.filter(({ at }) => now - at < REMEMBERED_MS).map(({ ms }) => ms))
     },
-    start() {
+    start(): void {
       if (!cancel) plan()
     },
-    stop() {
+    stop(): void {
       cancel?.()
       cancel = undefined
     },

@@ -24,21 +24,6 @@ export function createRateLimit(settings: RateSetting, setting: string): RateLim
   return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, matches }
 }
 
-/** Rate limiter with a token bucket for each limit and group of calls. */
-export interface RateLimiter {
-  /**
-   * Takes a token from every bucket, or from none.
-   * @returns the limit that is exhausted, and when a token is available again
-   */
-  take(
-    rates: readonly RateLimit[],
-    tool: Tool,
-    caller: Pick<Caller, 'principal' | 'profile'>,
-  ): { readonly rate: RateLimit; readonly retryAfterMs: number } | undefined
-  /** Number of remembered buckets, full or not. */
-  readonly size: number
-}
-
 interface Bucket {
   /** In 1/60,000 of a token: each millisecond adds `perMinute` of these, so rounding errors do not add up. */
   credit: number
@@ -50,7 +35,8 @@ interface Bucket {
 const MAX_BUCKETS = 10_000
 const MINUTE_MS = 60_000
 
-export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateLimiter {
+/** Rate limiter with a token bucket for each limit and group of calls. */
+export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS) {
   const buckets = new Map<string, Bucket>()
 
   const refill = (bucket: Bucket, now: number): void => {
@@ -71,7 +57,15 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateL
   }
 
   return {
-    take(rates, tool, { principal, profile }) {
+    /**
+     * Takes a token from every bucket, or from none.
+     * @returns the limit that is exhausted, and when a token is available again
+     */
+    take(
+      rates: readonly RateLimit[],
+      tool: Tool,
+      { principal, profile }: Pick<Caller, 'principal' | 'profile'>,
+    ): { readonly rate: RateLimit; readonly retryAfterMs: number } | undefined {
       const now = clock.now()
       const matching: Array<readonly [string, Bucket]> = []
       for (const rate of rates) {
@@ -91,7 +85,8 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS): RateL
       }
       return undefined
     },
-    get size() {
+    /** Number of remembered buckets, full or not. */
+    get size(): number {
       return buckets.size
     },
   }

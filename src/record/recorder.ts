@@ -18,14 +18,6 @@ import {
 import { createRecordingTransport } from './recording-transport.ts'
 import type { Scrubber } from './scrubber.ts'
 
-/** Writes what servers answer to a folder, one file for each server. */
-export interface Recorder {
-  /** @returns the same transport, whose messages are recorded. @throws PegboardError E_RECORDING */
-  record(server: string, transport: UpstreamTransport): UpstreamTransport
-  /** Writes what is not written yet. */
-  close(): Promise<void>
-}
-
 /** What one server answered so far. */
 export interface Tape {
   handshake(method: string, result: Json): void
@@ -46,7 +38,8 @@ export interface RecorderOptions {
 /** A file is written after this much quiet, or every few seconds. */
 const SAVE = { quietMs: 300, longestMs: 3_000 }
 
-export function createRecorder({ dir, clock, log, scrub }: RecorderOptions): Recorder {
+/** Writes what servers answer to a folder, one file for each server. */
+export function createRecorder({ dir, clock, log, scrub }: RecorderOptions) {
   const later = createDebouncer(clock, SAVE.quietMs, SAVE.longestMs)
   const tapes = new Map<string, ReturnType<typeof createTape>>()
   let writing: Promise<void> = Promise.resolve()
@@ -73,8 +66,11 @@ export function createRecorder({ dir, clock, log, scrub }: RecorderOptions): Rec
   }
 
   return {
-    record: (server, transport) => createRecordingTransport(transport, () => tapeOf(server, transport.kind), scrub),
-    async close() {
+    /** @returns the same transport, whose messages are recorded. @throws PegboardError E_RECORDING */
+    record: (server: string, transport: UpstreamTransport): UpstreamTransport =>
+      createRecordingTransport(transport, () => tapeOf(server, transport.kind), scrub),
+    /** Writes what is not written yet. */
+    async close(): Promise<void> {
       later.flush()
       await writing
     },

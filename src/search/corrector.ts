@@ -7,18 +7,13 @@ export interface Correction {
   readonly closeness: number
 }
 
-/** Finds known words for a word that no document contains. */
-export interface Corrector {
-  /** The nearest known words, best first. Only words with the same first letter, which is rarely wrong. */
-  nearest(word: string, limit: number): Correction[]
-}
-
 const SHORTEST_PREFIX = 3
 const LONGEST_WORD = 48
 /** Maximum closeness of a guess; MiniSearch's own weights for prefix and fuzzy matches. */
 const CLOSENESS = { prefix: 0.375, fuzzy: 0.45 } as const
 
 /**
+ * Finds known words for a word that no document contains.
  * A corrector over a vocabulary. Words are indexed by first letter, on the first question for that letter, until
  * `version` changes.
  */
@@ -27,7 +22,7 @@ export function createCorrector(vocabulary: {
   version(): number
   /** The known words with the first letter of `word`. */
   withInitialOf(word: string): Iterable<string>
-}): Corrector {
+}) {
   const trees = new Map<string, SearchableMap<true>>()
   let version = -1
 
@@ -45,7 +40,8 @@ export function createCorrector(vocabulary: {
   }
 
   return {
-    nearest(word, limit) {
+    /** The nearest known words, best first. Only words with the same first letter, which is rarely wrong. */
+    nearest(word: string, limit: number): Correction[] {
       if (word.length < SHORTEST_PREFIX || word.length > LONGEST_WORD) return []
       const tree = treeFor(word)
       const found = new Map<string, number>()

@@ -5,20 +5,14 @@ import { ShortLivedMap } from '../core/short-lived-map.ts'
 export const IN_FLIGHT = 'Invalid request: id already in flight'
 
 /** Ids of the running requests of one connection. */
-export interface RequestIds {
-  /** Adds a request; false if its id is taken. True for other messages. */
-  enters(message: Message): boolean
-  sent(message: object): void
-  readonly size: number
-}
-
-export function createRequestIds(): RequestIds {
+export function createRequestIds() {
   const ids = new ShortLivedMap<unknown, true>()
   return {
-    get size() {
+    get size(): number {
       return ids.size
     },
-    enters({ id, method, params }) {
+    /** Adds a request; false if its id is taken. True for other messages. */
+    enters({ id, method, params }: Message): boolean {
       // A cancelled request is not answered.
       if (method === 'notifications/cancelled') ids.delete(params?.['requestId'])
       if (id === undefined || method === undefined) return true
@@ -26,7 +20,7 @@ export function createRequestIds(): RequestIds {
       ids.set(id, true)
       return true
     },
-    sent(message) {
+    sent(message: object): void {
       if (!('method' in message)) ids.delete((message as Message).id)
     },
   }

@@ -20,15 +20,11 @@ export interface StateBinding {
   readonly params: unknown
 }
 
-/** Signs states, so that a client can return them but use them for no other request. */
-export interface Seal {
-  seal(binding: StateBinding, state: SealedState, ttlMs: number): string
-  /** Undefined if it was changed, has expired, or belongs to another request or principal. */
-  open(binding: StateBinding, text: unknown): SealedState | undefined
-}
-
-/** @param key called once, when first needed */
-export function createSeal(key: () => Buffer, clock: Clock): Seal {
+/**
+ * Signs states, so that a client can return them but use them for no other request.
+ * @param key called once, when first needed
+ */
+export function createSeal(key: () => Buffer, clock: Clock) {
   let cachedKey: Buffer | undefined
   const mark = (binding: StateBinding, payload: string): Buffer => {
     cachedKey ??= key()
@@ -38,11 +34,12 @@ export function createSeal(key: () => Buffer, clock: Clock): Seal {
     return createHmac('sha256', cachedKey).update('pegboard-state-1\0').update(request).update(payload).digest()
   }
   return {
-    seal(binding, state, ttlMs) {
+    seal(binding: StateBinding, state: SealedState, ttlMs: number): string {
       const payload = Buffer.from(JSON.stringify({ ...state, until: clock.now() + ttlMs })).toString('base64url')
       return `${payload}.${mark(binding, payload).toString('base64url')}`
     },
-    open(binding, text) {
+    /** Undefined if it was changed, has expired, or belongs to another request or principal. */
+    open(binding: StateBinding, text: unknown): SealedState | undefined {
       if (typeof text !== 'string') return undefined
       const [payload = '', given = '', ...rest] = text.split('.')
       const right = mark(binding, payload)

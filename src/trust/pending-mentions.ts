@@ -18,17 +18,11 @@ export interface ApprovedTool {
   readonly hash: string
 }
 
-/** Remembers which tools mention tools that do not exist yet, across runs, and finds them when those tools appear. */
-export interface PendingMentions {
-  add(server: string, tools: ReadonlyMap<string, PendingMention>): void
-  /** Returns and forgets the tools of other servers that mention one of these tools. */
-  takeMatching(server: string, own: () => OtherTools): readonly ApprovedTool[]
-}
-
 /** More are not needed: one such tool is enough to notice a server. */
 const MAX_TOOLS = 2_000
 
-export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string): PendingMentions {
+/** Remembers which tools mention tools that do not exist yet, across runs, and finds them when those tools appear. */
+export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string) {
   let cached: Map<string, Map<string, PendingMention>> | undefined
   const all = (): Map<string, Map<string, PendingMention>> => {
     cached ??= new Map(
@@ -46,13 +40,14 @@ export function createPendingMentions(store: FileStore<StoredMentions> | undefin
     store?.set(key, Object.fromEntries(entries) as StoredMentions)
   }
   return {
-    add(server, tools) {
+    add(server: string, tools: ReadonlyMap<string, PendingMention>): void {
       if (tools.size === 0) return
       const before = all().get(server)
       all().set(server, new Map([...(before ?? []), ...tools].slice(-MAX_TOOLS)))
       keep()
     },
-    takeMatching(server, own) {
+    /** Returns and forgets the tools of other servers that mention one of these tools. */
+    takeMatching(server: string, own: () => OtherTools): readonly ApprovedTool[] {
       const found: ApprovedTool[] = []
       for (const [other, tools] of all()) {
         if (other === server) continue

@@ -1,20 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 
-/** Logins of the page. Only digests are kept. */
-export interface UiSessions {
-  /** A code that opens one session, within `lifeMs`. */
-  createLink(lifeMs: number): string
-  /** Opens a session and returns its secret; undefined for a code that is unknown, used or too old. */
-  redeem(code: string): string | undefined
-  open(): string
-  has(secret: string): boolean
-  close(secret: string): void
-  /** True if too many logins failed within a minute. */
-  readonly isLocked: boolean
-  failed(): void
-}
-
 const SECRET_BYTES = 32
 /** How long a session lasts, in milliseconds. */
 export const SESSION_MS = 12 * 60 * 60_000
@@ -23,7 +9,8 @@ const MAX_LINKS = 20
 const MAX_FAILED = 20
 const MINUTE_MS = 60_000
 
-export function createUiSessions(clock: Clock): UiSessions {
+/** Logins of the page. Only digests are kept. */
+export function createUiSessions(clock: Clock) {
   const links = new Map<string, number>()
   const sessions = new Map<string, number>()
   let failures: number[] = []
@@ -40,24 +27,27 @@ export function createUiSessions(clock: Clock): UiSessions {
   const open = (): string => add(sessions, SESSION_MS, MAX_SESSIONS)
 
   return {
-    createLink: (lifeMs) => add(links, lifeMs, MAX_LINKS),
-    redeem(code) {
+    /** A code that opens one session, within `lifeMs`. */
+    createLink: (lifeMs: number): string => add(links, lifeMs, MAX_LINKS),
+    /** Opens a session and returns its secret; undefined for a code that is unknown, used or too old. */
+    redeem(code: string): string | undefined {
       const digest = digestOf(code)
       const until = links.get(digest)
       links.delete(digest)
       return until !== undefined && clock.now() < until ? open() : undefined
     },
     open,
-    has(secret) {
+    has(secret: string): boolean {
       const until = sessions.get(digestOf(secret))
       return until !== undefined && clock.now() < until
     },
-    close: (secret) => void sessions.delete(digestOf(secret)),
-    get isLocked() {
+    close: (secret: string): void => void sessions.delete(digestOf(secret)),
+    /** True if too many logins failed within a minute. */
+    get isLocked(): boolean {
       failures = recent()
       return failures.length >= MAX_FAILED
     },
-    failed() {
+    failed(): void {
       failures = [...recent(), clock.now()].slice(-MAX_FAILED)
     },
   }

@@ -2,17 +2,6 @@ import type { Clock } from '../core/clock.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
 import type { StartQueue } from './start-queue.ts'
 
-/** The first connection to an unknown server: when its turn comes, or at once for a call. */
-export interface FirstConnection {
-  /** Connects after this delay, unless `begin` comes first. */
-  plan(delayMs: number): void
-  /** Connects now; does nothing if no connection is planned. */
-  begin(): void
-  /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
-  meet(signal?: AbortSignal): Promise<void>
-  cancel(): void
-}
-
 export interface FirstConnectionOptions {
   readonly clock: Clock
   readonly startQueue: StartQueue
@@ -23,13 +12,8 @@ export interface FirstConnectionOptions {
   stays(): boolean
 }
 
-export function createFirstConnection({
-  clock,
-  startQueue,
-  link,
-  isNew,
-  stays,
-}: FirstConnectionOptions): FirstConnection {
+/** The first connection to an unknown server: when its turn comes, or at once for a call. */
+export function createFirstConnection({ clock, startQueue, link, isNew, stays }: FirstConnectionOptions) {
   /** Set only while it is planned. */
   let look: (() => void) | undefined
   let turn: Promise<void> | undefined
@@ -45,7 +29,8 @@ export function createFirstConnection({
     )
 
   return {
-    plan(delayMs) {
+    /** Connects after this delay, unless `begin` comes first. */
+    plan(delayMs: number): void {
       const cancel = clock.after(delayMs, () => look?.())
       look = () => {
         cancel()
@@ -54,15 +39,17 @@ export function createFirstConnection({
         else startQueue.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
       }
     },
-    begin: () => look?.(),
-    async meet(signal) {
+    /** Connects now; does nothing if no connection is planned. */
+    begin: (): void => look?.(),
+    /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
+    async meet(signal?: AbortSignal): Promise<void> {
       if (isNew() && link.nextAttemptAt === undefined) {
         turn ??= nextTurn()
         await turn
       }
       await link.ready(signal)
     },
-    cancel() {
+    cancel(): void {
       look = undefined
     },
   }

@@ -4,21 +4,6 @@ import { setNewest } from '../core/drop-oldest.ts'
 import type { DeliberateSettings } from './deliberate-options.ts'
 import { asksFor, isFollowUp, prepareMessage } from './intent-wording.ts'
 
-/** Deliberate mode: remembers what each conversation asked for, because a picture is often followed by another one. */
-export interface DeliberateMode {
-  /**
-   * Those of `intents` whose tools are offered to this caller now, in the same order; `undefined` if all tools are
-   * offered, because neither the profile nor the user wants deliberate mode, or there is no message.
-   */
-  offered(
-    caller: Caller,
-    settings: DeliberateSettings | undefined,
-    intents: readonly string[],
-  ): readonly string[] | undefined
-  /** Records that a tool with this intent ran. */
-  used(caller: Caller, intent: string): void
-}
-
 /** The intents of all tools of modules, sorted. Tools of servers have none, so lazy tools need not be created. */
 export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string[] {
   const intents = new Set<string>()
@@ -51,7 +36,8 @@ const MAX_MESSAGE = 4_000
 /** After so many turns, "one more" no longer means the earlier intent. */
 const FOLLOW_UP_TURNS = 10
 
-export function createDeliberateMode(): DeliberateMode {
+/** Deliberate mode: remembers what each conversation asked for, because a picture is often followed by another one. */
+export function createDeliberateMode() {
   const principals = new Map<string, Map<string, Conversation>>()
 
   /** The conversation of a caller, which becomes the most recent one. */
@@ -67,7 +53,15 @@ export function createDeliberateMode(): DeliberateMode {
   }
 
   return {
-    offered(caller, settings = usual, intents) {
+    /**
+     * Those of `intents` whose tools are offered to this caller now, in the same order; `undefined` if all tools are
+     * offered, because neither the profile nor the user wants deliberate mode, or there is no message.
+     */
+    offered(
+      caller: Caller,
+      settings: DeliberateSettings | undefined = usual,
+      intents: readonly string[],
+    ): readonly string[] | undefined {
       const { turn } = caller
       if (!turn || turn.deliberate === 'off' || !(settings.enabled || turn.deliberate === 'on')) return undefined
       const { message: sentMessage = '', generation } = turn
@@ -89,7 +83,8 @@ export function createDeliberateMode(): DeliberateMode {
       }
       return intents.filter((one) => isKept(conversation, one, settings))
     },
-    used(caller, intent) {
+    /** Records that a tool with this intent ran. */
+    used(caller: Caller, intent: string): void {
       const conversation = conversationOf(caller, false)
       conversation?.active.set(intent, conversation.turn)
     },

@@ -1,22 +1,15 @@
 import type { Message } from '../../core/jsonrpc.ts'
 
-/** Joins the answers to a JSON-RPC batch into one message. */
-export interface Batches {
-  /** @param ids of the requests that are answered later; @param answers to the others */
-  open(ids: readonly unknown[], answers: readonly object[]): void
-  /** Takes the answer to a request of a batch; false for any other message. */
-  answered(message: object): boolean
-  /** Removes a cancelled request, which gets no answer. */
-  cancelled(id: unknown): void
-}
-
 interface Batch {
   readonly owed: Set<unknown>
   readonly answers: object[]
 }
 
-/** @param write gets all answers of a batch */
-export function createBatches(write: (answers: readonly object[]) => void): Batches {
+/**
+ * Joins the answers to a JSON-RPC batch into one message.
+ * @param write gets all answers of a batch
+ */
+export function createBatches(write: (answers: readonly object[]) => void) {
   const pending = new Map<unknown, Batch>()
 
   function settle(id: unknown, answer?: object): boolean {
@@ -33,12 +26,16 @@ export function createBatches(write: (answers: readonly object[]) => void): Batc
   }
 
   return {
-    open(ids, answers) {
+    /** @param ids of the requests that are answered later; @param answers to the others */
+    open(ids: readonly unknown[], answers: readonly object[]): void {
       const batch: Batch = { owed: new Set(ids), answers: [...answers] }
       for (const id of ids) pending.set(id, batch)
       finish(batch)
     },
-    answered: (message) => pending.size > 0 && !('method' in message) && settle((message as Message).id, message),
-    cancelled: (id) => void settle(id),
+    /** Takes the answer to a request of a batch; false for any other message. */
+    answered: (message: object): boolean =>
+      pending.size > 0 && !('method' in message) && settle((message as Message).id, message),
+    /** Removes a cancelled request, which gets no answer. */
+    cancelled: (id: unknown): void => void settle(id),
   }
 }
