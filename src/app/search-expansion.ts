@@ -6,7 +6,6 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
-import { runWithTimeout } from '../core/run-with-timeout.ts'
 import type { Llm } from '../core/service-types.ts'
 import type { Relay, Tool } from '../core/tool.ts'
 import type { Atlas } from '../search/atlas.ts'
@@ -57,8 +56,6 @@ export interface SearchExpansionOptions {
 
 const FAILURES_BEFORE_PAUSE = 3
 const PAUSE_MS = 60 * 60_000
-/** Texts are short; the limit is for a hostile one. */
-const CHECK_MS = 100
 const CLIENT_TIMEOUT_MS = 60_000
 
 export function createSearchExpansion(options: SearchExpansionOptions): SearchExpansion {
@@ -221,9 +218,7 @@ const stampWith = (stamp: number, requests: readonly string[]): number =>
   stamp + hashOf(requests.join('\n')) * 0x10000 + 1
 
 /** The checks of definitions, since the text goes back to what a server says. */
-function isClean(text: string): boolean {
-  const found = runWithTimeout(CHECK_MS, () =>
-    checkEntry({ description: text }, { own: new Set<string>(), isOther: () => false }),
+const isClean = (text: string): boolean =>
+  checkEntry({ description: text }, { own: new Set<string>(), isOther: () => false }).every(
+    ({ level }) => level === 'note',
   )
-  return found?.value.every(({ level }) => level === 'note') === true
-}
