@@ -12,6 +12,7 @@ export interface OwnerInfo {
   readonly id: string
   /** One line for people and models, from the operator or the owner; empty if neither gave one. */
   readonly summary: string
+  /** `upstream`: a server or an API. */
   readonly origin: 'module' | 'upstream'
   /** What the operator or the module says about it, for search. */
   readonly about?: string

@@ -62,7 +62,7 @@ const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 /** Adds a header on a terminal; scripts get only rows. */
 function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
   const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
-  // Scripts count columns, and these were added later.
+  // Scripts count columns. Of those that were added later, they get only `instance`, and only if it has a value.
   const all = columns.filter((column) => column !== 'may_touch' && (column !== 'instance' || shown.includes(column)))
   const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase().replace('_', ' '))] : []
   return formatTable([

@@ -51,7 +51,7 @@ export interface Caller {
   /** `clientInfo` of the client, if it sent one. Clients choose it, so it may decide how tools are shown, never which tools exist. */
   readonly client?: { readonly name: string; readonly version: string }
   readonly era: 'legacy' | 'modern'
-  /** Session of the 2025 protocol. Its exposure mode does not change. */
+  /** Session of the 2025 protocol. Clients of 2026 have none. A session keeps its exposure mode when the configuration changes. */
   readonly session?: string
   readonly supports: { readonly elicitation: boolean; readonly sampling: boolean; readonly roots: boolean }
 }

@@ -165,8 +165,8 @@ const modelErrors = {
   },
   E_WATCH_LIMIT: {
     class: 'permission',
-    meaning: 'The limit of watchers is reached.',
-    next: 'Cancel a watcher first.',
+    meaning: 'There are too many watchers, or too many files in a watched folder.',
+    next: 'Stop a watcher first, or watch a smaller folder.',
   },
   E_AUTH_REQUIRED: {
     class: 'login',
@@ -221,7 +221,7 @@ const modelErrors = {
   E_DENIED_BY_POLICY: {
     class: 'permission',
     meaning:
-      'The tool may run, but a rule forbids what this call asks for: a command or its argument, an address, a statement, a message, or a change of servers.',
+      'The tool may run, but a rule forbids this call: for example its command, an argument, an address, a statement, a message, or a change of servers.',
     next: 'The named setting controls this: modules.shell.config.allowed_commands for commands, the policy of a connection for databases, mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {

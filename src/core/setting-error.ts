@@ -88,7 +88,10 @@ function describeUnion(errors: readonly (readonly Issue[])[], given: unknown): s
   const inside = first.find(
     ({ path, code }) => path.length > 0 || (code !== 'invalid_type' && code !== 'invalid_value'),
   )
-  if (inside) return `${inside.path.map((key) => `${String(key)}: `).join('')}${describeSettingError(inside, given)}`
+  if (inside) {
+    const error = describeSettingError(inside, given)
+    return inside.path.length > 0 ? `${inside.path.map(String).join('.')}: ${error}` : error
+  }
   const things = first.flatMap((issue) =>
     issue.code === 'invalid_type'
       ? kindsOf(issue.expected)

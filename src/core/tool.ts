@@ -57,6 +57,7 @@ export interface ToolIdentity {
   readonly name: string
   /** `weather`: the category, and the id of its owner in the catalog. */
   readonly module: string
+  /** `upstream`: a tool of an upstream server or of an API. */
   readonly origin: 'module' | 'upstream'
   /** Other names, for calls and for search. */
   readonly aliases: readonly string[]

@@ -83,8 +83,7 @@ export function shapeOf(exports: ModuleNamespace, registered: readonly Registrat
  */
 export function moduleIdOf(stem: string): string {
   const id = stem.toLowerCase().replaceAll(/[^a-z0-9_-]+/g, '_')
-  if (!isModuleId(id))
-    throw new PegboardError('E_NAME_INVALID', `"${stem}" is not a legal module name: start with a letter.`)
+  assertModuleName(id)
   return id
 }
 
@@ -101,14 +100,19 @@ export const moduleTools = (module: ToolModule): ToolSource[] =>
 
 const wantsContext = (def: Pick<ToolDef, 'run' | 'context'>): boolean => def.run.length >= 2 || def.context === true
 
+/** Names that begin with `mcp_` or `api_` are those of servers and APIs. @throws PegboardError E_NAME_INVALID */
+function assertModuleName(name: string): void {
+  if (!isModuleId(name) || /^(?:mcp|api)_/.test(name) || name === 'context_builder')
+    throw new PegboardError(
+      'E_NAME_INVALID',
+      `"${name}" is not a legal module name: lower-case letters, digits, _ and -, starting with a letter; not mcp_… or api_….`,
+    )
+}
+
 function checkModule(module: Record<string, unknown>): { readonly id: string; readonly module: ToolModule } {
   const { name, description, tools } = module
   if (typeof name !== 'string') throw createShapeError('the module has no name')
-  if (!isModuleId(name) || name.startsWith('mcp_') || name === 'context_builder')
-    throw new PegboardError(
-      'E_NAME_INVALID',
-      `"${name}" is not a legal module name: lower-case letters, digits, _ and -, starting with a letter; not mcp_….`,
-    )
+  assertModuleName(name)
   rejectMisspelledKeys(module, MODULE_KEYS, name)
   if (typeof description !== 'string' || description === '') throw createShapeError(`${name} has no description`)
   if (module['synonyms'] !== undefined && !isSynonyms(module['synonyms']))

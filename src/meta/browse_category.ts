@@ -23,7 +23,7 @@ export const browseCategory = (host: MetaHost): MetaTool => ({
     const tokens = readMaxTokens(input, 'browse_category')
     const category = readText(input, 'category', 'browse_category', 200)
     const page = readInteger(input, 'page', 'browse_category', 1, 1_000_000, 1)
-    const pageSize = readInteger(input, 'page_size', 'browse_category', 1, 100, 20)
+    const requestedSize = readInteger(input, 'page_size', 'browse_category', 1, 100, 20)
     const view = host.view(request.caller)
     const owner =
       view.owners.find(({ id }) => id === category) ?? view.owners.find(({ id }) => id === `mcp_${category}`)
@@ -36,36 +36,37 @@ export const browseCategory = (host: MetaHost): MetaTool => ({
         { hint: near ? `Did you mean '${near}'?` : 'Use one of these.' },
       )
     }
-    const all = view.tools.filter((entry) => entry.tool.module === owner.id)
-    const tools = all.slice((page - 1) * pageSize, page * pageSize).map((entry) => ({
+    const ownTools = view.tools.filter((entry) => entry.tool.module === owner.id)
+    const tools = ownTools.slice((page - 1) * requestedSize, page * requestedSize).map((entry) => ({
       name: entry.tool.id,
       description: firstSentence(entry.description, 140),
       risk_level: riskOf(entry.tool.effect),
       tags: entry.tool.tags,
     }))
-    const answer = (some: readonly object[], size: number, rest: object = {}): object => ({
+    const answer = (rows: readonly object[], pageSize: number, rest: object = {}): object => ({
       category: owner.id,
       ...rest,
       ...ownerStatus(owner, host.now()),
-      tools: some,
+      tools: rows,
       page,
-      page_size: size,
-      total_pages: Math.ceil(all.length / size),
-      total_tools: all.length,
+      page_size: pageSize,
+      total_pages: Math.ceil(ownTools.length / pageSize),
+      total_tools: ownTools.length,
     })
     const summary = host.categoryLine(owner, view)
     function* answers(): Iterable<object> {
-      yield answer(tools, pageSize, { summary })
+      yield answer(tools, requestedSize, { summary })
       const names = tools.map(({ name }) => ({ name }))
       yield answer(
         tools.map(({ name, description }) => ({ name, description })),
-        pageSize,
+        requestedSize,
       )
-      yield answer(names, pageSize)
-      const from = (page - 1) * pageSize
-      // A smaller page that begins with the same tool.
-      for (const some of shrinking(names))
-        if (from % some.length === 0) yield { ...answer(some, some.length), page: from / some.length + 1 }
+      yield answer(names, requestedSize)
+      const from = (page - 1) * requestedSize
+      // A smaller page that begins with the same tool. It is a whole number of pages after the first tool, so the client can
+      // read on with this page size.
+      for (const fewer of shrinking(names))
+        if (from % fewer.length === 0) yield { ...answer(fewer, fewer.length), page: from / fewer.length + 1 }
     }
     return valueResult(firstFitting(tokens, answers()))
   },

@@ -21,6 +21,8 @@ const patterns = () => z.union([z.string().min(1), words()])
 /** The lists of rules that match tools. Only `allow` permits. */
 export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
+const CONDITIONS = 'tools, module, actions, effects, roles or profiles'
+
 const ruleShape = () =>
   z
     .strictObject({
@@ -35,13 +37,15 @@ const ruleShape = () =>
       profiles: words().optional().describe('Only callers in one of these profiles.'),
       reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
     })
-    .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined))
+    .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined), {
+      error: `must have a condition: ${CONDITIONS}`,
+    })
 
 /** Which tools, for whom; all given conditions must match. */
 const ruleOptions = z.lazy(() =>
   z.union([z.string().min(1), ruleShape()], {
-    error:
-      'must be a pattern such as "*.delete_*", or an object of tools, module, actions, effects, roles, profiles and reason',
+    error: ({ input }) =>
+      isRecord(input) ? undefined : `must be a pattern such as "*.delete_*", or an object with ${CONDITIONS}`,
   }),
 )
 

@@ -14,8 +14,8 @@ export interface FirstConnectionOptions {
 
 /** The first connection to an unknown server: when its turn comes, or at once for a call. */
 export function createFirstConnection({ clock, startQueue, link, isNew, stays }: FirstConnectionOptions) {
-  /** Set only while it is planned. */
-  let look: (() => void) | undefined
+  /** Starts the planned first connection; undefined if none is planned. */
+  let startPlanned: (() => void) | undefined
   let turn: Promise<void> | undefined
 
   /** Resolves when it is the server's turn and the connection attempt has started. */
@@ -31,16 +31,16 @@ export function createFirstConnection({ clock, startQueue, link, isNew, stays }:
   return {
     /** Connects after this delay, unless `begin` comes first. */
     plan(delayMs: number): void {
-      const cancel = clock.after(delayMs, () => look?.())
-      look = () => {
+      const cancel = clock.after(delayMs, () => startPlanned?.())
+      startPlanned = () => {
         cancel()
-        look = undefined
+        startPlanned = undefined
         if (stays()) link.later(0)
         else startQueue.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
       }
     },
     /** Connects now; does nothing if no connection is planned. */
-    begin: (): void => look?.(),
+    begin: (): void => startPlanned?.(),
     /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
     async meet(signal?: AbortSignal): Promise<void> {
       if (isNew() && link.nextAttemptAt === undefined) {
@@ -50,7 +50,7 @@ export function createFirstConnection({ clock, startQueue, link, isNew, stays }:
       await link.ready(signal)
     },
     cancel(): void {
-      look = undefined
+      startPlanned = undefined
     },
   }
 }

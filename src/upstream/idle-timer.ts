@@ -12,6 +12,8 @@ export interface IdleOptions {
 export interface IdleTimer {
   /** A new, unused connection. */
   begin(): void
+  /** The limit has changed. The idle time begins again; a connection that was used stays used. */
+  resume(): void
   /** A request starts, or someone is waiting to make one. */
   enter(): void
   leave(): void
@@ -38,13 +40,18 @@ export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
     else cancel = clock.after(Math.min(leftMs, limit), check)
   }
 
+  function resume(): void {
+    cancel()
+    since = clock.now()
+    check()
+  }
+
   return {
     begin() {
-      cancel()
       used = running > 0
-      since = clock.now()
-      check()
+      resume()
     },
+    resume,
     enter() {
       running++
       used = true

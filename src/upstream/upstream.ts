@@ -571,7 +571,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       publisher = createPublisher(forPublisher())
       publisher.publish(listing, standing())
       idle.end()
-      if (state === 'ready') idle.begin()
+      if (state === 'ready') idle.resume()
       else if (settings.start !== 'lazy' && state === 'known') link.later(0)
     },
     reviewed: () => void publisher.publish(listing, standing()),

@@ -226,6 +226,15 @@ describe('an invalid file', () => {
     [{ modules: { fs: { setup: [{ acton: 'x' }] } } }, 'did you mean "action"?'],
     [{ server: { http: { prt: 1 } } }, 'line 4: unknown key "server.http.prt"; did you mean "port"?'],
     [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is default, maxEffect, deny'],
+    [
+      { policy: { deny: [5] } },
+      'policy.deny.0: must be a pattern such as "*.delete_*", or an object with tools, module',
+    ],
+    [
+      { policy: { deny: [{ effects: ['all'] }] } },
+      'policy.deny.0: effects.0: must be "read", "write" or "destructive"',
+    ],
+    [{ policy: { deny: [{ reason: 'why' }] } }, 'policy.deny.0: must have a condition: tools, module, actions'],
     [{ tools: { read: { enable: false } } }, 'unknown key "tools.read.enable"; did you mean "enabled"?'],
     [{ server: { http: { port: '80' } } }, 'server.http.port: must be a number, not a string'],
     [{ exposure: { share: 2 } }, 'line 3: exposure.share: must be at most 1'],

@@ -176,7 +176,7 @@ describe('a schedule', () => {
     await expect(one.watchers.add(localCaller, watcher())).rejects.toMatchObject({ code: 'E_WATCH_LIMIT' })
   })
 
-  it('removes finished watchers to make room', async () => {
+  it('removes a completed watcher to make room for a new one', async () => {
     const { process, pass } = rig()
     const { watchers } = process()
     await watchers.start()

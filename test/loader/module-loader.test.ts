@@ -237,12 +237,17 @@ describe('the loader with conflicting names', () => {
         'b.mjs': moduleSource('mcp_github', ''),
         'c.mjs': moduleSource('fine', '').replace('say:', '"no spaces please":'),
         'd.mjs': moduleSource('search', ''),
+        'e.mjs': moduleSource('api_weather', ''),
+        'mcp_tools.mjs':
+          "export default { name: 'say', description: 'Says hello.', parameters: {}, run: () => 'hello' }",
       },
       { catalog: createCatalog(new Set(['search__say'])) },
     )
     const report = await found.loader.start()
     expect(report.loaded).toEqual([])
     expect(report.failed.map(({ code }) => code)).toEqual([
+      'E_NAME_INVALID',
+      'E_NAME_INVALID',
       'E_NAME_INVALID',
       'E_NAME_INVALID',
       'E_NAME_INVALID',

@@ -29,6 +29,18 @@ it('a connection that was used is idle after its limit', () => {
   expect(stopped()).toBe(1)
 })
 
+it('a connection that was used stays used after a reload', () => {
+  const { clock, timer, stopped } = rig(300_000)
+  timer.begin()
+  timer.enter()
+  timer.leave()
+  timer.resume()
+  clock.pass(299_999)
+  expect(stopped()).toBe(0)
+  clock.pass(1)
+  expect(stopped()).toBe(1)
+})
+
 it('with 0, a connection is never idle', () => {
   const { clock, timer, stopped } = rig(0)
   timer.begin()
