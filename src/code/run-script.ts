@@ -115,7 +115,9 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
           else resolve({ printed, calls, value: JSON.parse(message.value) })
         })
     })
-    worker.on('error', () => fail('it used too much memory'))
+    worker.on('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? fail('it used too much memory') : reject(error),
+    )
     worker.on('exit', () => fail('its thread ended'))
   }).finally(async () => {
     ended.abort()

@@ -93,6 +93,12 @@ describe('reading a text', () => {
     expect(read(log, { grep: 'nothing like it' }).note).toBe('None of 1,000 lines with "nothing like it".')
   })
 
+  it('shows the lines around a match with their own text, also in a part of the result', () => {
+    expect(read(log, { lines: '700-800', grep: 'ERROR', context: 1 }).text).toBe(
+      '750-INFO job 749 done\n751:ERROR job 750 failed\n752-INFO job 751 done',
+    )
+  })
+
   it('searches for the text if it is no regular expression', () => {
     expect(read('a(b\nc', { grep: 'a(' })).toMatchObject({ text: '1:a(b' })
   })
