@@ -9,19 +9,13 @@ import { type OwnerRenames, withRenamedOwners } from '../policy/renamed-owners.t
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { ViewRules } from '../view/view-rules.ts'
 
-export interface ProfileRules {
-  /** For an unknown name: rules that allow nothing. */
-  of(profile: string): ViewRules
-  readonly ids: readonly string[]
-}
-
 type ModuleIds = ReturnType<typeof moduleIds>
 
 /** Flags set while Pegboard runs, by profile. */
 export type FlagChanges = Readonly<Record<string, Profile['flags']>>
 
 /** @param changes override the flags of the configuration */
-export function createRules(config: Config, changes: FlagChanges = {}): ProfileRules {
+export function createRules(config: Config, changes: FlagChanges = {}) {
   const ids = moduleIds(config.servers)
   const owners = ownersOf(config, ids)
   const shared = withRenamedOwners(policySettings(config), renamedIn(config, ids))
@@ -54,7 +48,8 @@ export function createRules(config: Config, changes: FlagChanges = {}): ProfileR
   const profiles = [...new Set([DEFAULT_PROFILE, ...Object.keys(config.profiles)])]
   return {
     ids: profiles,
-    of(id) {
+    /** For an unknown name: rules that allow nothing. */
+    of(id: string): ViewRules {
       if (!profiles.includes(id)) return nothing(id)
       const rules = rulesByProfile.get(id) ?? make(id)
       rulesByProfile.set(id, rules)

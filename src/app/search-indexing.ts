@@ -5,17 +5,6 @@ import type { SearchSource } from '../search/search-document.ts'
 import { sourcesOf } from '../search/search-sources.ts'
 import type { ToolSearch } from '../search/tool-search.ts'
 
-/** Keeps the search index current. */
-export interface Indexing {
-  /** Schedules the current tools for indexing; a query, or `follow`, does the work. */
-  now(): void
-  /** Indexes now and after each change, ahead of the first query. May be called again. */
-  follow(): void
-  /** Like `follow`, after a change of texts that are not in the catalog. */
-  again(): void
-  stop(): void
-}
-
 export interface IndexingOptions {
   readonly catalog: Catalog
   search(): Pick<ToolSearch, 'sync' | 'warm'>
@@ -38,7 +27,8 @@ const VERSION_STEP = 1 << 20
 /** Maximum delay while changes keep coming. */
 const MAX_DELAY_MS = 3_000
 
-export function createIndexing(options: IndexingOptions): Indexing {
+/** Keeps the search index current. */
+export function createIndexing(options: IndexingOptions) {
   const { catalog, search, unlisted, written, clock, log, arriving, done } = options
   let indexed: Snapshot['tools'] | undefined
   let indexedText = 0
@@ -77,13 +67,16 @@ export function createIndexing(options: IndexingOptions): Indexing {
   }
 
   return {
+    /** Schedules the current tools for indexing; a query, or `follow`, does the work. */
     now: indexNow,
-    follow() {
+    /** Indexes now and after each change, ahead of the first query. May be called again. */
+    follow(): void {
       unlisten ??= catalog.onChange(scheduleIndexing)
       scheduleIndexing()
     },
+    /** Like `follow`, after a change of texts that are not in the catalog. */
     again: scheduleIndexing,
-    stop() {
+    stop(): void {
       unlisten?.()
       waiting?.()
     },

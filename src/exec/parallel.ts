@@ -110,24 +110,16 @@ export async function runInOrder(
 type Call = (request: CallRequest) => Promise<ToolResult>
 type PrepareApproval = (requests: readonly CallRequest[]) => JointApproval | undefined
 
-/** The calls that one request makes. Cancelling the request ends all of them. */
-export interface CallGroup {
-  readonly output: CallOutput
-  /**
-   * @param index position in the output
-   * @param pause called while a question waits for a person; the returned function ends the pause
-   */
-  run(action: Action, index: number, pause?: () => () => void): Promise<Outcome>
-  end(): void
-}
-
-/** @param actions the calls that are known before the first one runs; they share one approval question */
+/**
+ * The calls that one request makes. Cancelling the request ends all of them.
+ * @param actions the calls that are known before the first one runs; they share one approval question
+ */
 export function beginCalls(
   request: CallRequest,
   call: Call,
   actions: readonly Action[] = [],
   prepareApproval: PrepareApproval = () => undefined,
-): CallGroup {
+) {
   const output = createOutput()
   const parts = actions.map(() => output.part())
   const { onProgress: _, abort, signal, callId, ...shared } = request
@@ -139,7 +131,11 @@ export function beginCalls(
   const approval = prepareApproval(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
   return {
     output,
-    async run({ name, params }, index, pause) {
+    /**
+     * @param index position in the output
+     * @param pause called while a question waits for a person; the returned function ends the pause
+     */
+    async run({ name, params }: Action, index: number, pause?: () => () => void): Promise<Outcome> {
       const part = parts[index] ?? output.part()
       // A time limit of one call ends no other; cancelling the request ends all.
       const own = new AbortController()
@@ -166,7 +162,7 @@ export function beginCalls(
         for (const stop of free) stop()
       }
     },
-    end() {
+    end(): void {
       signal?.removeEventListener('abort', cancel)
     },
   }

@@ -15,13 +15,7 @@ export function runScript(file: string, source: string): Record<string, unknown>
 }
 
 /** Names that script-style files share, as if they were one file. */
-export interface ScriptScope {
-  /** @returns names that are not shared, because the runtime has them already */
-  share(file: string, names: Readonly<Record<string, unknown>>): string[]
-  forget(file: string): void
-}
-
-export function createScriptScope(): ScriptScope {
+export function createScriptScope() {
   const scope = globalThis as Record<string, unknown>
   const owners = new Map<string, string>()
   const forget = (file: string): void => {
@@ -32,7 +26,8 @@ export function createScriptScope(): ScriptScope {
       }
   }
   return {
-    share(file, names) {
+    /** @returns names that are not shared, because the runtime has them already */
+    share(file: string, names: Readonly<Record<string, unknown>>): string[] {
       forget(file)
       return Object.entries(names).flatMap(([name, value]) => {
         // Pegboard itself uses these names.

@@ -27,18 +27,13 @@ export interface ApiResponse {
 /** @throws PegboardError E_BACKEND_UNAVAILABLE, E_TIMEOUT, E_TOO_LARGE, E_SSRF_BLOCKED; or the signal's reason */
 export type Send = (request: ApiRequest) => Promise<ApiResponse>
 
-export interface Sender {
-  readonly send: Send
-  close(): Promise<void>
-}
-
 /**
  * Connections to one API. Redirects are returned, not followed. Private addresses and plain http are allowed only
  * where configured.
  * @param mayBePrivate true for addresses that may be private or plain http
  * @param setting that decides this, named in refusals
  */
-export function createSender(id: string, mayBePrivate: (url: URL) => boolean, setting: string): Sender {
+export function createSender(id: string, mayBePrivate: (url: URL) => boolean, setting: string) {
   const agents = new Map<boolean, ReturnType<typeof createAgent>>()
   const unavailable = (cause: unknown): PegboardError =>
     new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
@@ -74,7 +69,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
 
   return {
     send,
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([...agents.values()].map(async (agent) => (await agent).destroy()))
     },
   }

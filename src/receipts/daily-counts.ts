@@ -65,14 +65,7 @@ export async function readDailyCounts(table: CountsTable, principal?: string): P
 }
 
 /** The rows of this process, and of the others as far as they are stored. */
-export interface DailyStore {
-  add(key: RowKey, more: Partial<Counts>): void
-  list(principal?: string): Promise<readonly DailyCounts[]>
-  start(table: () => CountsTable): void
-  stop(): Promise<void>
-}
-
-export function createDailyStore(clock: Clock, log: Log): DailyStore {
+export function createDailyStore(clock: Clock, log: Log) {
   let unstored = new Map<string, RowKey & MutableCounts>()
   /** Names of rows by principal and day, to bound them. */
   const namesByDay = new Map<string, Set<string>>()
@@ -144,11 +137,11 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
   }
 
   return {
-    add(key, more) {
+    add(key: RowKey, more: Partial<Counts>): void {
       add(bounded(key), more)
       storeSoon()
     },
-    async list(principal) {
+    async list(principal?: string): Promise<readonly DailyCounts[]> {
       await storing
       let stored: readonly DailyCounts[] = []
       try {
@@ -159,11 +152,11 @@ export function createDailyStore(clock: Clock, log: Log): DailyStore {
       const own = [...unstored.values()].filter((row) => principal === undefined || row.principal === principal)
       return [...stored, ...own]
     },
-    start(rows) {
+    start(rows: () => CountsTable): void {
       table = rows
       storeSoon()
     },
-    async stop() {
+    async stop(): Promise<void> {
       cancel?.()
       cancel = undefined
       await storing

@@ -25,16 +25,6 @@ export interface AnsweredQuery {
   readonly ids: readonly string[]
 }
 
-/** Watches which tools are called after a search, and keeps the queries that were answered badly. */
-export interface MissRecorder {
-  /** @param owner whose search it is: a session, or a principal without one */
-  searched(owner: string, answers: readonly AnsweredQuery[]): void
-  called(owner: string, tool: string): void
-  /** Keeps the queries that no call followed. */
-  forget(owner: string): void
-  close(): void
-}
-
 export interface MissesOptions {
   readonly file: string
   readonly clock: Clock
@@ -59,7 +49,8 @@ interface OpenQuery extends AnsweredQuery {
   readonly other?: string
 }
 
-export function createMissRecorder({ file, clock, hide, onError }: MissesOptions): MissRecorder {
+/** Watches which tools are called after a search, and keeps the queries that were answered badly. */
+export function createMissRecorder({ file, clock, hide, onError }: MissesOptions) {
   const owners = new Map<string, OpenQuery[]>()
 
   function keep(misses: readonly Miss[]): void {
@@ -93,7 +84,8 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
   }
 
   return {
-    searched(owner, answers) {
+    /** @param owner whose search it is: a session, or a principal without one */
+    searched(owner: string, answers: readonly AnsweredQuery[]): void {
       const at = clock.now()
       const added = answers.map((answer) => ({ ...answer, at, isAlone: answers.length === 1 }))
       const all = [...expire(owners.get(owner) ?? []), ...added]
@@ -103,7 +95,7 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
       const [oldest] = owners.keys()
       if (owners.size > MAX_OWNERS && oldest !== undefined) forget(oldest)
     },
-    called(owner, tool) {
+    called(owner: string, tool: string): void {
       const open = expire(owners.get(owner) ?? [])
       owners.set(owner, open)
       const settled = open.findLast(({ ids }) => ids.includes(tool))
@@ -127,8 +119,9 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
       ])
       owners.set(owner, [...open.slice(0, first), ...open.slice(place + 1)])
     },
+    /** Keeps the queries that no call followed. */
     forget,
-    close() {
+    close(): void {
       for (const owner of [...owners.keys()]) forget(owner)
     },
   }

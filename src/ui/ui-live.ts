@@ -2,14 +2,6 @@ import type { Clock } from '../core/clock.ts'
 import type { CallRow, LiveEvent } from './api-types.ts'
 import type { UiHost } from './ui-host.ts'
 
-/** Sends what changes to all open pages. */
-export interface UiLive {
-  /** Sends everything that is shown now, then each change. Returns how to stop. */
-  add(send: (event: LiveEvent) => void): () => void
-  /** Too many pages are open. */
-  readonly isFull: boolean
-}
-
 /** Changes within this time are sent together. */
 const PAUSE_MS = 250
 /** Counts of the last minute and durations change by themselves. */
@@ -18,7 +10,8 @@ const MAX_STREAMS = 20
 /** Calls that are sent at once; the page keeps no more. */
 const MAX_CALLS = 2_000
 
-export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiLive {
+/** Sends what changes to all open pages. */
+export function createUiLive(host: UiHost, clock: Clock, url: () => string) {
   const listeners = new Set<(event: LiveEvent) => void>()
   const sent = new Map<string, string>()
   let newCalls: CallRow[] = []
@@ -74,10 +67,12 @@ export function createUiLive(host: UiHost, clock: Clock, url: () => string): UiL
   }
 
   return {
-    get isFull() {
+    /** Too many pages are open. */
+    get isFull(): boolean {
       return listeners.size >= MAX_STREAMS
     },
-    add(send) {
+    /** Sends everything that is shown now, then each change. Returns how to stop. */
+    add(send: (event: LiveEvent) => void): () => void {
       if (listeners.size === 0) start()
       send({ kind: 'calls', calls: host.calls() })
       for (const event of states()) send(event)

@@ -6,12 +6,6 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import { LIST_KINDS, listChanged } from '../core/list-kinds.ts'
 import type { Log } from '../core/log.ts'
 
-export interface ChangeSubscriptions {
-  /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */
-  watch(uris: readonly string[]): Promise<void>
-  stop(): void
-}
-
 interface OpenSubscription {
   readonly begun: Promise<void>
   stop(): void
@@ -28,7 +22,7 @@ export function createChangeSubscriptions(
   log: Log,
   alive: () => boolean,
   changed: (method: string, params: Json, attributed: boolean) => void,
-): ChangeSubscriptions {
+) {
   const kinds = LIST_KINDS.filter((kind) => {
     const capability = capabilities[kind]
     return isRecord(capability) && capability['listChanged'] === true
@@ -77,7 +71,8 @@ export function createChangeSubscriptions(
   }
 
   return {
-    async watch(uris) {
+    /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */
+    async watch(uris: readonly string[]): Promise<void> {
       const before = resources
       const resourceSubscriptions = [...uris]
       const reopened = (): void => {
@@ -89,7 +84,7 @@ export function createChangeSubscriptions(
       await next?.begun
       before?.stop()
     },
-    stop() {
+    stop(): void {
       lists?.stop()
       resources?.stop()
     },

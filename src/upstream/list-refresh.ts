@@ -10,22 +10,12 @@ export interface RefreshHost {
   read(kinds: ReadonlySet<ListKind>): Promise<void> | false
 }
 
-/** Tracks changed lists and reads them again: at once, or at intervals if they change all the time. */
-export interface ListRefresh {
-  readonly busy: boolean
-  changed(kind: ListKind): void
-  /** Called before all lists are read; earlier changes are included in them. */
-  begin(): void
-  resume(): void
-  all(): Promise<void>
-  stop(): void
-}
-
 export const ALL: ReadonlySet<ListKind> = new Set(LIST_KINDS)
 /** The first five changes per minute are read at once, later ones every ten seconds. */
 const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
 
-export function createListRefresh(clock: Clock, log: Log, host: RefreshHost): ListRefresh {
+/** Tracks changed lists and reads them again: at once, or at intervals if they change all the time. */
+export function createListRefresh(clock: Clock, log: Log, host: RefreshHost) {
   const dirty = new Set<ListKind>()
   let busy = false
   let last: number[] = []
@@ -56,21 +46,22 @@ export function createListRefresh(clock: Clock, log: Log, host: RefreshHost): Li
   }
 
   return {
-    get busy() {
+    get busy(): boolean {
       return busy
     },
-    changed(kind) {
+    changed(kind: ListKind): void {
       dirty.add(kind)
       soon()
     },
-    begin: () => dirty.clear(),
-    resume() {
+    /** Called before all lists are read; earlier changes are included in them. */
+    begin: (): void => dirty.clear(),
+    resume(): void {
       if (dirty.size > 0) soon()
     },
-    all() {
+    all(): Promise<void> {
       for (const kind of ALL) dirty.add(kind)
       return now()
     },
-    stop: () => cancel?.(),
+    stop: (): void => cancel?.(),
   }
 }

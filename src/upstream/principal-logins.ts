@@ -5,25 +5,17 @@ import { type Credentials, createCredentials } from './http-credentials.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
 
-/** Logged-in principals of a server where each principal logs in. */
-export interface PrincipalLogins {
-  /** Credentials of the connection for lists: those of the first login. */
-  readonly credentials: Credentials
-  readonly first: string | undefined
-  readonly known: readonly string[]
-  has(principal: string): boolean
-  refused(principal: string): void
-  close(): void
-}
-
-/** @param changed called when someone has logged in or out; tells whether lists now come from another login */
+/**
+ * Logged-in principals of a server where each principal logs in.
+ * @param changed called when someone has logged in or out; tells whether lists now come from another login
+ */
 export function createPrincipalLogins(
   id: string,
   settings: ServerSettings,
   shared: UpstreamShared,
   log: Log,
   changed: (isOtherFirst: boolean) => void,
-): PrincipalLogins {
+) {
   const { target } = settings
   const url = target.kind === 'stdio' ? '' : target.url
   const mains = new Map<string, Credentials>()
@@ -64,6 +56,7 @@ export function createPrincipalLogins(
   lookAgain()
 
   return {
+    /** Credentials of the connection for lists: those of the first login. */
     credentials: {
       async open() {
         await looked
@@ -76,19 +69,19 @@ export function createPrincipalLogins(
         for (const main of mains.values()) main.close()
       },
     },
-    get first() {
+    get first(): string | undefined {
       return first
     },
-    get known() {
+    get known(): readonly string[] {
       return activePrincipals
     },
-    has: (principal) => activePrincipals.includes(principal),
-    refused(principal) {
+    has: (principal: string): boolean => activePrincipals.includes(principal),
+    refused(principal: string): void {
       if (!activePrincipals.includes(principal)) return
       refused.add(principal)
       show()
     },
-    close() {
+    close(): void {
       closed = true
       unwatch?.()
     },

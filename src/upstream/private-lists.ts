@@ -10,20 +10,6 @@ export interface PrivateList {
   readonly ttlMs: number | undefined
 }
 
-/**
- * The tools that each principal's login lists. A list is read again when it expires, so that a revoked login loses
- * its tools.
- */
-export interface PrivateLists {
-  /** True if this principal's list contains a tool with this definition. */
-  has(principal: string, text: string): boolean
-  /** Stores a list that was just read. @param listenersKnow true if listeners already know */
-  set(principal: string, list: PrivateList, listenersKnow?: boolean): void
-  /** Keeps the lists of these principals only. */
-  keep(principals: readonly string[]): void
-  stop(): void
-}
-
 export interface PrivateListsOptions {
   readonly clock: Clock
   readonly log: Log
@@ -37,7 +23,11 @@ export interface PrivateListsOptions {
 const LEAST_MS = 5_000
 const MOST_MS = 5 * 60_000
 
-export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
+/**
+ * The tools that each principal's login lists. A list is read again when it expires, so that a revoked login loses
+ * its tools.
+ */
+export function createPrivateLists(options: PrivateListsOptions) {
   const { clock, log } = options
   const lists = new Map<string, { texts: ReadonlySet<string>; cancel: () => void }>()
 
@@ -73,9 +63,12 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
   }
 
   return {
-    has: (principal, text) => lists.get(principal)?.texts.has(text) === true,
+    /** True if this principal's list contains a tool with this definition. */
+    has: (principal: string, text: string): boolean => lists.get(principal)?.texts.has(text) === true,
+    /** Stores a list that was just read. @param listenersKnow true if listeners already know */
     set,
-    keep(principals) {
+    /** Keeps the lists of these principals only. */
+    keep(principals: readonly string[]): void {
       for (const [principal, { cancel }] of lists) {
         if (principals.includes(principal)) continue
         cancel()
@@ -87,7 +80,7 @@ export function createPrivateLists(options: PrivateListsOptions): PrivateLists {
         read(principal)
       }
     },
-    stop() {
+    stop(): void {
       for (const { cancel } of lists.values()) cancel()
       lists.clear()
     },

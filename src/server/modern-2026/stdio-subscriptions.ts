@@ -7,19 +7,6 @@ import type { ServerHost } from '../server-host.ts'
 import { subscribedUris, subscribeToResources, withSubscribedUris } from './resource-subscriptions.ts'
 import { addTasksToAck, followTasks, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
-/**
- * The `subscriptions/listen` requests of a client on stdio. The SDK answers them and sends changed lists; subscriptions
- * to resources and tasks are kept here.
- */
-export interface StdioSubscriptions {
-  /** Subscribes, and gives the message to the SDK. */
-  listen(message: Message): void
-  cancel(id: unknown): void
-  /** Sends a message of the SDK. Its acknowledgement gets the tasks, and they are followed from then on. */
-  send(message: object): void
-  close(): void
-}
-
 export interface StdioSubscriptionsOptions {
   readonly host: ServerHost
   readonly clock: Clock
@@ -29,7 +16,11 @@ export interface StdioSubscriptionsOptions {
   readonly toSdk: (message: Message) => void
 }
 
-export function createStdioSubscriptions(options: StdioSubscriptionsOptions): StdioSubscriptions {
+/**
+ * The `subscriptions/listen` requests of a client on stdio. The SDK answers them and sends changed lists; subscriptions
+ * to resources and tasks are kept here.
+ */
+export function createStdioSubscriptions(options: StdioSubscriptionsOptions) {
   const { host, clock, claims, send, toSdk } = options
   const base = callerOf({ era: 'modern', identity: options.identity }, undefined, undefined)
   // By the id of the request.
@@ -43,7 +34,8 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions): St
   }
 
   return {
-    listen(message) {
+    /** Subscribes, and gives the message to the SDK. */
+    listen(message: Message): void {
       const { id } = message
       const caller = claims.of(base, message.params?.['_meta'])
       const tasks = wantedTasks(message)
@@ -59,7 +51,8 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions): St
       })
     },
     cancel,
-    send(message) {
+    /** Sends a message of the SDK. Its acknowledgement gets the tasks, and they are followed from then on. */
+    send(message: object): void {
       for (const [id, { tasks, caller }] of unacknowledged) {
         const acknowledgement = addTasksToAck(message, tasks)
         if (!acknowledgement) continue
@@ -75,7 +68,7 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions): St
       }
       send(message)
     },
-    close() {
+    close(): void {
       for (const stop of stops.values()) stop()
       stops.clear()
     },
