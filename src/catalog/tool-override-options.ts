@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EFFECTS } from '../core/tool.ts'
 import { maxResultTokens } from '../results/results-options.ts'
 
 export const toolOverrideOptions = z.lazy(() =>
@@ -11,10 +12,7 @@ export const toolOverrideOptions = z.lazy(() =>
       .optional()
       .describe('Additional names to find and call it by.'),
     replaces: z.string().optional().describe('Tool that is hidden while this one is available, such as "notes.find".'),
-    effect: z
-      .enum(['read', 'write', 'destructive'])
-      .optional()
-      .describe('Maximum effect of the tool, whatever its name and its server say.'),
+    effect: z.enum(EFFECTS).optional().describe('Maximum effect of the tool, whatever its name and its server say.'),
     timeoutMs: z
       .int()
       .min(100)

@@ -2,7 +2,7 @@ import { openAppState } from '../app/app-state.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
-import type { Effect } from '../core/tool.ts'
+import { EFFECTS, type Effect } from '../core/tool.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
@@ -151,8 +151,6 @@ async function revoke({ args, io, tokens, name }: TokenCommand): Promise<number>
   writeAnswer(args, io, { revoked: found.map(({ id }) => id) }, text)
   return 0
 }
-
-const EFFECTS = ['read', 'write', 'destructive'] as const
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
 const LONGEST_MS = 10 * 366 * 86_400_000

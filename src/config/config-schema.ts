@@ -9,7 +9,7 @@ import { searchOptions } from '../search/search-options.ts'
 import { serverOptions } from '../server/server-options.ts'
 import { servicesOptions } from '../services/services-options.ts'
 import { stateOptions } from '../state/state-options.ts'
-import { serverSchema } from '../upstream/upstream-settings.ts'
+import { QUICK, serverSchema } from '../upstream/upstream-settings.ts'
 import { clientOptions } from '../view/client-options.ts'
 import { exposureOptions } from '../view/exposure-options.ts'
 import defaultSettings from './default-settings.json' with { type: 'json' }
@@ -146,9 +146,6 @@ export const fileSchema = z.strictObject({
 })
 
 export type FileSettings = z.infer<typeof fileSchema>
-
-/** Compiling a validator takes longer than one check. */
-const QUICK = { jitless: true } as const
 
 /** Validates the sections that a file has. The other sections get their defaults, without creating their schemas. */
 export function parseFile(value: Readonly<Record<string, unknown>>): z.ZodSafeParseResult<FileSettings> {

@@ -3,8 +3,9 @@ import type { Profile } from './profile.ts'
 import type { JsonSchema, Schema } from './schema.ts'
 import type { ToolResult } from './tool-result.ts'
 
-/** The worst that a tool does. The hints of MCP are derived from it. */
-export type Effect = 'read' | 'write' | 'destructive'
+/** The worst that a tool does, from the mildest to the worst. The hints of MCP are derived from it. */
+export const EFFECTS = ['read', 'write', 'destructive'] as const
+export type Effect = (typeof EFFECTS)[number]
 
 /** What happens to a field of a result that looks like a credential: `redact` replaces its value, `throw` fails the call. */
 export type Tripwire = 'off' | 'warn' | 'redact' | 'throw'

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { isRecord, type Json } from '../core/is-record.ts'
+import { EFFECTS } from '../core/tool.ts'
 
 /** What the operator allows for one module or upstream server. Blocking wins over allowing. */
 export const constraintsOptions = z.strictObject({
@@ -29,10 +30,7 @@ const ruleShape = () =>
       tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
       module: z.string().min(1).optional().describe('Name of a module, server or API.'),
       actions: patterns().optional().describe('Names of tools without the module.'),
-      effects: z
-        .array(z.enum(['read', 'write', 'destructive']))
-        .optional()
-        .describe('Only tools with one of these effects.'),
+      effects: z.array(z.enum(EFFECTS)).optional().describe('Only tools with one of these effects.'),
       roles: words().optional().describe('Only callers with one of these roles.'),
       profiles: words().optional().describe('Only callers in one of these profiles.'),
       reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
@@ -81,7 +79,7 @@ const shape = z.lazy(() =>
         'What to do with tools that no list names: run them (auto), ask a person first (ask), or deny them (block).',
       ),
     maxEffect: z
-      .enum(['read', 'write', 'destructive'])
+      .enum(EFFECTS)
       .default('destructive')
       .describe('Maximum effect of a tool. Tools with a worse effect are denied, even if `allow` names them.'),
     deny: z
@@ -110,7 +108,7 @@ const shape = z.lazy(() =>
 export const policyOptions = z.preprocess((given) => (isRecord(given) ? ownKeys(given) : given), shape)
 
 const DEFAULTS: Json = { auto: 'auto', approve: 'ask', block: 'block' }
-const EFFECTS: Json = { low: 'read', medium: 'write', high: 'destructive' }
+const EFFECT_OF_RISK: Json = { low: 'read', medium: 'write', high: 'destructive' }
 
 /** Lists given under both names are joined; for other values Pegboard's own key wins. */
 function ownKeys(given: Json): Json {
@@ -125,7 +123,7 @@ function ownKeys(given: Json): Json {
     result[key] = Array.isArray(result[key]) && Array.isArray(more) ? [...result[key], ...more] : (result[key] ?? more)
   }
   put('default', translateWord(default_policy, DEFAULTS))
-  put('maxEffect', translateWord(max_risk_level, EFFECTS))
+  put('maxEffect', translateWord(max_risk_level, EFFECT_OF_RISK))
   join('allow', grant)
   join('ask', approve)
   join('hidden', Array.isArray(hidden_modules) ? hidden_modules.map((module) => ({ module })) : hidden_modules)

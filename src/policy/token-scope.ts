@@ -1,9 +1,8 @@
 import type { Grant } from '../core/caller.ts'
-import type { Effect, Tool } from '../core/tool.ts'
+import { EFFECTS, type Tool } from '../core/tool.ts'
 import { combinePolicies, type Policy } from './policy.ts'
 import { createRule, lower, ownNames, shortOf } from './policy-rules.ts'
 
-const EFFECTS: readonly Effect[] = ['read', 'write', 'destructive']
 const NO_CALLER = { profile: '', roles: [] }
 
 /** A policy limited by a token's grants: both must allow a tool. */

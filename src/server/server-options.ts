@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EFFECTS } from '../core/tool.ts'
 
 const grantOptions = () => ({
   tools: z
@@ -9,7 +10,7 @@ const grantOptions = () => ({
       'Limit to these tools, by id or listed name; `*` matches any characters (default: all tools of the profile).',
     ),
   effect: z
-    .enum(['read', 'write', 'destructive'])
+    .enum(EFFECTS)
     .optional()
     .describe(
       'Maximum effect of the tools to allow (default: any). Pegboard uses the hints of a server only if its trustHints is set.',

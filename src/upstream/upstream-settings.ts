@@ -4,6 +4,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { ServerRequestKind } from '../core/server-requests.ts'
 import { describeSettingError } from '../core/setting-error.ts'
+import { EFFECTS } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { assertReachable, publicOnly } from '../policy/network-rules.ts'
 import { tripwireOptions } from '../policy/policy-options.ts'
@@ -211,7 +212,7 @@ export const serverSchema = z.looseObject({
     .optional()
     .describe("Trust readOnlyHint and other hints of the server even if the tool's name disagrees."),
   effect: z
-    .enum(['read', 'write', 'destructive'])
+    .enum(EFFECTS)
     .optional()
     .describe(
       'Maximum effect of all tools of the server, whatever their hints are. tools.<name>.effect sets it for one tool.',
@@ -391,8 +392,8 @@ function entryOf(where: string, raw: unknown): Entry {
   )
 }
 
-/** Compiling a validator does not pay off for a single use. */
-const QUICK = { jitless: true } as const
+/** Compiling a validator takes longer than one check. */
+export const QUICK = { jitless: true } as const
 
 /** Checks the address text; DNS answers are checked when connecting. */
 function assertPublic(where: string, url: string): void {
