@@ -3,22 +3,10 @@ import { join } from 'node:path'
 import { type Caller, localCaller, type ServicesFor } from '../core/caller.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Calls } from '../exec/tool-calls.ts'
-import type { Loader } from '../loader/loader-types.ts'
 import { createLoader } from '../loader/module-loader.ts'
 import { createFileStore } from '../state/file-store.ts'
 import type { AppBase } from './app-base.ts'
 import { serverNamed } from './claimed-names.ts'
-
-/** The modules of this configuration, and how far they are loaded. */
-export interface AppModules {
-  readonly loader: Loader
-  /** True once all modules have started or failed. */
-  readonly isLoaded: boolean
-  /** Resolves when modules are loaded, after five seconds at the latest; undefined while nothing is being loaded. */
-  whileLoading(): Promise<void> | undefined
-  /** Resolves when all modules have started or failed. @param otherSources resolves when other sources are in the catalog */
-  load(otherSources: Promise<unknown>): Promise<void>
-}
 
 export interface AppModulesOptions extends AppBase {
   readonly servicesFor: ServicesFor
@@ -30,7 +18,10 @@ export interface AppModulesOptions extends AppBase {
 /** How long calls of unknown tools, and meta-tools, wait for modules that are being loaded. */
 const LOADING_WAIT_MS = 5_000
 
-export function createAppModules(options: AppModulesOptions): AppModules {
+export type AppModules = ReturnType<typeof createAppModules>
+
+/** The modules of this configuration, and how far they are loaded. */
+export function createAppModules(options: AppModulesOptions) {
   const { config, settings, catalog, log, own } = options
   const { clock } = options.state
   const { dirs, modulesDir, file } = config
@@ -70,11 +61,14 @@ export function createAppModules(options: AppModulesOptions): AppModules {
   let loading: Promise<void> | undefined
   return {
     loader,
-    get isLoaded() {
+    /** True once all modules have started or failed. */
+    get isLoaded(): boolean {
       return isLoaded
     },
-    whileLoading: () => loading,
-    async load(otherSources) {
+    /** Resolves when modules are loaded, after five seconds at the latest; undefined while nothing is being loaded. */
+    whileLoading: (): Promise<void> | undefined => loading,
+    /** Resolves when all modules have started or failed. @param otherSources resolves when other sources are in the catalog */
+    async load(otherSources: Promise<unknown>): Promise<void> {
       const all = Promise.all([loader.start(), otherSources])
       const settled = Promise.allSettled([all])
       loading = waitAtMost(LOADING_WAIT_MS, settled, undefined, clock).then(() => {

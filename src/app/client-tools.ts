@@ -7,27 +7,17 @@ import { createRepeatedCalls } from '../exec/repeated-calls.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
 import { createSessionTurns } from '../meta/session-turns.ts'
-import { createSurface, type Surface } from '../meta/surface.ts'
+import { createSurface } from '../meta/surface.ts'
 import type { Receipts } from '../receipts/receipts.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import { recordScriptCall } from '../server/record-usage.ts'
-import { createRememberedExposures, type RememberedExposures } from '../view/remembered-exposures.ts'
+import { createRememberedExposures } from '../view/remembered-exposures.ts'
 import type { AppBase } from './app-base.ts'
-import { type CatalogSearch, createCatalogSearch } from './catalog-search.ts'
+import { createCatalogSearch } from './catalog-search.ts'
 import type { RemoteSources } from './remote-sources.ts'
 import { createSearchMisses } from './search-misses.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
-
-/** What clients see: the tools that are listed, the meta-tools, and search. */
-export interface ClientTools {
-  readonly host: MetaHost
-  readonly surface: Surface
-  readonly exposures: RememberedExposures
-  readonly search: CatalogSearch
-  forget(session: string): void
-  stop(): Promise<void>
-}
 
 export interface ClientToolsOptions extends AppBase {
   readonly remote: RemoteSources
@@ -46,7 +36,8 @@ function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undef
 /** How long clients are told that the state was damaged and planned work is lost. */
 const LOSS_NOTICE_MS = 7 * 24 * 60 * 60_000
 
-export function createClientTools(options: ClientToolsOptions): ClientTools {
+/** What clients see: the tools that are listed, the meta-tools, and search. */
+export function createClientTools(options: ClientToolsOptions) {
   const { config, settings, state, catalog, views, view, log, observer, remote, runtime } = options
   const { clock, shared } = state
   const { calls, deferred, injected, modules, provider } = runtime
@@ -154,7 +145,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
     surface,
     exposures,
     search,
-    forget(session) {
+    forget(session: string): void {
       exposures.forget(session)
       injected.forget(session)
       callLog?.forget(session)
@@ -163,7 +154,7 @@ export function createClientTools(options: ClientToolsOptions): ClientTools {
       options.receipts?.end(session)
       misses?.forget(session)
     },
-    async stop() {
+    async stop(): Promise<void> {
       misses?.close()
       await search.stop()
     },

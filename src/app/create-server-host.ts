@@ -15,7 +15,7 @@ import { createPromptSections } from '../view/prompt-sections.ts'
 import { createResultNotices } from '../view/result-notices.ts'
 import type { AppBase } from './app-base.ts'
 import type { RemoteSources } from './remote-sources.ts'
-import type { AppTelemetry } from './telemetry.ts'
+import type { createTelemetry } from './telemetry.ts'
 import type { ToolRuntime } from './tool-runtime.ts'
 
 export interface ServerHostOptions extends AppBase {
@@ -23,7 +23,7 @@ export interface ServerHostOptions extends AppBase {
   readonly host: MetaHost
   readonly runtime: ToolRuntime
   readonly remote: RemoteSources
-  readonly telemetry: AppTelemetry | undefined
+  readonly telemetry: ReturnType<typeof createTelemetry>
   readonly receipts: Receipts | undefined
   searchStatus(): SearchStatus
   failed: ServerHost['failed']

@@ -8,37 +8,21 @@ import { once } from '../core/once.ts'
 import type { RequestOwner } from '../core/tool.ts'
 import { META_NAMES } from '../meta/surface.ts'
 import type { StoredList } from '../openapi/api.ts'
-import { type Apis, createApis } from '../openapi/apis.ts'
+import { createApis } from '../openapi/apis.ts'
 import type { UpstreamListener } from '../server/server-host.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
 import { type LockDigests, lockFile } from '../trust/lock-file.ts'
 import type { StoredMentions } from '../trust/pending-mentions.ts'
 import { shareDecisions } from '../trust/shared-decisions.ts'
-import { createTrust, type StoredDefinitions, type Trust } from '../trust/trust.ts'
+import { createTrust, type StoredDefinitions } from '../trust/trust.ts'
 import type { TokenStore } from '../upstream/oauth/token-store.ts'
-import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts'
+import { createUpstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { createApproval } from './api-approval-by-trust.ts'
 import type { AppBase } from './app-base.ts'
 import { claimStore } from './claim-stores.ts'
 import { createLostRules } from './lost-rules.ts'
 import type { AppRecording } from './record-and-replay.ts'
-
-/** Upstream servers and APIs, and the trust in their tools. */
-export interface RemoteSources {
-  readonly trust: Trust
-  readonly upstreams: Upstreams
-  readonly apis: Apis
-  logins(): Promise<TokenStore>
-  /** Id of this Pegboard. A server that leads back to it is rejected. */
-  readonly gatewayId: () => string
-  /** Reads decisions of other processes about tools, if the state is shared. */
-  readDecisions(): Promise<void>
-  /** Sends a log message of Pegboard itself to all clients. */
-  emitLog(message: Json): void
-  /** Messages that servers send on their own. Returns a function that removes the listener. */
-  listen(listener: UpstreamListener): () => void
-}
 
 export interface RemoteSourcesOptions extends AppBase {
   readonly frozen: boolean | undefined
@@ -51,7 +35,10 @@ const MIN_FRAME_BYTES = 16 * 1024 * 1024
 /** JSON may encode a byte that counts with three. */
 const ENCODED = 3
 
-export function createRemoteSources(options: RemoteSourcesOptions): RemoteSources {
+export type RemoteSources = ReturnType<typeof createRemoteSources>
+
+/** Upstream servers and APIs, and the trust in their tools. */
+export function createRemoteSources(options: RemoteSourcesOptions) {
   const { config, settings, state, catalog, log, env, observer, secrets, recording } = options
   const { clock, shared } = state
   const { state: stateDir, workspace } = config.dirs
@@ -139,12 +126,16 @@ export function createRemoteSources(options: RemoteSourcesOptions): RemoteSource
     upstreams,
     apis,
     logins,
+    /** Id of this Pegboard. A server that leads back to it is rejected. */
     gatewayId,
-    async readDecisions() {
+    /** Reads decisions of other processes about tools, if the state is shared. */
+    async readDecisions(): Promise<void> {
       await decisions?.()
     },
-    emitLog: (message) => logged.emit(message),
-    listen(listener) {
+    /** Sends a log message of Pegboard itself to all clients. */
+    emitLog: (message: Json): void => logged.emit(message),
+    /** Messages that servers send on their own. Returns a function that removes the listener. */
+    listen(listener: UpstreamListener): () => void {
       const stops = [
         listener.log && logged.listen(listener.log),
         listener.resourceUpdated && updated.listen(listener.resourceUpdated),

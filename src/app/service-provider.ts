@@ -1,7 +1,6 @@
 import { join } from 'node:path'
-import { type Caller, originOf, type SentFile, type ServicesFor, type ServiceUser } from '../core/caller.ts'
+import { type Caller, originOf, type SentFile, type ServiceUser } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
-import type { Fetch } from '../core/fetch-types.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
@@ -21,9 +20,8 @@ import { sessionOwner } from '../exec/task-owner.ts'
 import type { Report } from '../loader/loader-types.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
 import type { EmbeddingTable } from '../search/embedding-table.ts'
-import type { FileOutlet } from '../server/server-host.ts'
 import { createAdapters } from '../services/adapters.ts'
-import { type ClientRegistry, createClientRegistry } from '../services/connected-clients.ts'
+import { createClientRegistry } from '../services/connected-clients.ts'
 import { createConversations, isConversation } from '../services/conversations.ts'
 import { createServices } from '../services/create-services.ts'
 import { createIncoming } from '../services/incoming-messages.ts'
@@ -37,20 +35,6 @@ import { createStoreDocuments } from '../state/store-documents.ts'
 import type { InjectedTools } from '../view/injected-tools.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { AppBase } from './app-base.ts'
-
-/** Services that tools may use besides their arguments. */
-export interface ServiceProvider {
-  readonly servicesFor: ServicesFor
-  /** How modules reach addresses. Loaded on first use. */
-  readonly fetch: Fetch
-  readonly clients: ClientRegistry
-  readonly files: FileOutlet
-  inject(caller: Caller, names: readonly string[]): Injection
-  isAdmin(caller: Caller): boolean
-  close(): Promise<void>
-  /** The model of `services.llm`. */
-  llm(signal: AbortSignal): Llm | undefined
-}
 
 export interface ServiceProviderOptions extends AppBase {
   servers(user: ServiceUser): Servers
@@ -70,7 +54,8 @@ const MAX_CHANNELS = 2_000
 /** Without that limit: how long unused ones are kept. */
 const CHANNEL_MS = 90 * 24 * 60 * 60_000
 
-export function createServiceProvider(options: ServiceProviderOptions): ServiceProvider {
+/** Services that tools may use besides their arguments. */
+export function createServiceProvider(options: ServiceProviderOptions) {
   const { config, log, injected } = options
   const { clock, shared } = options.state
   const settings = config.services
@@ -219,13 +204,15 @@ export function createServiceProvider(options: ServiceProviderOptions): ServiceP
 
   return {
     servicesFor: services,
+    /** How modules reach addresses. Loaded on first use. */
     fetch,
     clients,
     files: { inlineBytes: settings.files.inlineBytes, keep, read: sent.read },
     inject,
     isAdmin,
-    llm: (signal) => endpoint?.for(signal),
-    async close() {
+    /** The model of `services.llm`. */
+    llm: (signal: AbortSignal): Llm | undefined => endpoint?.for(signal),
+    async close(): Promise<void> {
       sent.close()
       await Promise.all([endpoint?.close(), fetch.close()])
     },

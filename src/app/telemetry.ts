@@ -2,7 +2,6 @@ import { readdir } from 'node:fs/promises'
 import type { Config } from '../config/load-config.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Observer } from '../core/observer-types.ts'
 import { createObserver } from '../observe/create-observer.ts'
 import {
   createMetricRegistry,
@@ -12,17 +11,6 @@ import {
 } from '../observe/metric-registry.ts'
 import type { Telemetry } from '../observe/otel.ts'
 import { type Counts, KINDS } from '../receipts/daily-counts.ts'
-
-/** Measurements of this process, and where they are sent. */
-export interface AppTelemetry {
-  readonly observer: Observer
-  readonly registry: MetricRegistry
-  /** Adds gauges of the parts. Call it once. */
-  observeParts(parts: GaugeSources): void
-  /** Loads what sends measurements, which takes a while and delays nothing. */
-  start(): void
-  stop(): Promise<void>
-}
 
 /** Called when a reader collects the gauges. */
 export interface GaugeSources {
@@ -44,8 +32,11 @@ export interface TelemetryOptions {
   readonly log: Log
 }
 
-/** `undefined` if the configuration enables none of it, so that it costs nothing. */
-export function createTelemetry({ config, env, version, log }: TelemetryOptions): AppTelemetry | undefined {
+/**
+ * Measurements of this process, and where they are sent.
+ * `undefined` if the configuration enables none of it, so that it costs nothing.
+ */
+export function createTelemetry({ config, env, version, log }: TelemetryOptions) {
   const { telemetry: settings, server } = config
   const sends = (settings.traces || settings.metrics) && env['OTEL_SDK_DISABLED']?.toLowerCase() !== 'true'
   if (!sends && !settings.prometheus) return undefined
@@ -75,12 +66,14 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
   return {
     observer,
     registry,
-    observeParts: (parts) => addGauges(registry, parts),
-    start() {
+    /** Adds gauges of the parts. Call it once. */
+    observeParts: (parts: GaugeSources): void => addGauges(registry, parts),
+    /** Loads what sends measurements, which takes a while and delays nothing. */
+    start(): void {
       if (sends) void load()
       stopProcess ??= ofProcess(registry)
     },
-    async stop() {
+    async stop(): Promise<void> {
       stopProcess?.()
       await (await telemetry)?.stop()
     },

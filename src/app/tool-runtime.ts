@@ -2,42 +2,26 @@ import { join } from 'node:path'
 import { rootsOf } from '../config/path-roots.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
-import { type Lazy, lazy } from '../core/once.ts'
+import { lazy } from '../core/once.ts'
 import { createApprovalGate } from '../exec/approval-gate.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
 import { refreshCaller } from '../exec/stored-caller.ts'
 import { type CallRequest, type Calls, createCalls } from '../exec/tool-calls.ts'
 import type { Audit } from '../observe/audit-log.ts'
 import { checkFreeSpace } from '../policy/free-space.ts'
-import { createPrograms, type Programs } from '../programs/programs.ts'
-import { createResultStore, type ResultStore } from '../results/result-store.ts'
+import { createPrograms } from '../programs/programs.ts'
+import { createResultStore } from '../results/result-store.ts'
 import { createRightsLookup } from '../server/current-rights.ts'
-import { createInjectedTools, type InjectedTools } from '../view/injected-tools.ts'
+import { createInjectedTools } from '../view/injected-tools.ts'
 import type { AppBase } from './app-base.ts'
-import { type AppModules, createAppModules } from './app-modules.ts'
-import { createDeferredWork, type DeferredWork } from './deferred-work.ts'
-import { createIneffectiveSettings, type IneffectiveSettings } from './ineffective-settings.ts'
-import { type AwaitTool, createAwaitTool } from './missing-tools.ts'
+import { createAppModules } from './app-modules.ts'
+import { createDeferredWork } from './deferred-work.ts'
+import { createIneffectiveSettings } from './ineffective-settings.ts'
+import { createAwaitTool } from './missing-tools.ts'
 import type { RemoteSources } from './remote-sources.ts'
 import { createServerList, createServers } from './server-list.ts'
-import { createServiceProvider, type ServiceProvider } from './service-provider.ts'
+import { createServiceProvider } from './service-provider.ts'
 import { createWaitForServers } from './wait-for-servers.ts'
-
-/** Everything that runs tools. */
-export interface ToolRuntime {
-  readonly provider: ServiceProvider
-  servicesOf(caller: Caller): Services
-  readonly injected: InjectedTools
-  readonly results: ResultStore
-  readonly programs: Lazy<Programs>
-  readonly calls: Calls
-  readonly modules: AppModules
-  readonly awaitTool: AwaitTool
-  /** Waits a moment for servers that connect for the first time. */
-  serversRead(caller: Caller): Promise<void>
-  readonly deferred: DeferredWork
-  readonly problems: IneffectiveSettings
-}
 
 export interface ToolRuntimeOptions extends AppBase {
   readonly audit: Audit | undefined
@@ -49,11 +33,14 @@ export interface ToolRuntimeOptions extends AppBase {
   readonly recent: RecentCalls | undefined
 }
 
+export type ToolRuntime = ReturnType<typeof createToolRuntime>
+
 /**
+ * Everything that runs tools.
  * Creates the parts that need each other: tools call tools and start tasks, and modules are loaded by calling tools. What a
  * part needs of a later one it receives as a function, which nothing calls before Pegboard starts.
  */
-export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
+export function createToolRuntime(options: ToolRuntimeOptions) {
   const { config, settings, state, catalog, views, view, log, env, own, secrets, observer } = options
   const { upstreams, apis } = options.remote
   const { clock, shared } = state
@@ -158,6 +145,7 @@ export function createToolRuntime(options: ToolRuntimeOptions): ToolRuntime {
     calls,
     modules,
     awaitTool,
+    /** Waits a moment for servers that connect for the first time. */
     serversRead,
     deferred,
     problems,
