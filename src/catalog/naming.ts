@@ -1,3 +1,4 @@
+import { groupBy } from '../core/group-by.ts'
 import { createFoldedMatcher, spellingsOf } from '../core/name-folding.ts'
 import type { Tool } from '../core/tool.ts'
 import { distinctName, findNearest, isToolName, wireName } from '../core/tool-names.ts'
@@ -50,13 +51,8 @@ const renamedTo = ({ tools }: Pick<Naming, 'tools'>, shown: string): string | un
  * exactly that name: a server that lists `delete_repo_1a2b3c4d` can hide only its own `delete repo`.
  */
 export function actionNames(names: readonly string[], settings: Pick<Naming, 'tools'>): ReadonlyMap<string, string> {
-  const namesByAction = new Map<string, string[]>()
-  for (const name of names) {
-    const action = actionName(name, settings)
-    namesByAction.set(action, [...(namesByAction.get(action) ?? []), name])
-  }
   const actions = new Map<string, string>()
-  for (const [action, group] of namesByAction) {
+  for (const [action, group] of groupBy(names, (name) => actionName(name, settings))) {
     const [first] = group
     const owner = group.length === 1 ? first : group.find((name) => isPlain(name, action, settings))
     if (owner !== undefined) actions.set(owner, action)

@@ -1,4 +1,4 @@
-import { getOrInsert } from '../core/get-or-insert.ts'
+import { groupBy } from '../core/group-by.ts'
 import type { Tool } from '../core/tool.ts'
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
@@ -32,7 +32,7 @@ export function indexTools(
   isReserved: IsReserved,
 ): ToolIndex {
   const byId = new Map(given.map((tool) => [tool.id, tool]))
-  const toolsByName = groupByName(given)
+  const toolsByName = groupBy(given, ({ name }) => name.toLowerCase())
   const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
   const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, toolsByName))
@@ -76,12 +76,6 @@ export function indexTools(
     return named
   })
   return { tools, byId, byName, clashes }
-}
-
-function groupByName(tools: readonly Tool[]): ReadonlyMap<string, readonly Tool[]> {
-  const groups = new Map<string, Tool[]>()
-  for (const tool of tools) getOrInsert(groups, tool.name.toLowerCase(), () => []).push(tool)
-  return groups
 }
 
 /** Who gets a name first: the tool that has it already, then tools of servers, then ids without a dot in the action. */

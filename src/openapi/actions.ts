@@ -1,4 +1,5 @@
 import { overrideOf } from '../catalog/naming.ts'
+import { groupBy } from '../core/group-by.ts'
 import { distinctName, isToolName, wireName } from '../core/tool-names.ts'
 import type { ApiSettings } from './openapi-options.ts'
 
@@ -13,12 +14,10 @@ export function operationActions(
   before: ReadonlyMap<string, string>,
   waits: (name: string) => boolean,
 ): ReadonlyMap<string, string> {
-  const namesByAction = new Map<string, string[]>()
-  for (const name of names) {
+  const namesByAction = groupBy(names, (name) => {
     const shown = overrideOf(settings, name)?.rename ?? name
-    const action = isToolName(shown) ? shown : wireName(shown, 64)
-    namesByAction.set(action, [...(namesByAction.get(action) ?? []), name])
-  }
+    return isToolName(shown) ? shown : wireName(shown, 64)
+  })
   const actions = new Map<string, string>()
   for (const [action, group] of namesByAction) {
     const tests: ReadonlyArray<(name: string) => boolean> = [

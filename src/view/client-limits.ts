@@ -1,3 +1,4 @@
+import { setNewest } from '../core/drop-oldest.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { WIRE_NAME_MAX } from '../core/tool-names.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
@@ -57,13 +58,7 @@ export function createLimits(settings: ClientSettings = {}): LimitsOf {
   const unnamed = limitsFrom(undefined, [])
   return (client) => {
     if (client === undefined) return unnamed
-    let limits = limitsByClient.get(client)
-    if (!limits) {
-      limits = make(client)
-      if (limitsByClient.size >= MAX_KEPT) limitsByClient.clear()
-      limitsByClient.set(client, limits)
-    }
-    return limits
+    return limitsByClient.get(client) ?? setNewest(limitsByClient, client, make(client), MAX_KEPT)
   }
 }
 

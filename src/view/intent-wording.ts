@@ -1,3 +1,4 @@
+import { setNewest } from '../core/drop-oldest.ts'
 import { once } from '../core/once.ts'
 import { FOLLOW_UP_WORDS, FOLLOW_UPS, INTENTS, VERBS } from './intent-phrases.ts'
 
@@ -36,15 +37,8 @@ let verbs: ((word: string) => boolean) | undefined
 const matchers = new Map<string, Matcher>()
 const MAX_KEPT = 500
 
-function matcherOf(intent: string): Matcher {
-  let matcher = matchers.get(intent)
-  if (!matcher) {
-    matcher = makeMatcher(intent)
-    if (matchers.size >= MAX_KEPT) matchers.clear()
-    matchers.set(intent, matcher)
-  }
-  return matcher
-}
+const matcherOf = (intent: string): Matcher =>
+  matchers.get(intent) ?? setNewest(matchers, intent, makeMatcher(intent), MAX_KEPT)
 
 function makeMatcher(intent: string): Matcher {
   const wording = Object.hasOwn(INTENTS, intent) ? INTENTS[intent] : undefined
