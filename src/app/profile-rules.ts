@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { constraintsOf, policySettings, toPolicySwitches, tripwiresOf } from '../config/policy-settings.ts'
 import type { ProfileSettings } from '../config/profile-settings.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { DEFAULT_PROFILE, defaultProfile, type Profile } from '../core/profile.ts'
 import { combinePolicies, createPolicy, type PolicySettings } from '../policy/policy.ts'
@@ -65,9 +66,7 @@ function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string,
     for (const id of Object.values(placed)) {
       const module = modules.get(id)
       // A server with invalid settings does not exist.
-      if (module === undefined) continue
-      const having = owners.get(module) ?? new Set()
-      owners.set(module, having.add(profile))
+      if (module !== undefined) getOrInsert(owners, module, () => new Set()).add(profile)
     }
   return owners
 }

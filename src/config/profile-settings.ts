@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { constraintsOptions, policyOptions, rateLimitOptions, tripwireOptions } from '../policy/policy-options.ts'
 import type { ServerSettings } from '../server/server-options.ts'
@@ -132,10 +133,8 @@ export function nameServers(
 } {
   const textsByName = new Map<string, Set<string>>()
   for (const entries of Object.values(own))
-    for (const [name, entry] of Object.entries(entries)) {
-      const texts = textsByName.get(name) ?? new Set()
-      textsByName.set(name, texts.add(JSON.stringify(entry)))
-    }
+    for (const [name, entry] of Object.entries(entries))
+      getOrInsert(textsByName, name, () => new Set()).add(JSON.stringify(entry))
   const servers: Record<string, unknown> = {}
   const names: Record<string, Record<string, string>> = {}
   const where = new Map<string, string>()

@@ -1,3 +1,5 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
+import { groupBy } from '../core/group-by.ts'
 import type { Json } from '../core/is-record.ts'
 import { looksLike, mixedWord, skeleton } from '../core/lookalike.ts'
 import { once } from '../core/once.ts'
@@ -190,14 +192,8 @@ function checkName(name: string, { own, lookalikes, reserved }: CheckContext): F
 const shapes = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly string[]>>()
 
 /** Cached, because the same few names are compared with ten thousand. */
-function shapesOf(names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> {
-  const cached = shapes.get(names)
-  if (cached) return cached
-  const namesByShape = new Map<string, readonly string[]>()
-  for (const name of names) namesByShape.set(skeleton(name), [...(namesByShape.get(skeleton(name)) ?? []), name])
-  shapes.set(names, namesByShape)
-  return namesByShape
-}
+const shapesOf = (names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> =>
+  getOrInsert(shapes, names, () => groupBy(names, skeleton))
 
 /** The rest of the definition is shown without a length limit. */
 const createSizeFinding = (text: string, where: string): Finding => ({

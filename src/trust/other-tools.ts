@@ -1,3 +1,4 @@
+import { groupBy } from '../core/group-by.ts'
 import { skeleton } from '../core/lookalike.ts'
 import { foldName } from '../core/name-folding.ts'
 import { once } from '../core/once.ts'
@@ -20,11 +21,7 @@ export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
   const spellings = once(
     () => new Set([...tools()].flatMap((tool) => tool.spellings().filter(isToolShaped).map(normalizeName))),
   )
-  const namesakes = once(() => {
-    const all = new Map<string, OtherTool[]>()
-    for (const tool of tools()) all.set(foldName(tool.name), [...(all.get(foldName(tool.name)) ?? []), tool])
-    return all
-  })
+  const namesakes = once(() => groupBy(tools(), ({ name }) => foldName(name)))
   const shaped = (shape: string): readonly string[] => {
     const name = shapes().get(shape)
     return name === undefined ? NONE : [name]
