@@ -1,19 +1,12 @@
 import { isRecord } from '../core/is-record.ts'
+import type { ToolDefinition, ToolIdentity } from '../core/tool.ts'
 
-/** What search knows about a tool. `id` is dotted (`filesystem.read`), `name` is the wire name (`filesystem__read`). */
-export interface SearchSource {
-  readonly id: string
-  readonly name: string
-  /** The category: a module's id, or `mcp_<server>` for an upstream. */
-  readonly module: string
-  readonly title: string
-  readonly description: string
-  readonly aliases: readonly string[]
-  readonly tags: readonly string[]
-  readonly sideEffects: readonly string[]
+/** What search knows about a tool. */
+export interface SearchSource
+  extends Pick<ToolIdentity, 'id' | 'name' | 'module' | 'origin' | 'aliases'>,
+    Pick<ToolDefinition, 'title' | 'description' | 'tags' | 'sideEffects'> {
   /** JSON Schema of the arguments. */
   readonly inputJson: Record<string, unknown>
-  readonly origin: 'module' | 'upstream'
   /** The module's or server's own description. */
   readonly moduleDescription?: string | undefined
   /** The module's own synonym groups. */
