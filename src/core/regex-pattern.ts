@@ -31,7 +31,8 @@ function isProperty(name: string): boolean {
   return true
 }
 
-function compiles(pattern: string): boolean {
+/** True for a valid regular expression. */
+export function compiles(pattern: string): boolean {
   try {
     return new RegExp(pattern, 'u') !== undefined
   } catch {

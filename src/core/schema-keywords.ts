@@ -14,5 +14,7 @@ export const MAP_KEYWORDS: ReadonlySet<string> = new Set([
   'definitions',
   'dependentSchemas',
 ])
+/** The values of `type`. */
+export const SCHEMA_TYPES: ReadonlySet<unknown> = new Set('object array string number integer boolean null'.split(' '))
 /** Keywords whose value is data, so names in it are no keywords. */
 export const DATA_KEYWORDS: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'examples'])

@@ -1,9 +1,9 @@
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { compiles } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
 
-const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
 const MAX_DEPTH = 64
 
 /**
@@ -16,8 +16,8 @@ export function checkSchema(schema: unknown, place: string, depth = 0): asserts 
   if (depth > MAX_DEPTH) throw createSchemaError(place, `is nested more than ${MAX_DEPTH} deep`)
   const { type, pattern, required } = schema
   for (const name of Array.isArray(type) ? type : type === undefined ? [] : [type])
-    if (!TYPES.has(name as string)) throw createSchemaError(`${place}.type`, `is ${JSON.stringify(name)}`)
-  if (pattern !== undefined && !compiles(pattern))
+    if (!SCHEMA_TYPES.has(name)) throw createSchemaError(`${place}.type`, `is ${JSON.stringify(name)}`)
+  if (pattern !== undefined && !(typeof pattern === 'string' && compiles(pattern)))
     throw createSchemaError(`${place}.pattern`, 'is not a regular expression')
   if (required !== undefined && !(Array.isArray(required) && required.every((name) => typeof name === 'string')))
     throw createSchemaError(`${place}.required`, 'is not a list of names')
@@ -36,15 +36,6 @@ export function checkSchema(schema: unknown, place: string, depth = 0): asserts 
     if (map === undefined) continue
     if (!isRecord(map)) throw createSchemaError(`${place}.${key}`, 'is not an object')
     for (const [name, item] of Object.entries(map)) checkSchema(item, `${place}.${key}.${name}`, depth + 1)
-  }
-}
-
-function compiles(pattern: unknown): boolean {
-  try {
-    return typeof pattern === 'string' && new RegExp(pattern, 'u') !== undefined
-  } catch (error) {
-    if (error instanceof SyntaxError) return false
-    throw error
   }
 }
 

@@ -2,7 +2,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import { resolvePointer } from '../core/json-pointer.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
+import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
 
 /** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
 export function withoutUnlistable(extra: Json): Json {
@@ -95,16 +95,7 @@ export function toCompilable(schema: JsonSchema): JsonSchema | undefined {
   return '$id' in schema || 'id' in schema ? rest : schema
 }
 
-export const TYPES: ReadonlySet<unknown> = new Set<unknown>([
-  'object',
-  'array',
-  'string',
-  'number',
-  'integer',
-  'boolean',
-  'null',
-])
-const isType = (value: unknown): boolean => TYPES.has(value)
+const isType = (value: unknown): boolean => SCHEMA_TYPES.has(value)
 export const isFlag = (value: unknown): boolean => typeof value === 'boolean'
 export const isString = (value: unknown): boolean => typeof value === 'string'
 const isList = (value: unknown, fits: (one: unknown) => boolean): boolean => Array.isArray(value) && value.every(fits)

@@ -1,8 +1,8 @@
 import { isRecord } from '../core/is-record.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
-import { LIST_KEYWORDS, SCHEMA_KEYWORDS } from '../core/schema-keywords.ts'
-import { isFlag, isString, isValidPointer, NAMED, TYPES } from './listable.ts'
+import { LIST_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
+import { isFlag, isString, isValidPointer, NAMED } from './listable.ts'
 
 type Is = (value: unknown) => boolean
 
@@ -25,7 +25,9 @@ const each = (names: string, is: Is): ReadonlyArray<readonly [string, Is]> => na
 /** Checks for the value of each keyword, in the newest draft and in older ones that servers still use. */
 const KEYWORDS: ReadonlyMap<string, Is> = new Map([
   ...each('type', (value) =>
-    Array.isArray(value) ? isList((one) => TYPES.has(one), 1)(value) && isUnique(value) : TYPES.has(value),
+    Array.isArray(value)
+      ? isList((one) => SCHEMA_TYPES.has(one), 1)(value) && isUnique(value)
+      : SCHEMA_TYPES.has(value),
   ),
   ...each(
     'enum',
