@@ -236,13 +236,15 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'enable',
-    summary: 'Enable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
+    summary:
+      'Enable servers, APIs, modules or single tools in the configuration. A running Pegboard applies the change.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
   },
   {
     name: 'disable',
-    summary: 'Disable servers, APIs, modules or single tools in the configuration. A running Pegboard applies it.',
+    summary:
+      'Disable servers, APIs, modules or single tools in the configuration. A running Pegboard applies the change.',
     operands: '<server | server.tool> …',
     maxOperands: 500,
   },

@@ -156,7 +156,7 @@ const modelErrors = {
   E_OWNER_GONE: {
     class: 'permission',
     meaning: 'A scheduled job did not run because its owner no longer has access.',
-    next: 'The operator gives the owner access again (server.http.tokens, or the same token of pegboard token), or another user schedules the job.',
+    next: 'The operator gives the owner access again with server.http.tokens, server.http.oauth or profiles. If a token of pegboard token was revoked or has expired, create a new token and schedule the job again.',
   },
   E_SCHEDULE_INVALID: {
     class: 'argument',

@@ -19,7 +19,7 @@ const grantOptions = () => ({
 
 const tokenOptions = z.lazy(() =>
   z.strictObject({
-    token: z.string().min(16).describe('The token. Use "${NAME}" to read it from a variable.'),
+    token: z.string().min(16).describe('The token, at least 16 characters. Use "${NAME}" to read it from a variable.'),
     principal: z
       .string()
       .regex(/^[A-Za-z0-9@._:+-]{1,128}$/)
@@ -105,7 +105,7 @@ export const httpOptions = z.lazy(() =>
       .min(16)
       .optional()
       .describe(
-        'Bearer token. If unset, Pegboard creates one in the state folder. Use "${PEGBOARD_TOKEN}" to read a variable.',
+        'Bearer token, at least 16 characters. If unset, Pegboard creates one in the state folder. Use "${PEGBOARD_TOKEN}" to read a variable.',
       ),
     tokens: z.array(tokenOptions).default([]).describe('Additional bearer tokens, each with the name of its owner.'),
     oauth: oauthOptions.optional().describe('OAuth issuer whose access tokens are accepted.'),
