@@ -5,12 +5,12 @@ import { once } from '../core/once.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Adapters, FactStore, TaskState } from '../core/service-types.ts'
 import { noticeOf } from '../exec/background-task.ts'
-import { createTasks, type Tasks } from '../exec/background-tasks.ts'
-import { createDelivery, type Delivery } from '../exec/channel-delivery.ts'
+import { createTasks } from '../exec/background-tasks.ts'
+import { createDelivery } from '../exec/channel-delivery.ts'
 import type { LacksTool } from '../exec/due-calls.ts'
-import { createInbox, type Inbox } from '../exec/inbox.ts'
+import { createInbox } from '../exec/inbox.ts'
 import { createProcessHeartbeat } from '../exec/process-heartbeat.ts'
-import { createFacts, type Facts, factsSection, type ListedFact } from '../exec/remembered-facts.ts'
+import { createFacts, factsSection, type ListedFact } from '../exec/remembered-facts.ts'
 import { createScheduler, type Scheduler } from '../exec/scheduler.ts'
 import { type RightsLookup, refreshCaller, type StoredCaller } from '../exec/stored-caller.ts'
 import { taskRequests } from '../exec/task-requests.ts'
@@ -22,32 +22,6 @@ import type { FileOutlet } from '../server/server-host.ts'
 import type { Connection } from '../upstream/connection.ts'
 import { createTaskRelay } from '../upstream/task-relay.ts'
 import type { AppBase } from './app-base.ts'
-
-/** Work that outlives the call that requested it: tasks, watchers, schedules, and remembered facts. */
-export interface DeferredWork {
-  readonly tasks: Tasks
-  readonly inbox: Inbox
-  readonly delivery: Delivery
-  /** Parts that have tools; absent if the configuration disables them. */
-  readonly tools: {
-    readonly watchers?: () => Watchers
-    readonly schedule?: () => Scheduler
-    readonly facts?: () => Facts
-  }
-  /** Tasks of a caller for older clients, which see Pegboard as a server with the task extension. */
-  tasksOf(caller: Caller): Endpoints
-  /** Status of a task, with its result or error if it has ended; `null` if the owner has no such task. */
-  taskState(owner: string, id: string): Promise<TaskState | null>
-  factsOf(caller: Caller): FactStore
-  /** The facts of a caller as text for a prompt; undefined if there are none. */
-  remembered(caller: Caller): Promise<string | undefined>
-  /** Starts, for a process that serves; see `App.work`. Retries if the state cannot be used. */
-  work(): Promise<void>
-  /** Stops running work. Results are kept. */
-  stop(): Promise<void>
-  /** Lets other processes take over planned work. */
-  leave(): Promise<void>
-}
 
 export interface DeferredWorkOptions extends AppBase {
   /** The current rights of an absent caller. @throws PegboardError E_OWNER_GONE */
@@ -69,7 +43,10 @@ const CHECK_MS = 250
 /** Interval of checking whether other processes have stored anything. */
 const DATA_CHECK_MS = 10_000
 
-export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
+export type DeferredWork = ReturnType<typeof createDeferredWork>
+
+/** Work that outlives the call that requested it: tasks, watchers, schedules, and remembered facts. */
+export function createDeferredWork(options: DeferredWorkOptions) {
   const { log, lookUpRights, calls } = options
   const { clock, shared } = options.state
   const { execution } = options.config
@@ -180,8 +157,10 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
     tasks,
     inbox,
     delivery,
+    /** Parts that have tools; absent if the configuration disables them. */
     tools: { ...(execution.watchers ? { watchers } : {}), ...(schedules ? { schedule, facts } : {}) },
-    tasksOf(caller) {
+    /** Tasks of a caller for older clients, which see Pegboard as a server with the task extension. */
+    tasksOf(caller: Caller): Endpoints {
       const answers = createTaskRelay({
         clock,
         ready: async () => ({ era: 'modern' }) as Connection,
@@ -193,14 +172,15 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
           answers[method]?.(params, relay, signal) ?? Promise.reject(new ProtocolFailure(-32601, 'Method not found')),
       }
     },
-    async taskState(owner, id) {
+    /** Status of a task, with its result or error if it has ended; `null` if the owner has no such task. */
+    async taskState(owner: string, id: string): Promise<TaskState | null> {
       const task = await tasks.get(owner, id)
       if (!task) return null
       const { status, outcome } = task
       if (!outcome) return { status }
       return outcome.success ? { status, result: outcome.data } : { status, error: outcome.error }
     },
-    factsOf(caller) {
+    factsOf(caller: Caller): FactStore {
       const describeFact = ({ id, text, at }: ListedFact) => ({ id, content: text, since: at })
       return {
         add: async (content) => describeFact(await facts().add(caller, content)),
@@ -208,19 +188,23 @@ export function createDeferredWork(options: DeferredWorkOptions): DeferredWork {
         forget: (id) => facts().forget(caller, id),
       }
     },
-    async remembered(caller) {
+    /** The facts of a caller as text for a prompt; undefined if there are none. */
+    async remembered(caller: Caller): Promise<string | undefined> {
       if (!schedules || !shared.mayHaveData) return undefined
       const listedFacts = await facts().list(caller)
       return listedFacts.length === 0 ? undefined : factsSection(listedFacts)
     },
+    /** Starts, for a process that serves; see `App.work`. Retries if the state cannot be used. */
     work,
-    async stop() {
+    /** Stops running work. Results are kept. */
+    async stop(): Promise<void> {
       stopped = true
       again?.()
       cancelPast?.()
       await Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
     },
-    async leave() {
+    /** Lets other processes take over planned work. */
+    async leave(): Promise<void> {
       await instance.leave().catch(() => undefined)
       instance.stop()
     },

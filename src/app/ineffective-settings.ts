@@ -18,31 +18,16 @@ import {
   unmatchedRules,
 } from './unmatched-rules.ts'
 
-/** Settings without effect, for the operator. */
-export interface IneffectiveSettings {
-  /** Modules that have the name of a server or API, as sentences. */
-  sharedNames(): readonly string[]
-  /** All clashes of names, and settings of servers' tools without effect, as sentences. */
-  names(): readonly string[]
-  /** Entries of constraints that name no tool of their module. */
-  unmatchedConstraints(): readonly { readonly owner: string; readonly action: string }[]
-  /** See `App.unmatchedRules`. */
-  unmatchedRules(also?: 'off'): readonly UnmatchedRule[]
-  /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
-  unmatchedRulesIfCalm(): readonly UnmatchedRule[] | undefined
-  /** Those that a caller may learn about. Empty while tools are still arriving. */
-  unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[]
-  /** See `App.idleModules`. */
-  idleModules(caller: Caller): readonly string[]
-}
-
 export interface IneffectiveSettingsOptions extends AppBase {
   readonly upstreams: Upstreams
   readonly apis: Apis
   readonly modules: AppModules
 }
 
-export function createIneffectiveSettings(options: IneffectiveSettingsOptions): IneffectiveSettings {
+export type IneffectiveSettings = ReturnType<typeof createIneffectiveSettings>
+
+/** Settings without effect, for the operator. */
+export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
   const { settings, catalog, upstreams, apis, modules, view } = options
 
   /** Owners whose tools are not known yet. */
@@ -87,24 +72,32 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions): 
   }
 
   return {
+    /** Modules that have the name of a server or API, as sentences. */
     sharedNames,
-    names: () => [
+    /** All clashes of names, and settings of servers' tools without effect, as sentences. */
+    names: (): readonly string[] => [
       ...sharedNames(),
       ...catalog.snapshot().clashes.map(clashSentence),
       ...upstreams.problems(),
       ...apis.problems(),
     ],
-    unmatchedConstraints: () => settings.rulesOf(DEFAULT_PROFILE).policy.unmatchedConstraints(allTools()),
+    /** Entries of constraints that name no tool of their module. */
+    unmatchedConstraints: (): readonly { readonly owner: string; readonly action: string }[] =>
+      settings.rulesOf(DEFAULT_PROFILE).policy.unmatchedConstraints(allTools()),
+    /** See `App.unmatchedRules`. */
     unmatchedRules: unmatched,
+    /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
     unmatchedRulesIfCalm: ifCalm,
-    unmatchedRulesFor(caller) {
+    /** Those that a caller may learn about. Empty while tools are still arriving. */
+    unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[] {
       const snapshot = catalog.snapshot()
       const { policy } = view(caller)
       return (ifCalm() ?? []).filter((rule) =>
         ownersNamedIn(rule, snapshot).every((owner) => policy.allowsOwner(owner, caller)),
       )
     },
-    idleModules(caller) {
+    /** See `App.idleModules`. */
+    idleModules(caller: Caller): readonly string[] {
       const seen = view(caller)
       const { owners } = catalog.snapshot()
       return Object.entries(options.config.modules).flatMap(([id, { enabled }]) => {
