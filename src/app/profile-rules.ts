@@ -29,7 +29,10 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
     const hasOwner = createOwnerFilter(id, settings, owners, renamed)
     const where = `profiles.${id}.`
     const policy = settings
-      ? combinePolicies(common, createPolicy({ ...withRenamedOwners(own(settings), renamed), hasOwner, where }))
+      ? combinePolicies(
+          common,
+          createPolicy({ ...withRenamedOwners(own(settings), renamed), hasOwner, settingPrefix: where }),
+        )
       : createPolicy({ ...shared, hasOwner })
     return {
       profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),

@@ -3,7 +3,7 @@ import { basename, delimiter, dirname, extname, isAbsolute, join, parse, resolve
 import type { Config } from '../config/load-config.ts'
 import { defaultDirs } from '../config/machine.ts'
 import type { OwnFiles } from '../policy/own-files.ts'
-import { factsOf, isInside } from '../policy/real-path.ts'
+import { isInside, statOrNone } from '../policy/real-path.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import type { StdioTarget } from '../upstream/upstream-settings.ts'
 
@@ -154,7 +154,7 @@ function* programsIn(value: unknown, workspace: string): Generator<string> {
   if (typeof value === 'string') {
     const path = value.replaceAll('{{workspace}}', workspace)
     if (!isAbsolute(path) || path.includes('\0')) return
-    const facts = factsOf(path)
+    const facts = statOrNone(path)
     if (facts?.isFile() && ((facts.mode & 0o111) !== 0 || SCRIPT.has(extname(path)))) yield path
   } else if (typeof value === 'object' && value !== null)
     for (const one of Object.values(value)) yield* programsIn(one, workspace)
@@ -212,7 +212,7 @@ function addProgram(
   for (const [at, word] of target.args.entries()) {
     const path = pathIn(word, cwd)
     if (path === undefined) continue
-    const facts = factsOf(path)
+    const facts = statOrNone(path)
     if (
       facts?.isFile() &&
       SECRET_OPTION.test(word.startsWith('-') ? word.replace(/=.*/s, '') : (target.args[at - 1] ?? ''))
@@ -233,14 +233,14 @@ function addProgram(
     if (LOADER_VARIABLES.test(variable))
       for (const word of value.split(/[\s=]|:(?!\\)|;/)) {
         const path = word === '' ? undefined : pathIn(word, cwd)
-        const facts = path === undefined ? undefined : factsOf(path)
+        const facts = path === undefined ? undefined : statOrNone(path)
         if (path === undefined || facts === undefined) continue
         if (facts.isDirectory()) code.add(path)
         else addFile(path)
       }
     else if (SECRET_VARIABLES.test(variable)) {
       const path = pathIn(value, cwd)
-      if (path !== undefined && factsOf(path)?.isFile()) secret.add(path)
+      if (path !== undefined && statOrNone(path)?.isFile()) secret.add(path)
     }
   }
 }

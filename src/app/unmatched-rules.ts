@@ -6,11 +6,11 @@ import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
 import {
   compilePatterns,
   createRule,
+  listExactNames,
   listOf,
   listPatterns,
   listSpellings,
   lower,
-  ownNames,
   shortOf,
 } from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
@@ -136,7 +136,7 @@ function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => bool
   const rules = variants.map((rule) => createRule(forAnybody(rule), permits))
   return (tool) =>
     rules.some((rule) =>
-      rule.matches(tool, () => (permits ? ownNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
+      rule.matches(tool, () => (permits ? listExactNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
     )
 }
 

@@ -1,10 +1,10 @@
 import { setMaxListeners } from 'node:events'
 
 /**
- * Aborts a controller, with the same reason, as soon as a signal is aborted. Unlike `AbortSignal.any`, it leaves nothing behind
- * on a signal that outlives many calls: Node 20 never drops what that derives.
+ * Aborts a controller, with the same reason, as soon as a signal is aborted. `AbortSignal.any` would leak memory: in Node 20, a
+ * signal that outlives many calls keeps all signals that were derived from it.
  *
- * @param source followed signal; nothing happens without one
+ * @param source signal to listen to; nothing happens without one
  * @returns removes the listener; may be called more than once
  * @example
  * const unlink = linkAbort(request.signal, controller)
@@ -25,7 +25,7 @@ export function linkAbort(source: AbortSignal | undefined, controller: AbortCont
 export interface TimedSignal {
   readonly signal: AbortSignal
   /** True when the time limit aborted it, not the source. */
-  readonly late: boolean
+  readonly timedOut: boolean
   /** Stops the timer and removes the listener. May be called more than once. */
   free(): void
 }
@@ -33,23 +33,23 @@ export interface TimedSignal {
 /**
  * A signal that is aborted together with another, or with a `TimeoutError` after a time.
  *
- * @param source followed signal; absent: only the time limit aborts
+ * @param source signal to listen to; absent: only the time limit aborts
  * @param ms time limit in milliseconds; its timer does not keep the process alive
  */
 export function abortAfter(source: AbortSignal | undefined, ms: number): TimedSignal {
   const controller = new AbortController()
-  let late = false
+  let timedOut = false
   const timer = setTimeout(() => {
     unlink()
-    late = !controller.signal.aborted
+    timedOut = !controller.signal.aborted
     controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
   }, ms)
   timer.unref()
   const unlink = linkAbort(source, controller)
   return {
     signal: controller.signal,
-    get late() {
-      return late
+    get timedOut() {
+      return timedOut
     },
     free() {
       clearTimeout(timer)

@@ -21,7 +21,7 @@ export function checkText(text: string): void {
 /**
  * Rejects arguments that would harm schema validation: prototype keys, rounded integers, excessive depth or size. Not
  * recursive.
- * @returns characters of text in them
+ * @returns number of characters in all of their texts
  * @throws PegboardError E_VALIDATION, E_INT_PRECISION
  */
 export function checkArguments(value: unknown): number {
@@ -46,7 +46,7 @@ export function checkArguments(value: unknown): number {
       throw new PegboardError('E_VALIDATION', `The arguments are nested more than ${MAX_NESTING} deep.`)
     const next: typeof level = []
     for (const { value: container, path } of level) {
-      // Skipped for arrays, because creating the names of a million items takes longer than this whole check.
+      // Skipped for large arrays, because creating the names of a million items takes longer than this whole check.
       const names = Array.isArray(container) && container.length > MAX_KEYS ? [] : Object.keys(container)
       keys += Array.isArray(container) ? container.length : names.length
       if (keys > MAX_KEYS) throw createKeyLimitError()

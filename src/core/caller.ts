@@ -26,7 +26,7 @@ export interface Grant {
   readonly effect?: Effect | undefined
 }
 
-/** What a caller proved itself with, for a later check: the id of a token, or scopes and expiry of an access token. */
+/** How a caller authenticated, so that Pegboard can check it again later: the id of a token, or the scopes and expiry of an access token. */
 export type Credential = { readonly token: string } | { readonly oauth: readonly string[]; readonly until: number }
 
 /** Who makes a request. The server creates it; tools never choose it. */
@@ -117,11 +117,11 @@ export interface ServerStatus {
   readonly version?: string
   /** Milliseconds until the next attempt to connect. */
   readonly nextAttemptMs?: number
-  /** Who shares one running copy; default everybody. */
+  /** Who has an instance of its own: each principal or each session. Absent if all clients share one. */
   readonly instance?: 'principal' | 'session'
-  /** Number of running copies; absent if all share one. */
+  /** Number of instances; absent if all clients share one. */
   readonly instances?: number
-  /** Its resources and templates that another server, or Pegboard, answers for. */
+  /** Its resources and templates whose URIs belong to another server or to Pegboard. */
   readonly clashes?: readonly string[]
 }
 
@@ -163,7 +163,7 @@ export const noServices: Services = {
   config: Object.freeze({}),
 }
 
-/** For whom services are created, and the way back to the client during a call. */
+/** For whom services are created. During a call, `relay` leads back to the client. */
 export interface ServiceUser {
   readonly module: string
   readonly caller: Caller
@@ -178,7 +178,7 @@ export interface ServiceUser {
 
 export type ServicesFor = (user: ServiceUser) => Services
 
-/** A file that a call sent, or a call that it made. */
+/** A file sent by a call, or by one of the calls that it made. */
 export interface SharedFile extends SentFile {
   /** The call that sent it: 0 for a client's call, or the position among calls that run together. */
   readonly callIndex: number

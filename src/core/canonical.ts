@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import type { Json } from './is-record.ts'
 
-/** JSON as of `JSON.stringify`, with sorted keys: equal values give equal texts whatever the order of keys. */
+/** Like `JSON.stringify`, but with sorted keys: equal values give equal texts whatever the order of keys. */
 export function toCanonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
-  // Of a date or URL: the parsed text has no functions.
+  // Dates and URLs. The parsed text has no functions, so this happens only once.
   if (typeof (value as Json)['toJSON'] === 'function') return toCanonicalJson(JSON.parse(JSON.stringify(value)))
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   members.sort(([a], [b]) => (a < b ? -1 : 1))

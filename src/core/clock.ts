@@ -8,7 +8,7 @@ export interface Clock {
   ticks?(): number
 }
 
-/** For measuring durations, which a settable clock cannot do. */
+/** For measuring durations. `now` jumps if someone sets the clock. */
 export const ticksOf = (clock: Clock): number => clock.ticks?.() ?? clock.now()
 
 /** Starts at the current time and then only counts elapsed time, unaffected by clock changes. */
@@ -18,7 +18,7 @@ export function createSteadyClock(clock: Clock): Clock {
   return { now, ticks: () => ticksOf(clock), after: clock.after }
 }
 
-/** Time servers correct a clock in smaller steps. */
+/** Smaller changes are corrections by a time server. */
 const JUMP_MS = 1_000
 
 /** Returns by how many milliseconds the clock was changed since the last call; 0 if it was not. */
@@ -33,7 +33,7 @@ export function createJumpDetector(clock: Clock): () => number {
   }
 }
 
-/** Monotonic milliseconds, as `performance.now()`, whose first use costs as much as a hundred calls. */
+/** Monotonic milliseconds. The first use of `performance.now()` would cost as much as a hundred of its calls. */
 export function monotonicMs(): number {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1_000 + nanoseconds / 1_000_000

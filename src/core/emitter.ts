@@ -1,4 +1,4 @@
-/** A list of listeners. `emit` calls them in order; the function `listen` returns removes one. */
+/** A list of listeners. `emit` calls them in order. `listen` adds one, and returns a function that removes it. */
 export function createEmitter<Args extends readonly unknown[]>() {
   const listeners = new Set<(...args: Args) => void>()
   return {

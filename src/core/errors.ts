@@ -381,11 +381,11 @@ export const errorCatalogue = { ...withAudience(modelErrors, 'model'), ...withAu
 export type ErrorCode = keyof typeof errorCatalogue
 
 export interface ErrorOptions {
-  /** What to do next; default: the catalog's hint, or that of the class. */
+  /** What to do next; default: the hint of the code, or that of the class. */
   readonly hint?: string | undefined
-  /** Default: the class of the code; for E_TOOL_FAILED by the message. */
+  /** Default: the class of the code. For E_TOOL_FAILED, it is derived from the message. */
   readonly class?: FailureClass | undefined
-  /** Default: as the class says. */
+  /** Default: that of the class. */
   readonly retryable?: boolean | undefined
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
@@ -401,7 +401,7 @@ export class PegboardError extends Error {
   readonly [BRAND] = true
   readonly code: ErrorCode
   readonly hint: string
-  /** Undefined if nothing tells. */
+  /** Undefined if the message does not show it. */
   readonly class: FailureClass | undefined
   readonly retryable: boolean
   readonly retryAfterMs: number | null
@@ -415,10 +415,10 @@ export class PegboardError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'PegboardError'
     this.code = code
-    const usual = errorCatalogue[code]
-    this.class = options.class ?? (code === 'E_TOOL_FAILED' ? classifyFailure(message) : usual.class)
+    const entry = errorCatalogue[code]
+    this.class = options.class ?? (code === 'E_TOOL_FAILED' ? classifyFailure(message) : entry.class)
     this.hint =
-      options.hint ?? (this.class === undefined || this.class === usual.class ? usual.next : hintOf(this.class))
+      options.hint ?? (this.class === undefined || this.class === entry.class ? entry.next : hintOf(this.class))
     this.retryable = options.retryable ?? (this.class !== undefined && failureClasses[this.class].retryable)
     this.retryAfterMs = options.retryAfterMs ?? null
     this.data = options.data

@@ -1,6 +1,6 @@
 import { resolvePointer } from './json-pointer.ts'
 
-/** Larger schemas of other authors are not worth the risk. */
+/** Tools of servers and APIs with larger schemas are skipped. */
 export const MAX_EXPANDED_SCHEMA_SIZE = 100_000
 
 /**

@@ -61,7 +61,7 @@ export interface FailureFacts {
 }
 
 /**
- * The class of a failure: by codes first, then by words. Undefined if nothing tells. The text may be hostile: only its
+ * The class of a failure: by codes first, then by words. Undefined if neither shows it. The text may be hostile: only its
  * beginning and end are read, in linear time, and the result only selects one of the fixed hints.
  */
 export function classifyFailure(text: string, { status, rpcCode }: FailureFacts = {}): FailureClass | undefined {
@@ -97,7 +97,7 @@ const MAX_END = 500
 /** A server that ended, or that never spoke MCP. */
 const NEVER_STARTED = /it exited with code|it was killed by|output is not MCP|cannot start|command not found/i
 
-/** Servers answer different failures with these, such as 403 for a rate limit, so that words count first. */
+/** Servers use these for different failures, such as 403 for a rate limit. So the words of the message decide first. */
 const UNCLEAR_STATUS: ReadonlySet<number | undefined> = new Set([400, 403, 500])
 
 function classOfStatus(status: number): FailureClass | undefined {
@@ -112,7 +112,7 @@ function classOfStatus(status: number): FailureClass | undefined {
   return status < 500 ? 'argument' : 'bug'
 }
 
-/** Most servers answer every failure with -32603, so that it tells nothing. */
+/** Ignores -32603, because most servers use it for every failure. */
 function classOfRpcCode(code: number | undefined): FailureClass | undefined {
   if (code === -32601 || code === -32002) return 'not_found'
   return code === -32602 || code === -32600 || code === -32700 ? 'argument' : undefined
@@ -127,7 +127,7 @@ function statusIn(text: string): number | undefined {
 }
 
 /**
- * Names of errors and wordings with one meaning, the most telling first. Gaps are bounded and nothing is repeated
+ * Names of errors and wordings with one meaning, the most specific first. Gaps are bounded and nothing is repeated
  * within a repetition, so each test takes linear time.
  */
 const RULES: ReadonlyArray<readonly [FailureClass, RegExp]> = [
@@ -135,7 +135,7 @@ const RULES: ReadonlyArray<readonly [FailureClass, RegExp]> = [
     'not_found',
     /\bunknown tool\b|\btool ["'`]?[\w.:/-]{1,80}["'`]? (?:was |is )?not found|\btool not found|\b(?:no|unknown) such tool/i,
   ],
-  // What a validator says of arguments.
+  // Messages of validators.
   [
     'argument',
     /\binput validation|\bvalidation failed|\bvalidation ?error|\binvalid (?:url|uri|scheme|json|regular expression|date|arguments?|params?|parameters?|input|request parameters)\b|"?code"?: "?(?:invalid_type|invalid_enum_value|invalid_string|too_small|too_big|unrecognized_keys)|\bINVALID_ARGUMENT\b|\binvalid_arguments\b|\bmutually exclusive\b|\bprovide one of\b|\bexpected \w{3,9}, (?:received|got)\b|\bmissing required (?:arg|param|input|field|prop)|\bTypeError: Invalid URL|\bERR_INVALID_(?:URL|ARG)/i,
@@ -161,7 +161,7 @@ const RULES: ReadonlyArray<readonly [FailureClass, RegExp]> = [
     'network',
     /\b(?:ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN|EPIPE|UND_ERR_SOCKET|UND_ERR_CONNECT\w{0,8})\b|\bERR_(?:NAME_NOT_RESOLVED|CONNECTION_\w{1,20}|INTERNET_DISCONNECTED|ADDRESS_UNREACHABLE|NETWORK_\w{1,20}|PROXY_\w{1,30}|TUNNEL_\w{1,30}|EMPTY_RESPONSE)\b|(?<!\bgit )\bfetch failed|\bfailed to fetch\b|\bsocket hang up|\bconnection (?:was )?(?:refused|reset|closed|lost|terminated|error)|\bconnect(?:ion)? to [^\n]{0,80} (?:failed|refused)|\b(?:could not|couldn't|cannot|unable to|failed to) (?:connect|resolve|reach)\b|\b(?:network|host|server|cluster|service|endpoint|API) (?:is |was )?(?:unreachable|not reachable|down|unavailable|offline)|\bnetwork (?:error|request failed|is unreachable)|\bno such host|\bname or service not known|\btemporary failure in name resolution|\bgetaddrinfo\b|\b14 UNAVAILABLE\b|\bname resolution failed|\bno response (?:from|received)|\bservice unavailable|\btemporarily unavailable|\bConnectError\b|\bConnectionError\b|\bno route to host|\bis the server running/i,
   ],
-  // What a program says of itself when it fails where it should not.
+  // Programming errors.
   [
     'bug',
     /\bcannot read propert(?:y|ies) of (?:undefined|null)|\bcannot set propert(?:y|ies) of|\bis not a (?:function|constructor)\b|\bis not iterable|\bundefined is not|\bcannot destructure|\bmaximum call stack|\bNullPointerException|\bnull pointer|\bpanic:|\bsegmentation fault|\bassertion(?:error| failed)|\bAttributeError:|\bKeyError:|\bunhandled (?:exception|rejection|promise)|\bshould never happen|\bnot (?:yet )?implemented|\bcircular structure|\bUnexpected token\b[^\n]{0,60} (?:in|is not valid) JSON|\bUnexpected end of JSON/i,

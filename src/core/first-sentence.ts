@@ -8,7 +8,7 @@ const LEAD = /^(?:<[\w-]+>|[^\p{L}\p{N}"'`$“]|\d+[.)]\s+|\p{L}[\w .-]{0,23} \|
 const SAYS_LITTLE =
   /^[^ ]+(?: [^ ]+){0,2}:$|^[^ ]+$|^(?:caution|important|mandatory|note|required|warning)\b[\]:!]|^(?:always|never|do not|don't|only) |^[\p{L} ]{0,40}\bwarning:|\bthis is (?:the|an?)\b.*\bAPI\b/iu
 
-/** Share of `max` that a cut at the end of a clause leaves. */
+/** A cut at the end of a clause keeps at least this share of `max`. Otherwise, the sentence is cut at a word. */
 const MIN_SHARE = 0.6
 /** Where a sentence can end early: after punctuation, or before a word that begins another phrase. */
 const CLAUSE =
@@ -17,7 +17,7 @@ const CLAUSE =
 /** The first sentence that says what something does, cut after a clause or a word if it is longer than `max`. */
 export function firstSentence(text: string, max: number): string {
   const sentences = text.slice(0, MAX_READ).split(BREAK).flatMap(sentencesOf)
-  const sentence = sentences.find((one) => !SAYS_LITTLE.test(one)) ?? sentences[0] ?? ''
+  const sentence = sentences.find((sentence) => !SAYS_LITTLE.test(sentence)) ?? sentences[0] ?? ''
   if (sentence.length <= max) return sentence
   const cut = sentence.slice(0, max - 1)
   const clause = [...sentence.slice(0, max).matchAll(CLAUSE)].at(-1)?.index ?? 0

@@ -3,11 +3,11 @@ interface Cache<K, V> {
   set(key: K, value: V): unknown
 }
 
-/** The value of a key in a map. If there is none, it is made and stored. Node 20 has no `Map.prototype.getOrInsertComputed`. */
+/** The value of a key in a map. If there is none, `make` creates it. Node 20 has no `Map.prototype.getOrInsertComputed`. */
 export function getOrInsert<K, V>(map: Cache<K, V>, key: K, make: () => NoInfer<V>): V {
   const found = map.get(key)
   if (found !== undefined) return found
-  const made = make()
-  map.set(key, made)
-  return made
+  const value = make()
+  map.set(key, value)
+  return value
 }

@@ -26,10 +26,10 @@ export function exceedsJsonItems(text: string, max: number): boolean {
 export function withoutLargeMembers(text: string): { readonly text: string; readonly depth: number } | undefined {
   let shortened = ''
   let from = 0
-  let deep = 0
+  let depth = 0
   let start = 0
   let count = 0
-  let depth = 0
+  let maxDepth = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) {
@@ -38,17 +38,17 @@ export function withoutLargeMembers(text: string): { readonly text: string; read
     } else if (code === COMMA) count++
     else if (isOpening(code)) {
       count++
-      depth = Math.max(depth, ++deep)
-      if (deep !== 3) continue
+      maxDepth = Math.max(maxDepth, ++depth)
+      if (depth !== 3) continue
       start = at
       count = 0
     } else if (isClosing(code)) {
-      if (deep-- !== 3 || count < LARGE) continue
+      if (depth-- !== 3 || count < LARGE) continue
       shortened += `${text.slice(from, start)}{}`
       from = at + 1
     }
   }
-  return deep === 0 ? { text: shortened + text.slice(from), depth } : undefined
+  return depth === 0 ? { text: shortened + text.slice(from), depth: maxDepth } : undefined
 }
 
 export const isOpening = (code: number): boolean => code === 0x7b || code === 0x5b

@@ -6,14 +6,14 @@ export function resolvePointer(root: unknown, ref: string, isEscaped = true): un
   if (!ref.startsWith('#/')) return ref === '#' ? root : undefined
   let at = root
   for (const part of ref.slice(2).split('/')) {
-    const key = (isEscaped ? decoded(part) : part).replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = (isEscaped ? decodeEscapes(part) : part).replaceAll('~1', '/').replaceAll('~0', '~')
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
     at = (at as Readonly<Record<string, unknown>>)[key]
   }
   return at
 }
 
-function decoded(part: string): string {
+function decodeEscapes(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {

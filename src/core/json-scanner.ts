@@ -97,7 +97,7 @@ const stop = (walk: Walk, fault: Fault): -1 => {
   return -1
 }
 
-function space(walk: Walk, from: number): number {
+function skipSpace(walk: Walk, from: number): number {
   let at = from
   for (;;) {
     const byte = walk.bytes[at]
@@ -118,7 +118,7 @@ const specialIn = (word: number): number =>
   -0x7f7f7f80
 
 /** Skips bytes that need no check, which are most of any long text. */
-function plainRun(walk: Walk, from: number): number {
+function skipPlain(walk: Walk, from: number): number {
   const { bytes, end, words } = walk
   let at = from
   if (words) {
@@ -140,15 +140,15 @@ function plainRun(walk: Walk, from: number): number {
 }
 
 /** @param from after the opening quote */
-function text(walk: Walk, from: number): number {
+function scanString(walk: Walk, from: number): number {
   const { bytes, end } = walk
   let at = from
   while (at < end) {
-    at = plainRun(walk, at)
+    at = skipPlain(walk, at)
     const byte = bytes[at]
     if (byte === QUOTE && at < end) return at + 1
     if (byte === BACKSLASH && SHORT[bytes[at + 1] as number] === 1) at += 2
-    else at = byte === BACKSLASH ? escaped(walk, at + 1) : checkVisible(walk, at)
+    else at = byte === BACKSLASH ? scanEscape(walk, at + 1) : checkVisible(walk, at)
     if (at === -1) return -1
   }
   return stop(walk, 'invalid')
@@ -189,22 +189,22 @@ function checkVisible(walk: Walk, at: number): number {
 }
 
 /** `\\u` and the control characters with short escapes. @param at after the backslash */
-function escaped(walk: Walk, at: number): number {
+function scanEscape(walk: Walk, at: number): number {
   const { bytes } = walk
   const letter = bytes[at]
-  if (letter === 0x75) return unit(walk, at + 1)
+  if (letter === 0x75) return scanCodeUnit(walk, at + 1)
   // A lone carriage return lets later text overwrite the line on a terminal.
   if (letter === 0x72) return bytes[at + 1] === BACKSLASH && bytes[at + 2] === 0x6e ? at + 3 : stop(walk, 'hidden')
   return stop(walk, letter === 0x62 || letter === 0x66 ? 'hidden' : 'invalid')
 }
 
 /** Four hexadecimal digits, and the second half of a surrogate pair. */
-function unit(walk: Walk, at: number): number {
-  const code = hex(walk.bytes, at)
+function scanCodeUnit(walk: Walk, at: number): number {
+  const code = parseHex(walk.bytes, at)
   if (code === -1) return stop(walk, 'invalid')
   if (code >= 0xd800 && code <= 0xdfff) {
     const { bytes } = walk
-    const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? hex(bytes, at + 6) : 0
+    const low = bytes[at + 4] === BACKSLASH && bytes[at + 5] === 0x75 ? parseHex(bytes, at + 6) : 0
     if (low === -1) return stop(walk, 'invalid')
     const pair = code < 0xdc00 && low >= 0xdc00 && low <= 0xdfff
     const invisible =
@@ -224,7 +224,7 @@ const isDisguised = (code: number): boolean =>
   code >= 0x20 && code < 0x7f && !ESCAPED.includes(String.fromCharCode(code))
 const ESCAPED = '"&\'+<=>`'
 
-function hex(bytes: Buffer, at: number): number {
+function parseHex(bytes: Buffer, at: number): number {
   let code = 0
   for (let i = at; i < at + 4; i++) {
     const byte = bytes[i] ?? 0
@@ -236,27 +236,27 @@ function hex(bytes: Buffer, at: number): number {
   return code
 }
 
-function digits(bytes: Buffer, from: number): number {
+function skipDigits(bytes: Buffer, from: number): number {
   let at = from
   while (isDigit(bytes[at])) at++
   return at
 }
 
-function number(walk: Walk, from: number): number {
+function scanNumber(walk: Walk, from: number): number {
   const { bytes } = walk
   let at = bytes[from] === 0x2d ? from + 1 : from
-  const whole = bytes[at] === 0x30 ? at + 1 : digits(bytes, at)
+  const whole = bytes[at] === 0x30 ? at + 1 : skipDigits(bytes, at)
   if (whole === at) return stop(walk, 'invalid')
   at = whole
   if (bytes[at] === 0x2e) {
-    const fraction = digits(bytes, at + 1)
+    const fraction = skipDigits(bytes, at + 1)
     if (fraction === at + 1) return stop(walk, 'invalid')
     at = fraction
   }
   if (((bytes[at] ?? 0) | 0x20) === 0x65) {
     const sign = bytes[at + 1]
     const exponent = sign === 0x2b || sign === 0x2d ? at + 2 : at + 1
-    at = digits(bytes, exponent)
+    at = skipDigits(bytes, exponent)
     if (at === exponent) return stop(walk, 'invalid')
   }
   return at
@@ -266,65 +266,65 @@ const WORDS: ReadonlyMap<number, Buffer> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
 )
 
-function word(walk: Walk, at: number): number {
+function scanLiteral(walk: Walk, at: number): number {
   const literal = WORDS.get(walk.bytes[at] ?? 0)
   if (!literal || at + literal.length > walk.end) return stop(walk, 'invalid')
   for (let i = 0; i < literal.length; i++) if (walk.bytes[at + i] !== literal[i]) return stop(walk, 'invalid')
   return at + literal.length
 }
 
-function value(walk: Walk, at: number, depth: number): number {
+function scanAny(walk: Walk, at: number, depth: number): number {
   const byte = walk.bytes[at]
-  if (byte === QUOTE) return text(walk, at + 1)
-  if (byte === 0x7b) return object(walk, at + 1, depth)
-  if (byte === 0x5b) return array(walk, at + 1, depth)
-  if (byte === 0x2d || isDigit(byte)) return number(walk, at)
-  return word(walk, at)
+  if (byte === QUOTE) return scanString(walk, at + 1)
+  if (byte === 0x7b) return scanObject(walk, at + 1, depth)
+  if (byte === 0x5b) return scanArray(walk, at + 1, depth)
+  if (byte === 0x2d || isDigit(byte)) return scanNumber(walk, at)
+  return scanLiteral(walk, at)
 }
 
 /** @param item reads each item instead of `value` */
-function array(walk: Walk, from: number, depth: number, item?: Value): number {
+function scanArray(walk: Walk, from: number, depth: number, item?: Value): number {
   if (depth === MAX_DEPTH) return stop(walk, 'deep')
-  let at = space(walk, from)
+  let at = skipSpace(walk, from)
   if (at === -1) return -1
   if (walk.bytes[at] === 0x5d) return at + 1
   for (;;) {
-    at = item ? item(at) : value(walk, at, depth + 1)
-    if (at !== -1) at = space(walk, at)
+    at = item ? item(at) : scanAny(walk, at, depth + 1)
+    if (at !== -1) at = skipSpace(walk, at)
     if (at === -1) return -1
     const byte = walk.bytes[at]
     if (byte === 0x5d) return at + 1
     if (byte !== 0x2c) return stop(walk, 'invalid')
-    at = space(walk, at + 1)
+    at = skipSpace(walk, at + 1)
     if (at === -1) return -1
   }
 }
 
 /** @param member is called for every member with the position of its key, without quotes, and of its value */
-function object(walk: Walk, from: number, depth: number, member?: Member): number {
+function scanObject(walk: Walk, from: number, depth: number, member?: Member): number {
   if (depth === MAX_DEPTH) return stop(walk, 'deep')
   const base = walk.keys.length
   let wide: Set<number> | undefined
-  let at = space(walk, from)
+  let at = skipSpace(walk, from)
   if (at === -1) return -1
   if (walk.bytes[at] === 0x7d) return at + 1
   for (;;) {
     if (walk.bytes[at] !== QUOTE) return stop(walk, 'invalid')
     const keyAt = at + 1
-    at = key(walk, keyAt)
+    at = scanKey(walk, keyAt)
     if (at === -1) return -1
     const keyEnd = at - 1
     const hash = walk.keys.at(-1) as number
     if (walk.keys.length - base > WIDE) wide ??= new Set(walk.keys.slice(base, -1))
-    if (wide ? wide.has(hash) : before(walk.keys, base, hash)) return stop(walk, 'duplicate key')
+    if (wide ? wide.has(hash) : isDuplicate(walk.keys, base, hash)) return stop(walk, 'duplicate key')
     wide?.add(hash)
-    at = space(walk, at)
+    at = skipSpace(walk, at)
     if (at !== -1 && walk.bytes[at] !== 0x3a) return stop(walk, 'invalid')
-    if (at !== -1) at = space(walk, at + 1)
+    if (at !== -1) at = skipSpace(walk, at + 1)
     if (at === -1) return -1
     const valueAt = at
-    at = member ? member(keyAt, keyEnd, valueAt) : value(walk, at, depth + 1)
-    if (at !== -1) at = space(walk, at)
+    at = member ? member(keyAt, keyEnd, valueAt) : scanAny(walk, at, depth + 1)
+    if (at !== -1) at = skipSpace(walk, at)
     if (at === -1) return -1
     const byte = walk.bytes[at]
     if (byte === 0x7d) {
@@ -332,7 +332,7 @@ function object(walk: Walk, from: number, depth: number, member?: Member): numbe
       return at + 1
     }
     if (byte !== 0x2c) return stop(walk, 'invalid')
-    at = space(walk, at + 1)
+    at = skipSpace(walk, at + 1)
     if (at === -1) return -1
   }
 }
@@ -343,13 +343,13 @@ type Member = (keyAt: number, keyEnd: number, valueAt: number) => number
 // With more keys, a set is faster than a linear search.
 const WIDE = 16
 
-function before(keys: readonly number[], base: number, hash: number): boolean {
+function isDuplicate(keys: readonly number[], base: number, hash: number): boolean {
   for (let i = base; i < keys.length - 1; i++) if (keys[i] === hash) return true
   return false
 }
 
 // Equal hashes count as equal keys; a false match only costs a parse.
-function key(walk: Walk, from: number): number {
+function scanKey(walk: Walk, from: number): number {
   const { bytes } = walk
   let exact = SEED
   let loose = SEED
@@ -363,7 +363,7 @@ function key(walk: Walk, from: number): number {
     at++
   }
   if (bytes[at] !== QUOTE || at >= walk.end) {
-    const end = text(walk, from)
+    const end = scanString(walk, from)
     return end === -1 ? -1 : stop(walk, 'duplicate key')
   }
   if (exact === PROTO || exact === PROTOTYPE || isOurs(bytes, from)) return stop(walk, 'forbidden key')
@@ -403,9 +403,9 @@ const walkOf = (bytes: Buffer): Walk => ({
 export function scanValue(bytes: Buffer): Fault | undefined {
   if (!isUtf8(bytes)) return 'invalid'
   const walk = walkOf(bytes)
-  let at = space(walk, 0)
-  if (at !== -1) at = value(walk, at, 0)
-  if (at !== -1) at = space(walk, at)
+  let at = skipSpace(walk, 0)
+  if (at !== -1) at = scanAny(walk, at, 0)
+  if (at !== -1) at = skipSpace(walk, at)
   if (at === -1) return walk.fault
   return at === walk.end ? undefined : 'invalid'
 }
@@ -437,7 +437,7 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   let type = ''
   let texts = 0
   const inBlock: Member = (keyAt, keyEnd, valueAt) => {
-    const end = value(walk, valueAt, 4)
+    const end = scanAny(walk, valueAt, 4)
     if (end === -1 || line[valueAt] !== QUOTE) return end
     const name = line.toString('latin1', keyAt, keyEnd)
     texts |= TEXTS.get(name) ?? 0
@@ -447,10 +447,10 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
   }
   const block: Value = (at) => {
     if (line[at] !== 0x7b) readable = false
-    if (!readable) return value(walk, at, 3)
+    if (!readable) return scanAny(walk, at, 3)
     type = '\\'
     texts = 0
-    const end = object(walk, at + 1, 3, inBlock)
+    const end = scanObject(walk, at + 1, 3, inBlock)
     const needed = NEEDED.get(type) ?? 0
     readable = !type.includes('\\') && (texts & needed) === needed && type !== 'resource'
     return end
@@ -459,27 +459,27 @@ export function scanAnswer(line: Buffer): CleanAnswer | Fault {
     const name = line.toString('utf8', keyAt, keyEnd)
     const isList = name === 'content' && line[valueAt] === 0x5b
     if (name === 'content' && !isList) readable = false
-    const end = isList ? array(walk, valueAt + 1, 2, block) : value(walk, valueAt, 2)
+    const end = isList ? scanArray(walk, valueAt + 1, 2, block) : scanAny(walk, valueAt, 2)
     if (end !== -1) members.set(name, { start: valueAt, end })
     return end
   }
   const onTop: Member = (keyAt, keyEnd, valueAt) => {
     const name = line.toString('latin1', keyAt, keyEnd)
     if (name === 'result' && line[valueAt] === 0x7b) {
-      const end = object(walk, valueAt + 1, 1, inResult)
+      const end = scanObject(walk, valueAt + 1, 1, inResult)
       result = { start: valueAt, end }
       return end
     }
     if ((name !== 'id' && name !== 'jsonrpc') || line[valueAt] !== QUOTE) return stop(walk, 'not a result')
-    const end = text(walk, valueAt + 1)
+    const end = scanString(walk, valueAt + 1)
     if (name === 'id' && end !== -1) id = line.toString('utf8', valueAt + 1, end - 1)
     return end
   }
 
   if (line[0] !== 0x7b) return 'not a result'
-  const end = object(walk, 1, 0, onTop)
+  const end = scanObject(walk, 1, 0, onTop)
   if (end === -1) return walk.fault
-  const rest = space(walk, end)
+  const rest = skipSpace(walk, end)
   // A trailing carriage return belongs to the line, not to the answer.
   if (rest === -1 ? line.length !== end + 1 : rest !== line.length) return 'invalid'
   if (id === undefined || id.includes('\\') || result === undefined) return 'not a result'

@@ -15,11 +15,11 @@ const MIN_LENGTH = 8
 
 /** `undefined` if there is nothing to search for. */
 export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined {
-  const long = [...values].filter((one) => one.length >= MIN_LENGTH)
-  if (long.length === 0) return undefined
-  const texts = longestFirst(long.flatMap(listEncodings))
-  const secretTexts = longestFirst([...texts, ...long.flatMap(inBase64)])
-  const bytes = longestFirst([...texts, ...long.flatMap(inJson)]).map((text) => Buffer.from(text))
+  const secrets = [...values].filter((one) => one.length >= MIN_LENGTH)
+  if (secrets.length === 0) return undefined
+  const texts = longestFirst(secrets.flatMap(listEncodings))
+  const secretTexts = longestFirst([...texts, ...secrets.flatMap(inBase64)])
+  const bytes = longestFirst([...texts, ...secrets.flatMap(inJson)]).map((text) => Buffer.from(text))
   const without = (text: string, secrets: readonly string[]): string => {
     let redacted = text
     for (const secret of secrets) if (redacted.includes(secret)) redacted = redacted.replaceAll(secret, REDACTED)
@@ -27,7 +27,7 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
   }
   return {
     hide: (text) => without(text, secretTexts),
-    isIn: (given) => bytes.some((one) => given.includes(one)),
+    isIn: (output) => bytes.some((secret) => output.includes(secret)),
     hideIn: (value) => mapTexts(value, (text) => without(text, texts)),
   }
 }
@@ -66,8 +66,8 @@ function inJson(text: string): string[] {
 function inBase64(text: string): string[] {
   return [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)])
-    const whole = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString('base64')
-    const own = whole.slice(offset === 0 ? 0 : offset + 1)
-    return [own, own.replaceAll('+', '-').replaceAll('/', '_')]
+    const encoded = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString('base64')
+    const unaffected = encoded.slice(offset === 0 ? 0 : offset + 1)
+    return [unaffected, unaffected.replaceAll('+', '-').replaceAll('/', '_')]
   })
 }

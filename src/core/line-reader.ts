@@ -28,8 +28,8 @@ export function createLineReader(
   let parts: Buffer[] = []
   let size = 0
   /** Number of chunks that are already joined, and the bytes after them. */
-  let joinedTo = 0
-  let young = 0
+  let joinedChunks = 0
+  let unjoinedBytes = 0
   let dropped: { head: Buffer; tail: Buffer } | undefined
 
   const keep = (piece: Buffer): void => {
@@ -47,28 +47,28 @@ export function createLineReader(
     if (dropped) dropped.tail = Buffer.from(Buffer.concat([dropped.tail, piece.subarray(-SAMPLE)]).subarray(-SAMPLE))
     else {
       parts.push(piece)
-      young += piece.length
-      if (parts.length - joinedTo >= MANY) join()
+      unjoinedBytes += piece.length
+      if (parts.length - joinedChunks >= MANY) join()
     }
   }
 
   const join = (): void => {
-    if (young < MANY * SMALL) parts.push(Buffer.concat(parts.splice(joinedTo)))
-    joinedTo = parts.length
-    young = 0
+    if (unjoinedBytes < MANY * SMALL) parts.push(Buffer.concat(parts.splice(joinedChunks)))
+    joinedChunks = parts.length
+    unjoinedBytes = 0
   }
 
   const end = (): void => {
-    const [whole, length, cut] = [parts, size, dropped]
+    const [chunks, length, oversized] = [parts, size, dropped]
     // Reset first, so that an error in a handler does not affect the next line.
     parts = []
     size = 0
-    joinedTo = 0
-    young = 0
+    joinedChunks = 0
+    unjoinedBytes = 0
     dropped = undefined
-    if (cut) handlers.oversize(cut.head, cut.tail, length)
-    else if (whole.length > 0)
-      handlers.frame(whole.length === 1 ? (whole[0] as Buffer) : Buffer.concat(whole, length), whole)
+    if (oversized) handlers.oversize(oversized.head, oversized.tail, length)
+    else if (chunks.length > 0)
+      handlers.frame(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length), chunks)
   }
 
   return (chunk) => {

@@ -10,5 +10,5 @@ export const listedDescription = ({ description, fullDescription }: ListedTool):
     : `${description}…\n${cutNotice(description.length, fullDescription.length)}`
 
 /** Servers cannot fake this note, because Pegboard changes their lines that begin like it. */
-const cutNotice = (shown: number, all: number): string =>
-  `[NOTICE] Pegboard cut this description: ${shown} of ${all} characters are listed.`
+const cutNotice = (listedLength: number, fullLength: number): string =>
+  `[NOTICE] Pegboard cut this description: ${listedLength} of ${fullLength} characters are listed.`

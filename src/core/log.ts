@@ -47,7 +47,7 @@ export function createLog(write: (line: string) => void, level: LogLevel = 'info
   }
 }
 
-/** Line breaks for some editors, which JSON does not escape. */
+/** Some editors treat these characters as line breaks, and JSON does not escape them. */
 const LINE_ENDS = /[\u2028\u2029]/g
 
 /**
@@ -56,10 +56,10 @@ const LINE_ENDS = /[\u2028\u2029]/g
  */
 export const jsonLine = (value: unknown): string =>
   toPrintableJson(
-    JSON.stringify(value, (_key, one) =>
-      one instanceof Error ? describeError(one) : typeof one === 'string' ? redactSecrets(one) : one,
+    JSON.stringify(value, (_key, member) =>
+      member instanceof Error ? describeError(member) : typeof member === 'string' ? redactSecrets(member) : member,
     ),
-  ).replaceAll(LINE_ENDS, (one) => `\\u${one.charCodeAt(0).toString(16)}`)
+  ).replaceAll(LINE_ENDS, (character) => `\\u${character.charCodeAt(0).toString(16)}`)
 
 /** Logging must never fail the work it reports on. */
 function serialize(record: object): string | undefined {
@@ -71,7 +71,9 @@ function serialize(record: object): string | undefined {
 }
 
 const plainOf = (fields: object = {}): object =>
-  Object.fromEntries(Object.entries(fields).filter(([, one]) => typeof one === 'string' || typeof one === 'number'))
+  Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => typeof value === 'string' || typeof value === 'number'),
+  )
 
 function describeError(error: Error): Record<string, unknown> {
   return {

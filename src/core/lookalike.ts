@@ -1,5 +1,5 @@
 // Lower-case letters of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, Coptic), and small capitals, that look like
-// Latin ones in most typefaces, beside those that NFKC already folds.
+// Latin ones in most typefaces, beside those that NFKD already folds.
 const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ['аαɑᴀꭺꓮ', 'a'],

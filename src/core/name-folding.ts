@@ -46,24 +46,24 @@ export function spellingsOf(names: readonly string[]): Spellings {
 }
 
 /**
- * True if one of these patterns matches a tool, however its name is spelled. For rules that deny or limit: they may
- * match more than they say, never less.
- * @param given names, or names with `*` for any run of characters
+ * Creates a function that is true if one of these patterns matches a tool, however its name is spelled. For rules that
+ * deny or limit: they may match more names than the pattern, never fewer.
+ * @param patterns names, or names with `*` for any run of characters
  */
-export function createFoldedMatcher(given: readonly string[]): (spelled: Spellings) => boolean {
-  const exact = given.filter((pattern) => !pattern.includes('*')).map(foldName)
-  const looks = exact.map(alikeWhole)
-  const globs = given.filter((pattern) => pattern.includes('*')).flatMap(globsOf)
+export function createFoldedMatcher(patterns: readonly string[]): (spelled: Spellings) => boolean {
+  const exact = patterns.filter((pattern) => !pattern.includes('*')).map(foldName)
+  const lookalikes = exact.map(alikeWhole)
+  const globs = patterns.filter((pattern) => pattern.includes('*')).flatMap(globsOf)
   return (spelled) =>
     exact.some((name) => spelled.folded().has(name)) ||
-    looks.some((name) => spelled.alike().has(name)) ||
+    lookalikes.some((name) => spelled.alike().has(name)) ||
     (globs.length > 0 && spelled.words().some((name) => globs.some((parts) => matchesGlob(parts, name))))
 }
 
 /** The separator between owner and tool: the dot or `__` in `github.find`, `github__find`. */
 const SEPARATOR = /\.|__/g
 
-/** Parses a pattern with each of its separators as the one after the owner, whose part is kept literally. */
+/** Parses a pattern once for each of its separators, because any of them may follow the owner. The owner is kept literally. */
 function globsOf(pattern: string): string[][] {
   const fold = (text: string): string => text.split('*').map(foldPiece).join('*')
   const owned = splitAtSeparators(pattern).map(([owner, rest]) => `${owner.toLowerCase()}.${fold(rest)}`)
@@ -74,7 +74,7 @@ function globsOf(pattern: string): string[][] {
 const foldLookalikes = (folded: string): string =>
   folded.replaceAll(/[1i|]/g, 'l').replaceAll('0', 'o').replaceAll('rn', 'm').replaceAll('vv', 'w')
 
-/** Also digits that are read as letters, in whole names: patterns such as `*_3` would cover half of all names. */
+/** Also replaces digits that look like letters. Only for whole names: as a pattern, `*_3` would match half of all names. */
 const alikeWhole = (folded: string): string =>
   foldLookalikes(folded).replaceAll(/[345789]/g, (digit) => READ_AS[digit] ?? digit)
 

@@ -23,11 +23,11 @@ export interface TraceContext {
 export interface Observer {
   /** Runs work as an operation within the current one. @param parent trace context sent by the client */
   run<T>(operation: Operation, work: () => Promise<T>, parent?: TraceContext): Promise<T>
-  /** The same for synchronous work, which may run before tracing is loaded. */
-  note<T>(operation: Operation, work: () => T, parent?: TraceContext): T
+  /** The same as `run` for synchronous work, which may run before tracing is loaded. */
+  runSync<T>(operation: Operation, work: () => T, parent?: TraceContext): T
   /** Makes `parent` the trace context of everything that `work` does. */
-  within<T>(parent: TraceContext, work: () => T): T
+  runInContext<T>(parent: TraceContext, work: () => T): T
   /** Adds the current trace context to the `_meta` of an outgoing request. */
-  carried(meta: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>
+  addTraceContext(meta: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>
   readonly traceId: string | undefined
 }

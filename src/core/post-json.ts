@@ -56,7 +56,8 @@ export async function postJson(post: JsonPost): Promise<PostAnswer> {
   } catch (error) {
     if (post.signal?.aborted) throw post.signal.reason
     if (isPegboardError(error)) throw error
-    if (limit.late) throw new PegboardError('E_TIMEOUT', `No response within ${post.timeoutMs} ms.`, { cause: error })
+    if (limit.timedOut)
+      throw new PegboardError('E_TIMEOUT', `No response within ${post.timeoutMs} ms.`, { cause: error })
     // `fetch` itself only says that it failed.
     throw (error as Error).cause ?? error
   } finally {

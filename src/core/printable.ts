@@ -9,7 +9,7 @@ export const toPrintable = (text: string): string =>
   PLAIN.test(text) ? text : removeInvisible(text.replaceAll('\r\n', '\n')).replaceAll(unseen(), '')
 
 /**
- * The same for JSON: writes these characters as `\\u…`, which parses to the same value but never controls a terminal.
+ * The same for JSON: writes these characters as `\\u…`, which parses to the same value but does not control a terminal.
  */
 export const toPrintableJson = (json: string): string =>
   PLAIN.test(json) ? json : escapeInvisible(json).replaceAll(unseen(), escapeCodeUnits)

@@ -5,7 +5,7 @@ export interface Profile {
   readonly provider: string
   readonly model: {
     readonly id: string
-    /** For example `tools`, `vision`. Absent: unknown, and then none counts as missing. */
+    /** For example `tools`, `vision`. Absent if unknown: then the model counts as having all of them. */
     readonly capabilities?: readonly string[]
   }
   /** Flags that tools query by name; a missing flag is off. */

@@ -14,5 +14,5 @@ export const SESSION_REVISIONS: readonly string[] = [
 export const revisionFor = (requested: unknown): string =>
   SESSION_REVISIONS.find((revision) => revision === requested) ?? (SESSION_REVISIONS[0] as string)
 
-/** The only one in which several messages may come as one JSON-RPC batch. */
+/** True for the only revision with JSON-RPC batches. */
 export const hasBatches = (revision: string | undefined): boolean => revision === '2025-03-26'

@@ -15,7 +15,7 @@ const PAIR =
 
 /** Parameters of signed URLs. */
 const SIGNED = /^(?:sig|signature|code|key|x-amz-signature|x-amz-security-token|x-goog-signature)$/i
-/** What source code has in place of a value. */
+/** Words that follow a name in source code, such as types. They are not credentials. */
 const CODE =
   /^(?:string|number|boolean|unknown|undefined|null|none|true|false|any|void|object|never|str|bytes?|int|await|new|self|this)\b/i
 
@@ -34,7 +34,7 @@ export function redact(text: string): string {
       SIGNED.test(name) || looksSecret(name) ? mark + name + is + REDACTED : whole,
     )
     .replace(PAIR, (whole, name: string, between: string, value: string) =>
-      looksSecret(name) && isValue(between, value) ? name + between + matchesQuoted(value) : whole,
+      looksSecret(name) && isValue(between, value) ? name + between + redactValue(value) : whole,
     )
 }
 
@@ -46,12 +46,12 @@ function isValue(between: string, value: string): boolean {
   return /\d/.test(value) && value.length >= 6 && !CODE.test(value) && !/^[\w$]+(?:\.[A-Za-z_$]\w*)+$/.test(value)
 }
 
-const matchesQuoted = (value: string): string => (/^["']/.test(value) ? value[0] + REDACTED + value[0] : REDACTED)
+const redactValue = (value: string): string => (/^["']/.test(value) ? value[0] + REDACTED + value[0] : REDACTED)
 
 /** A URL without values of parameters that look like credentials; other text goes through `redact`. */
-export function redactUrl(given: string): string {
-  if (!URL.canParse(given)) return redact(given)
-  const url = new URL(given)
+export function redactUrl(text: string): string {
+  if (!URL.canParse(text)) return redact(text)
+  const url = new URL(text)
   for (const name of [...url.searchParams.keys()]) if (looksSecret(name)) url.searchParams.set(name, REDACTED)
   return url.href
 }

@@ -13,7 +13,7 @@ export const FILE_FAULTS: Readonly<Record<string, string>> = {
  * @throws Error with the code ENOTREG, or the error of `stat`
  */
 export function assertRegularFile(path: string): void {
-  const found = statSync(path)
-  if (!found.isFile() && !found.isDirectory())
+  const stats = statSync(path)
+  if (!stats.isFile() && !stats.isDirectory())
     throw Object.assign(new Error('it is not a regular file'), { code: 'ENOTREG' })
 }

@@ -2,7 +2,7 @@ import { type Script as Compiled, createContext, Script } from 'node:vm'
 
 let prepared: { readonly script: Compiled; readonly place: { work: (() => unknown) | undefined } } | undefined
 
-function prepare() {
+function prepareContext() {
   const place = { work: undefined as (() => unknown) | undefined }
   return { place: createContext(place) as typeof place, script: new Script('work()') }
 }
@@ -14,17 +14,17 @@ function prepare() {
  * @throws what the work throws
  */
 export function runWithTimeout<Value>(ms: number, work: () => Value): { readonly value: Value } | undefined {
-  prepared ??= prepare()
-  const { place, script } = prepared
-  const before = place.work
-  place.work = work
+  prepared ??= prepareContext()
+  const { place: context, script } = prepared
+  const outerWork = context.work
+  context.work = work
   try {
-    return { value: script.runInContext(place, { timeout: ms }) as Value }
+    return { value: script.runInContext(context, { timeout: ms }) as Value }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
     if (error instanceof RangeError && error.message.includes('call stack')) return undefined
     throw error
   } finally {
-    place.work = before
+    context.work = outerWork
   }
 }

@@ -38,7 +38,7 @@ function beginsLine(text: string, place: number, from: number): boolean {
 /** Removes hidden characters and fake notices of Pegboard from upstream text. */
 export const sanitizeText = (text: string): string => escapeNotices(removeInvisible(text))
 
-/** Sealed values go back to their server unchanged, and no model reads them. */
+/** The client sends these values back to the server, which needs them unchanged. No model reads them. */
 const OPAQUE: ReadonlySet<string> = new Set(['requestState', 'nextCursor'])
 
 /**

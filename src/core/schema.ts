@@ -47,18 +47,18 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
 /**
  * Creates a Schema from a Standard Schema (zod and others) or a raw JSON Schema object. The JSON form is computed on
  * first use.
- * @param say describes a validation error
+ * @param describeIssue describes a validation error
  * @throws TypeError if the value is neither, or if a Standard Schema cannot be expressed as JSON Schema
  */
-export function toSchema(source: unknown, say = messageOf): Schema {
-  if (isStandardSchema(source)) return fromStandard(source, say)
+export function toSchema(source: unknown, describeIssue = messageOf): Schema {
+  if (isStandardSchema(source)) return fromStandard(source, describeIssue)
   if (typeof source === 'object' && source !== null && !Array.isArray(source)) return fromJson(source as JsonSchema)
   throw new TypeError('expected a zod (Standard Schema) object or a JSON Schema object')
 }
 
 const messageOf = ({ message }: StandardIssue, _value: unknown): string => message
 
-function fromStandard(source: StandardSchema, say: typeof messageOf): Schema {
+function fromStandard(source: StandardSchema, describeIssue: typeof messageOf): Schema {
   let json: JsonSchema | undefined
   return {
     get json() {
@@ -79,7 +79,7 @@ function fromStandard(source: StandardSchema, say: typeof messageOf): Schema {
       if (!result.issues) return { ok: true, value: result.value }
       return {
         ok: false,
-        issues: result.issues.map((issue) => ({ path: formatPath(issue.path), message: say(issue, value) })),
+        issues: result.issues.map((issue) => ({ path: formatPath(issue.path), message: describeIssue(issue, value) })),
       }
     },
   }

@@ -8,7 +8,7 @@ const MAX_READ = 4 * 1024
  * @param replacementFor returns the replacement for a path that the client may see; undefined: it may not
  */
 export function scrub(message: string, replacementFor: (path: string) => string | undefined = () => undefined): string {
-  const shown = (path: string): string => {
+  const replacePath = (path: string): string => {
     const end = /[.,;!?]$/.exec(path)?.[0] ?? ''
     const replacement = replacementFor(end === '' ? path : path.slice(0, -1))
     return replacement === undefined ? '<path>' : replacement + end
@@ -18,12 +18,12 @@ export function scrub(message: string, replacementFor: (path: string) => string 
     .replaceAll(/:\/\/[^\s/]*@/g, '://')
     .replaceAll(/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '<address>')
     .replaceAll(/\b(token|key|secret|password|passwd|pwd)=[^\s&"']+/gi, '$1=<secret>')
-    .replaceAll(/file:\/+[^\s"')]+/g, shown)
+    .replaceAll(/file:\/+[^\s"')]+/g, replacePath)
     .replaceAll(
       /(^|[\s"'`([{<=,;])(\/[^\s"'`(){}[\]<>:]+\/[^\s"'`(){}[\]<>:]+)/g,
-      (_all, before: string, path: string) => before + shown(path),
+      (_all, before: string, path: string) => before + replacePath(path),
     )
-    .replaceAll(/\b[A-Za-z]:\\[^\s"']+/g, shown)
+    .replaceAll(/\b[A-Za-z]:\\[^\s"']+/g, replacePath)
   return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE)}…` : clean
 }
 
@@ -37,10 +37,12 @@ export function knownPaths(input: unknown, roots: readonly string[]): (path: str
   return (path) => {
     const plain = path.replace(/^file:\/+/, '/')
     if (/(?:^|[/\\])\.\.(?:[/\\]|$)/.test(plain)) return undefined
-    const given = textsOf(input)
-    if (given.some((text) => isIn(text, path) || isIn(text, plain)) || roots.some((root) => isIn(root, plain)))
+    const inputTexts = listTexts(input)
+    if (inputTexts.some((text) => isIn(text, path) || isIn(text, plain)) || roots.some((root) => isIn(root, plain)))
       return path
-    return given.find((text) => /[^./\\]/.test(text) && !/^[/\\]/.test(text) && ends(plain, text.replace(/^\.\//, '')))
+    return inputTexts.find(
+      (text) => /[^./\\]/.test(text) && !/^[/\\]/.test(text) && endsWithPath(plain, text.replace(/^\.\//, '')),
+    )
   }
 }
 
@@ -54,9 +56,9 @@ function isIn(folder: string, path: string): boolean {
   )
 }
 
-const ends = (path: string, text: string): boolean => path.endsWith(`/${text}`) || path.endsWith(`\\${text}`)
+const endsWithPath = (path: string, text: string): boolean => path.endsWith(`/${text}`) || path.endsWith(`\\${text}`)
 
-function textsOf(input: unknown): readonly string[] {
+function listTexts(input: unknown): readonly string[] {
   const texts: string[] = []
   const open: unknown[] = [input]
   for (let count = 0; open.length > 0 && count < MAX_TEXTS; count++) {

@@ -23,8 +23,7 @@ const MAX_SECRET = 100_000
 const limited = (pattern: string): string => pattern.replaceAll(',}', `,${MAX_SECRET}}`)
 
 /**
- * @param heads prefixes separated by `|`. They end with a character that is rare in most texts and the same in all of
- * them
+ * @param heads prefixes separated by `|`. All of them end with the same character, which is rare in most texts
  */
 function rule(name: string, heads: string, unlimited: string): SecretRule {
   const rest = limited(unlimited)

@@ -4,7 +4,7 @@ import type { Capacity } from './tool.ts'
 
 export interface Semaphore {
   /**
-   * Acquires a slot, waiting if necessary. A caller that gives up leaves the queue and gets the signal's reason.
+   * Acquires a slot, waiting if necessary. If the signal aborts, the call leaves the queue and rejects with the signal's reason.
    * @param who each value has its own queue; queues are served in turn, and when the queue is full the longest one
    * loses its last entry. A value never has more than `share` of the slots, and leaves the rest to others; calls without a value
    * may have all.
@@ -20,7 +20,7 @@ export interface Semaphore {
   reacquire(who?: string): void
 }
 
-/** Slots that one principal leaves to others. Otherwise its slow calls make everybody else wait. */
+/** Share of the slots that one principal leaves to others. Otherwise its slow calls make everybody else wait. */
 const LEFT_TO_OTHERS = 1 / 8
 
 /**
@@ -28,43 +28,43 @@ const LEFT_TO_OTHERS = 1 / 8
  * first out.
  * @param setting named in the error when the queue is full
  */
-export function createSemaphore({ maxConcurrent, maxQueued, setting, share: given }: Capacity): Semaphore {
+export function createSemaphore({ maxConcurrent, maxQueued, setting, share: configuredShare }: Capacity): Semaphore {
   let running = 0
   let waiting = 0
   // In the order in which they are served next. A Set keeps the order and allows removal from the middle.
   const queues = new Map<string, Set<QueuedCall>>()
   const runningByOwner = new Map<string, number>()
-  const share = given ?? maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
+  const share = configuredShare ?? maxConcurrent - Math.floor(maxConcurrent * LEFT_TO_OTHERS)
   const mayEnter = (who: string): boolean =>
     running < maxConcurrent && (who === '' || (runningByOwner.get(who) ?? 0) < share)
-  const change = (who: string, by: 1 | -1): void => {
+  const countSlot = (who: string, by: 1 | -1): void => {
     running += by
-    const now = (runningByOwner.get(who) ?? 0) + by
-    if (now > 0) runningByOwner.set(who, now)
+    const count = (runningByOwner.get(who) ?? 0) + by
+    if (count > 0) runningByOwner.set(who, count)
     else runningByOwner.delete(who)
   }
 
-  const full = (): PegboardError =>
+  const createOverloadError = (): PegboardError =>
     new PegboardError('E_OVERLOADED', `${running} calls are running and ${waiting} wait.`, {
       hint: setting === '' ? 'Try again later.' : `Try again later, or raise ${setting}.`,
       retryAfterMs: 1_000,
     })
 
-  function leave(who: string, one: QueuedCall): void {
-    const line = queues.get(who)
-    if (!line?.delete(one)) return
+  function leave(who: string, call: QueuedCall): void {
+    const queue = queues.get(who)
+    if (!queue?.delete(call)) return
     waiting--
-    if (line.size === 0) queues.delete(who)
+    if (queue.size === 0) queues.delete(who)
   }
 
   /** @throws PegboardError if no queue is longer than this one would be */
   function makeRoom(who: string): void {
     let [longest, size] = ['', (queues.get(who)?.size ?? 0) + 1]
-    for (const [name, line] of queues) if (line.size > size) [longest, size] = [name, line.size]
+    for (const [name, queue] of queues) if (queue.size > size) [longest, size] = [name, queue.size]
     const last = [...(queues.get(longest) ?? [])].at(-1)
-    if (longest === who || !last) throw full()
+    if (longest === who || !last) throw createOverloadError()
     leave(longest, last)
-    last.giveUp(full())
+    last.giveUp(createOverloadError())
   }
 
   /** The queue of a value that was served goes to the end. */
@@ -76,32 +76,32 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
   return {
     acquire(signal, who = '') {
       if (mayEnter(who)) {
-        change(who, 1)
+        countSlot(who, 1)
         return undefined
       }
       if (waiting >= maxQueued) makeRoom(who)
       if (signal.aborted) return Promise.reject(signal.reason)
       return new Promise((resolve, reject) => {
-        const gone = (): void => {
-          leave(who, one)
+        const onAbort = (): void => {
+          leave(who, call)
           reject(signal.reason)
         }
-        const one: QueuedCall = {
+        const call: QueuedCall = {
           enter() {
-            signal.removeEventListener('abort', gone)
+            signal.removeEventListener('abort', onAbort)
             resolve()
           },
           giveUp(error) {
-            signal.removeEventListener('abort', gone)
+            signal.removeEventListener('abort', onAbort)
             reject(error)
           },
         }
-        signal.addEventListener('abort', gone, { once: true })
-        getOrInsert(queues, who, () => new Set()).add(one)
+        signal.addEventListener('abort', onAbort, { once: true })
+        getOrInsert(queues, who, () => new Set()).add(call)
         waiting++
       })
     },
-    reacquire: (who = '') => change(who, 1),
+    reacquire: (who = '') => countSlot(who, 1),
     isFree: (who = '') => mayEnter(who),
     get running() {
       return running
@@ -110,26 +110,26 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: give
       return waiting
     },
     release(who = '') {
-      change(who, -1)
+      countSlot(who, -1)
       moveToEnd(who)
-      for (const [next, line] of queues) {
+      for (const [next, queue] of queues) {
         if (!mayEnter(next)) continue
-        const [one] = line as ReadonlySet<QueuedCall>
-        leave(next, one as QueuedCall)
+        const [call] = queue as ReadonlySet<QueuedCall>
+        leave(next, call as QueuedCall)
         moveToEnd(next)
-        change(next, 1)
-        one?.enter()
+        countSlot(next, 1)
+        call?.enter()
         return
       }
     },
   }
 }
 
-const places = new WeakMap<Capacity, Semaphore>()
+const semaphores = new WeakMap<Capacity, Semaphore>()
 
 /** One semaphore for everything that shares this object. */
 export const semaphoreOf = (capacity: Capacity): Semaphore =>
-  getOrInsert(places, capacity, () => createSemaphore(capacity))
+  getOrInsert(semaphores, capacity, () => createSemaphore(capacity))
 
 interface QueuedCall {
   enter(): void

@@ -12,12 +12,12 @@ export const SERVER_REQUEST_METHODS: Readonly<Record<string, ServerRequestKind>>
   'roots/list': 'roots',
 }
 
-/** Questions to a person in one call. Nobody reads the fiftieth before accepting it. */
+/** Maximum number of questions to a person in one call. People accept further ones without reading them. */
 export const MAX_QUESTIONS = 20
 /** How many times a call may be answered with `input_required` before it fails. */
 const MAX_INPUT_ROUNDS = 8
 
-/** The input that a server has asked for in one call. */
+/** How often a server has asked for input in one call. */
 export interface InputCount {
   readonly rounds?: number
   readonly questions?: number
@@ -77,14 +77,14 @@ export function refuseServerRequest(method: string, why: string): Promise<{ read
 
 /**
  * Wraps a function that asks the client so that each request is inspected first.
- * @param look throws for a request that must not be sent
+ * @param inspect returns the parameters to send; throws if the request must not be sent
  */
 export const inspectServerRequests =
-  (send: NonNullable<Relay['request']>, look: (params: unknown) => unknown): NonNullable<Relay['request']> =>
+  (send: NonNullable<Relay['request']>, inspect: (params: unknown) => unknown): NonNullable<Relay['request']> =>
   (method, params, signal) => {
     let question: unknown
     try {
-      question = look(params)
+      question = inspect(params)
     } catch {
       return refuseServerRequest(method, 'it has a field that looks like a credential')
     }

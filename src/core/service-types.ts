@@ -448,7 +448,7 @@ export interface Servers {
   /** Tools of one server, or of all; only those the caller can use. */
   listTools(id?: string): readonly ServerTool[]
   listResources(id?: string): readonly ServerResource[]
-  /** The server's answer. @throws PegboardError E_NOT_FOUND for an address that is not one of this server */
+  /** The server's answer. @throws PegboardError E_NOT_FOUND if no resource of this server has the URI */
   readResource(id: string, uri: string): Promise<Readonly<Record<string, unknown>>>
   listPrompts(id?: string): readonly ServerPrompt[]
   /** The server's answer. @param name as listed, or the server's own name */

@@ -28,8 +28,8 @@ type Issue = z.core.$ZodIssue
 
 /** Describes an invalid setting: what is expected and what type was given. @param value the whole checked value */
 export function describeSettingError(issue: StandardIssue, value: unknown): string {
-  const own = BY_ZOD.test(issue.message) ? messageFor(issue as Issue, valueAt(value, issue)) : undefined
-  return own ?? issue.message
+  const description = BY_ZOD.test(issue.message) ? messageFor(issue as Issue, valueAt(value, issue)) : undefined
+  return description ?? issue.message
 }
 
 const valueAt = (value: unknown, { path = [] }: StandardIssue): unknown =>

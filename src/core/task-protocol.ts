@@ -10,7 +10,7 @@ export const TASK_METHODS = ['tasks/get', 'tasks/update', 'tasks/cancel'] as con
 export const RELATED = 'io.modelcontextprotocol/related-task'
 
 /** True if a client accepts a task as an answer. */
-export function takesTasks({ extensions }: Json): boolean {
+export function acceptsTasks({ extensions }: Json): boolean {
   return typeof extensions === 'object' && extensions !== null && TASKS in extensions
 }
 
@@ -18,13 +18,21 @@ export const isOver = (status: unknown): boolean =>
   status === 'completed' || status === 'failed' || status === 'cancelled'
 
 /** Converts a task of the 2025-11-25 revision to the extension's format. */
-export function newerTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttl, pollInterval }: Json): Json {
+export function toModernTask({
+  taskId,
+  status,
+  statusMessage,
+  createdAt,
+  lastUpdatedAt,
+  ttl,
+  pollInterval,
+}: Json): Json {
   const ttlMs = typeof ttl === 'number' ? ttl : null
   return omitUndefined({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ttlMs, pollIntervalMs: pollInterval })
 }
 
 /** Converts a task of the extension to the 2025-11-25 format, without its result, which has its own request. */
-export function olderTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ...rest }: Json): Json {
+export function toLegacyTask({ taskId, status, statusMessage, createdAt, lastUpdatedAt, ...rest }: Json): Json {
   const { ttlMs, pollIntervalMs: pollInterval } = rest
   const ttl = typeof ttlMs === 'number' ? ttlMs : null
   return omitUndefined({

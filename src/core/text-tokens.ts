@@ -68,7 +68,7 @@ export function measureText(
   tokens: number = NO_LIMIT,
   from = 0,
 ): { readonly end: number; readonly tokens: number } {
-  const most = tokens * TOKEN
+  const maxCost = tokens * TOKEN
   const length = text.length
   let cost = 0
   let at = from
@@ -78,20 +78,20 @@ export function measureText(
     const code = text.charCodeAt(at)
     const kind = KINDS[code] as number
     let end = at + 1
-    let one: number
+    let pieceCost: number
     if (kind <= UPPER) {
-      const most = at + MAX_WORD
-      if (kind === UPPER) while (end < most && KINDS[text.charCodeAt(end)] === UPPER) end++
+      const maxEnd = at + MAX_WORD
+      if (kind === UPPER) while (end < maxEnd && KINDS[text.charCodeAt(end)] === UPPER) end++
       const upper = kind === UPPER ? end - at : 0
-      while (end < most && KINDS[text.charCodeAt(end)] === LOWER) end++
+      while (end < maxEnd && KINDS[text.charCodeAt(end)] === LOWER) end++
       const letters = end - at
-      if (upper > 1) one = letters === upper ? (joined ? 10 * upper : 17 + 3 * upper) : 9 * upper + 20
-      else one = letters <= 7 ? (joined ? 29 : TOKEN) : TOKEN + 4 * (letters - 7)
-      one += RARE * countRarePairs(text, at, end)
+      if (upper > 1) pieceCost = letters === upper ? (joined ? 10 * upper : 17 + 3 * upper) : 9 * upper + 20
+      else pieceCost = letters <= 7 ? (joined ? 29 : TOKEN) : TOKEN + 4 * (letters - 7)
+      pieceCost += RARE * countRarePairs(text, at, end)
       joined = true
     } else if (kind === DIGIT) {
       while (end - at < 3 && KINDS[text.charCodeAt(end)] === DIGIT) end++
-      one = TOKEN
+      pieceCost = TOKEN
       joined = true
     } else {
       joined = false
@@ -100,7 +100,7 @@ export function measureText(
         // A single space belongs to the word that follows.
         // An indent after a line break costs another token.
         const spaces = end - at
-        one =
+        pieceCost =
           spaces === 1 && code === 0x20
             ? KINDS[text.charCodeAt(end)] === DIGIT
               ? TOKEN
@@ -108,11 +108,11 @@ export function measureText(
             : (spaces > 2 ? 2 * TOKEN : TOKEN) + (spaces >> 2)
       } else if (kind === MARK) {
         while (end - at < 3 && KINDS[text.charCodeAt(end)] === MARK) end++
-        one = end === at + 1 ? 16 : 22
-      } else one = COSTS[code] as number
+        pieceCost = end === at + 1 ? 16 : 22
+      } else pieceCost = COSTS[code] as number
     }
-    if (cost + one > most) break
-    cost += one
+    if (cost + pieceCost > maxCost) break
+    cost += pieceCost
     at = end
   }
   return { end: at, tokens: cost / TOKEN }
@@ -120,7 +120,7 @@ export function measureText(
 
 export const tokensOfText = (text: string): number => Math.ceil(measureText(text).tokens)
 
-/** Of a longer text, the beginning is measured for all. */
+/** Characters of a long text that are measured. The rest is assumed to be similar. */
 const MEASURED = 200_000
 
 /** Estimated tokens of a text of any length, which may be a fraction. */
@@ -134,12 +134,12 @@ const MARGIN = 1.25
 
 export const maxTokensOf = (text: string): number => Math.ceil(measureText(text).tokens * MARGIN)
 
-/** Whether a text may have more tokens than that. Stops reading where that is certain. */
+/** True if a text may have more than `tokens`. Stops reading where that is certain. */
 export const isLongerThan = (text: string, tokens: number): boolean =>
   // No character costs four tokens.
   text.length > tokens / 4 / MARGIN && measureText(text, tokens / MARGIN).end < text.length
 
-/** A word, or a run of marks, may be longer than all that fits. */
+/** Maximum characters to cut off if not even one word fits, and to search for a space or comma before the end. */
 const LONG = 400
 
 /**

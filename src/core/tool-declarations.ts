@@ -19,7 +19,7 @@ const MAX_COMMENT = 80
 const MAX_MEMBERS = 60
 /** A schema can name its definitions so often that its type would never end. The rest is `unknown`. */
 const MAX_WRITTEN = 8_000
-/** A longer one does not name its parameters. */
+/** A signature that is still longer than this does not name its parameters. */
 const MAX_SIGNATURE = 16_000
 
 /** Declares tools in TypeScript, grouped by owner. Required parameters are never left out. */
@@ -40,9 +40,9 @@ function signature({ input, output }: DeclaredTool): string {
   let text = ''
   for (const level of LEVELS) {
     const room = { left: MAX_WRITTEN }
-    const given = typeOf(input, { ...level, room, root: input })
-    const returned = output ? typeOf(output, { ...level, comments: false, room, root: output }) : 'any'
-    text = `(${args}: ${given}): Promise<${returned}>`
+    const argsType = typeOf(input, { ...level, room, root: input })
+    const resultType = output ? typeOf(output, { ...level, comments: false, room, root: output }) : 'any'
+    text = `(${args}: ${argsType}): Promise<${resultType}>`
     if (text.length <= MAX_CHARACTERS) return text
   }
   return text.length <= MAX_SIGNATURE ? text : `(${args}: Record<string, unknown>): Promise<any>`

@@ -15,7 +15,7 @@ const MAX_PARTS = 1_000_000
 // Text that may be JSON and contains a word of a credential's name is worth parsing.
 const SUSPECT = /pass|secret|token|auth|key|cookie|credential|pwd/i
 
-// The same in disguise: unnecessary escapes, full-width and mathematical letters, also as bytes.
+// Text may hide such a word: with unnecessary escapes, or with full-width or mathematical letters. Also as bytes.
 const DISGUISED =
   /\\u(?:00(?:2[^267b]|3[^cde]|[457]|6[^0])|ff[2-5]|d835)|[\uff21-\uff5a]|\ud835|\u00ef(?:\u00bc[\u00a1-\u00ba]|\u00bd[\u0081-\u009a])|\u00f0\u009d[\u0090-\u009f]/i
 
@@ -27,15 +27,15 @@ export const mayNameCredential = (text: string): boolean => SUSPECT.test(text) |
  * are none. Linear time; handles circular values.
  * @throws PegboardError E_SECRET_BLOCKED with the path if the level is `throw`; E_TOO_LARGE over a million parts
  */
-export function guardSecrets<T>(value: T, wire: TripwireLevel): T {
+export function guardSecrets<T>(value: T, tripwire: TripwireLevel): T {
   budget = QUICK_PARTS
   if (isClean(value, QUICK_DEPTH)) return value
-  const { name, hasValue } = find(value, wire)
-  if (name !== undefined && wire.level === 'throw')
+  const { name, hasValue } = find(value, tripwire)
+  if (name !== undefined && tripwire.level === 'throw')
     throw new PegboardError('E_SECRET_BLOCKED', `forbidden field "${name}"`, {
       hint: 'The result was withheld. The author of the tool can remove the field or name it in `opaque`, or the operator can set `tripwire`.',
     })
-  return name === undefined && !hasValue ? value : (clean(value, wire, '', new Map()) as T)
+  return name === undefined && !hasValue ? value : (clean(value, tripwire, '', new Map()) as T)
 }
 
 // Most results are small and clean; this test allocates nothing.
@@ -62,9 +62,9 @@ function isClean(value: unknown, levels: number): boolean {
 }
 
 /** For a text that may be JSON. */
-export function guardText(text: string, wire: TripwireLevel): string {
+export function guardText(text: string, tripwire: TripwireLevel): string {
   const parsed = parsedFrom(text)
-  const guarded = parsed === undefined ? parsed : guardSecrets(parsed, wire)
+  const guarded = parsed === undefined ? parsed : guardSecrets(parsed, tripwire)
   return redactSecrets(guarded === parsed ? text : JSON.stringify(guarded))
 }
 
@@ -102,13 +102,13 @@ function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
   return { hasValue }
 }
 
-function clean(value: unknown, wire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
+function clean(value: unknown, tripwire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
   const plain = plainOf(value)
   if (typeof plain !== 'object' || plain === null) return typeof value === 'string' ? redactSecrets(value) : value
   const cached = copies.get(plain)
   if (cached !== undefined) return cached
   if (typeof value === 'string') {
-    const cleanJson = JSON.stringify(clean(plain, wire, path, copies))
+    const cleanJson = JSON.stringify(clean(plain, tripwire, path, copies))
     // Text without a finding keeps its white space and digits.
     return redactSecrets(cleanJson === JSON.stringify(plain) ? value : cleanJson)
   }
@@ -118,11 +118,11 @@ function clean(value: unknown, wire: TripwireLevel, path: string, copies: Map<ob
     const at = path === '' ? key : `${path}.${key}`
     const one = (plain as Readonly<Record<string, unknown>>)[key]
     const cleanValue =
-      wire.opaque.length > 0 && isOpaque(at, wire.opaque)
+      tripwire.opaque.length > 0 && isOpaque(at, tripwire.opaque)
         ? one
-        : wire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
+        : tripwire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
           ? REDACTED
-          : clean(one, wire, at, copies)
+          : clean(one, tripwire, at, copies)
     defineMember(copy, redactSecrets(key), cleanValue)
   }
   return copy

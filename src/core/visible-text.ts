@@ -23,13 +23,13 @@ function visibleLine(line: string): string {
   for (const match of content.matchAll(BLANKS)) {
     const blanks = match[1]
     if (blanks === undefined) continue
-    visible += visibleText(content.slice(end, match.index)) + countBlanks(blanks)
+    visible += visibleText(content.slice(end, match.index)) + describeBlanks(blanks)
     end = match.index + blanks.length
   }
   return line.slice(0, start) + visible + visibleText(content.slice(end))
 }
 
-function countBlanks(blanks: string): string {
+function describeBlanks(blanks: string): string {
   const count = [...blanks.replaceAll(/\\./g, ' ')].length
   if (/^ +$/.test(blanks)) return `⟨${count} spaces⟩`
   return /^(?:\\n)+$/.test(blanks) ? `⟨${count} line breaks⟩` : `⟨${count} blank characters⟩`

@@ -13,15 +13,15 @@ export function allowInsecurePermissions(): void {
  * system has no such permissions, or if it does not exist. Root is ignored.
  */
 export function writtenByOthers(path: string): string | undefined {
-  const own = process.getuid?.()
-  if (own === undefined || allowed) return undefined
-  const facts = statSync(path, { throwIfNoEntry: false })
-  if (!facts) return undefined
-  const { uid, mode } = facts
+  const ownUid = process.getuid?.()
+  if (ownUid === undefined || allowed) return undefined
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (!stats) return undefined
+  const { uid, mode } = stats
   // In a folder such as /tmp only the owner of a file can replace it.
-  const isSticky = facts.isDirectory() && (mode & 0o1000) !== 0
+  const isSticky = stats.isDirectory() && (mode & 0o1000) !== 0
   if ((mode & 0o002) !== 0 && !isSticky) return `every user of this machine can write it; run chmod o-w ${path}`
-  if (uid === own || uid === 0 || isSticky) return undefined
+  if (uid === ownUid || uid === 0 || isSticky) return undefined
   return `it belongs to another user (${uid}); make it yours with chown, or run Pegboard as that user`
 }
 

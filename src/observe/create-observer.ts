@@ -6,7 +6,7 @@ import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import type { MetricRegistry } from './metric-registry.ts'
 
-export interface Tracer extends Pick<Observer, 'run' | 'note' | 'within'> {
+export interface Tracer extends Pick<Observer, 'run' | 'runSync' | 'runInContext'> {
   /** Trace context of the current operation. */
   context(): { readonly traceId: string; readonly traceparent: string; readonly tracestate?: string } | undefined
 }
@@ -78,7 +78,7 @@ export function createObserver({ registry, tracer: load, propagate }: ObserverOp
       }
       return tracer ? tracer.run(operation, counted, parentOf(parent)) : counted()
     },
-    note(operation, work, parent) {
+    runSync(operation, work, parent) {
       const counted = () => {
         const beganAt = monotonicMs()
         try {
@@ -90,13 +90,13 @@ export function createObserver({ registry, tracer: load, propagate }: ObserverOp
           count(operation, monotonicMs() - beganAt)
         }
       }
-      return tracer ? tracer.note(operation, counted, parentOf(parent)) : counted()
+      return tracer ? tracer.runSync(operation, counted, parentOf(parent)) : counted()
     },
-    within(parent, work) {
-      if (tracer) return tracer.within(parent, work)
+    runInContext(parent, work) {
+      if (tracer) return tracer.runInContext(parent, work)
       return early && !isLoaded ? early.run(parent, work) : work()
     },
-    carried(meta) {
+    addTraceContext(meta) {
       if (!load) return meta
       const context = propagate ? tracer?.context() : undefined
       const { traceparent: _theirs, tracestate: _state, ...rest } = meta

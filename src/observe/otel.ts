@@ -155,7 +155,7 @@ function tracerOf(api: Api, tracer: import('@opentelemetry/api').Tracer): Tracer
         end()
       }
     },
-    note(operation, work, given) {
+    runSync(operation, work, given) {
       const { context, end } = begin(operation, given)
       try {
         return active.run(context, work)
@@ -163,7 +163,7 @@ function tracerOf(api: Api, tracer: import('@opentelemetry/api').Tracer): Tracer
         end()
       }
     },
-    within(given, work) {
+    runInContext(given, work) {
       const parent = contextOf(api, given)
       return parent ? active.run(parent, work) : work()
     },

@@ -60,7 +60,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
       return { status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
       if (signal?.aborted) throw signal.reason
-      if (limit.late) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
+      if (limit.timedOut) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
       throw isPegboardError(error) ? error : unavailable(error)
     } finally {
       limit.free()

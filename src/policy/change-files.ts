@@ -17,88 +17,88 @@ export interface RemoveResult {
   readonly count: number
 }
 
-type InnerTarget = WriteTarget['inner']
+type InFolder = WriteTarget['inFolder']
 
 /** Removes an entry of a checked folder. Everything is checked before anything is changed. */
 export async function removeEntry(
-  placed: WriteTarget,
+  target: WriteTarget,
   { recursive = false, signal }: { readonly recursive?: boolean; readonly signal?: AbortSignal },
 ): Promise<RemoveResult> {
-  const { shown, anchor, real, name } = placed
-  const target = await openExisting(placed)
-  if (target.isDirectory()) {
+  const { shown, anchor, real, name } = target
+  const stats = await statExisting(target)
+  if (stats.isDirectory()) {
     if (!recursive) {
       await convertErrors(shown, () => fs.rmdir(join(anchor, name)))
-      return { path: placed.nameOf(join(real, name)), count: 1 }
+      return { path: target.nameOf(join(real, name)), count: 1 }
     }
-    await checkTree(placed, join(real, name))
+    await checkTree(target, join(real, name))
   }
-  const count = await removeTree(shown, placed.inner, anchor, real, name, signal)
-  return { path: placed.nameOf(join(real, name)), count }
+  const count = await removeTree(shown, target.inFolder, anchor, real, name, signal)
+  return { path: target.nameOf(join(real, name)), count }
 }
 
 /** Renames an entry. Everything in a moved folder must be allowed to move, under the old and the new name. */
 export async function moveEntry(source: WriteTarget, target: WriteTarget, overwrite: boolean): Promise<WriteResult> {
-  const facts = await openExisting(source)
+  const stats = await statExisting(source)
   const from = join(source.real, source.name)
   const to = join(target.real, ...target.missing, target.name)
-  await target.checkWrite(to, kindOf(facts))
+  await target.checkWrite(to, kindOf(stats))
   if (to === from || to.startsWith(`${from}${sep}`))
     throw new ToolError(`'${target.shown}' is '${source.shown}' itself, or inside it.`, {
       code: 'E_VALIDATION',
       hint: 'Name another place.',
     })
-  if (facts.isDirectory()) await checkTree(source, from, to)
+  if (stats.isDirectory()) await checkTree(source, from, to)
   return await makeFolders(target, target.missing, async (anchor, folder) => {
     const place = join(anchor, target.name)
-    const before = await convertErrors(target.shown, () => lstatOrNone(place))
-    if (before && (!overwrite || facts.isDirectory())) throw createExistsError(target.shown)
-    if (before) checkTarget(before, target.shown)
+    const existing = await convertErrors(target.shown, () => lstatOrNone(place))
+    if (existing && (!overwrite || stats.isDirectory())) throw createExistsError(target.shown)
+    if (existing) checkTarget(existing, target.shown)
     await convertErrors(source.shown, () => fs.rename(join(source.anchor, source.name), place))
-    return { path: target.nameOf(join(folder, target.name)), created: !before }
+    return { path: target.nameOf(join(folder, target.name)), created: !existing }
   })
 }
 
-const holdsProtected = (shown: string): ToolError =>
+const createProtectedError = (shown: string): ToolError =>
   new ToolError(`'${shown}' holds something protected.`, {
     code: 'E_PATH_DENIED',
     hint: 'Name its entries one by one. Protected entries stay.',
   })
 
-async function openExisting(placed: WriteTarget) {
-  const { shown, anchor, real, missing, name } = placed
-  const facts = missing.length > 0 ? undefined : await convertErrors(shown, () => lstatOrNone(join(anchor, name)))
-  await placed.checkWrite(join(real, ...missing, name), facts && kindOf(facts))
-  if (!facts)
+async function statExisting(target: WriteTarget) {
+  const { shown, anchor, real, missing, name } = target
+  const stats = missing.length > 0 ? undefined : await convertErrors(shown, () => lstatOrNone(join(anchor, name)))
+  await target.checkWrite(join(real, ...missing, name), stats && kindOf(stats))
+  if (!stats)
     throw new ToolError(`'${shown}' does not exist.`, {
       code: 'E_NOT_FOUND',
       hint: 'List its folder to see what is there.',
     })
-  // A link or folder on the way to a protected path; replacing it would change where the path leads.
-  if (placed.isGuarded(join(real, name), kindOf(facts))) throw holdsProtected(shown)
-  return facts
+  // The entry may be a link or folder on the way to a protected path. Replacing it would change where that path leads.
+  if (target.isGuarded(join(real, name), kindOf(stats))) throw createProtectedError(shown)
+  return stats
 }
 
 /** @throws ToolError if anything below the folder is protected, at its old or new place */
-async function checkTree(placed: WriteTarget, folder: string, to = folder): Promise<void> {
-  const look = (at: string, there: string): Promise<void> =>
-    convertErrors(placed.shown, async () => {
-      for await (const entry of await fs.opendir(at)) {
-        const [here, then] = [join(at, entry.name), join(there, entry.name)]
+async function checkTree(target: WriteTarget, folder: string, newFolder = folder): Promise<void> {
+  const checkFolder = (folder: string, newFolder: string): Promise<void> =>
+    convertErrors(target.shown, async () => {
+      for await (const entry of await fs.opendir(folder)) {
+        const [path, newPath] = [join(folder, entry.name), join(newFolder, entry.name)]
         const kind = kindOf(entry)
-        if (placed.isGuarded(here, kind) || placed.isGuarded(then, kind)) throw holdsProtected(placed.shown)
-        if (entry.isDirectory()) await look(here, then)
+        if (target.isGuarded(path, kind) || target.isGuarded(newPath, kind)) throw createProtectedError(target.shown)
+        if (entry.isDirectory()) await checkFolder(path, newPath)
       }
     })
-  await look(folder, to)
+  await checkFolder(folder, newFolder)
 }
 
-const kindOf = (one: Pick<Stats, 'isDirectory'>): 'folder' | undefined => (one.isDirectory() ? 'folder' : undefined)
+const kindOf = (entry: Pick<Stats, 'isDirectory'>): 'folder' | undefined => (entry.isDirectory() ? 'folder' : undefined)
 
-/** Descends only through open folders and checks each, so that a swapped link cannot lead elsewhere. */
+/** Removes a tree. Opens and checks each folder before it continues there, so that a swapped link cannot lead elsewhere. */
 async function removeTree(
   shown: string,
-  inner: InnerTarget,
+  inner: InFolder,
   anchor: string,
   real: string,
   name: string,
@@ -106,19 +106,19 @@ async function removeTree(
 ): Promise<number> {
   signal?.throwIfAborted()
   const path = join(anchor, name)
-  const facts = await convertErrors(shown, () => lstatOrNone(path))
-  if (!facts) return 0
-  if (!facts.isDirectory()) {
+  const stats = await convertErrors(shown, () => lstatOrNone(path))
+  if (!stats) return 0
+  if (!stats.isDirectory()) {
     await convertErrors(shown, () => fs.unlink(path))
     return 1
   }
-  const count = await inner(anchor, name, async (folder, where) => {
-    if (where !== join(real, name))
+  const count = await inner(anchor, name, async (folder, realFolder) => {
+    if (realFolder !== join(real, name))
       throw new ToolError(`'${shown}' was changed by another program meanwhile.`, { hint: 'Try again.' })
-    let gone = 0
+    let removed = 0
     for (const entry of await convertErrors(shown, () => fs.readdir(folder)))
-      gone += await removeTree(shown, inner, folder, where, entry, signal)
-    return gone
+      removed += await removeTree(shown, inner, folder, realFolder, entry, signal)
+    return removed
   })
   await convertErrors(shown, () => fs.rmdir(path))
   return count + 1

@@ -29,8 +29,8 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
 
   return async (host, port, { signal, timeoutMs = 10_000 } = {}) => {
     const { addressKind, assertReachable, guardedLookup } = await import('./network-rules.ts')
-    const written = isIP(host) === 6 ? `[${host}]` : host
-    const address = `http://${written}:${port}/`
+    const urlHost = isIP(host) === 6 ? `[${host}]` : host
+    const address = `http://${urlHost}:${port}/`
     if (!URL.canParse(address) || new URL(address).pathname !== '/' || !(port > 0))
       throw new PegboardError('E_VALIDATION', 'This is not a host and port.')
     // IP literals have many notations; the URL parser normalizes them all.

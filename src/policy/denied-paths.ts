@@ -2,10 +2,10 @@ import { isAbsolute, resolve } from 'node:path'
 import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
 import { type LookUp, realForm } from './real-path.ts'
 
-/** A glob below a root, a folder below a root, or an absolute path or glob; folders with everything in them. */
+/** A glob or a folder below a root, or an absolute path or glob. A folder means also everything in it. */
 export type PathRule =
   | string
-  | { readonly rule: string /** A glob: paths the rule is not about. */; readonly except: string }
+  | { readonly rule: string /** Glob of paths to which the rule does not apply. */; readonly except: string }
 
 /** Keys, tokens, and files that run automatically. The operator may allow one by its exact path. */
 export const deniedByDefault: readonly PathRule[] = [
@@ -38,7 +38,7 @@ export const deniedByDefault: readonly PathRule[] = [
   '**/id_{rsa,dsa,ecdsa,ed25519}',
 ]
 
-/** Read but never written: files that make shells, editors, agents, git and sessions run something. */
+/** Tools may read but not write these files, because shells, editors, agents, git or sessions run what they name. */
 export const protectedByDefault: readonly PathRule[] = [
   // A folder with hooks and settings, or a file that points to one.
   '**/.git',
@@ -78,9 +78,9 @@ interface AbsoluteRule {
  * matched both as written and where they really are at that moment, because real paths are compared with them and any
  * folder may be a link.
  */
-export function pathRules(rules: readonly PathRule[], look?: LookUp): () => Promise<PathTest> {
+export function pathRules(rules: readonly PathRule[], lookUp?: LookUp): () => Promise<PathTest> {
   const globs: string[] = []
-  const limited: PathTest[] = []
+  const withExceptions: PathTest[] = []
   const absolutes: AbsoluteRule[] = []
   for (const entry of rules) {
     const { rule, except } = typeof entry === 'string' ? { rule: entry, except: undefined } : entry
@@ -88,22 +88,22 @@ export function pathRules(rules: readonly PathRule[], look?: LookUp): () => Prom
     if (isAbsolute(rule)) absolutes.push(...absoluteRules(rule))
     else if (except === undefined) globs.push(andBelow(rule))
     else {
-      const [fits, excepted] = [compileGlob(andBelow(rule)), compileGlob(foldPath(except))]
-      limited.push((below) => fits(below) && !excepted(below))
+      const [matches, excepted] = [compileGlob(andBelow(rule)), compileGlob(foldPath(except))]
+      withExceptions.push((below) => matches(below) && !excepted(below))
     }
   }
   const relative = compileGlobs(globs)
   return async () => {
     const forms = await Promise.all(
       absolutes.map(async ({ start, rest }) =>
-        [...new Set([start, await realForm(start, look)])].map((form) => ({ start: bare(form), rest })),
+        [...new Set([start, await realForm(start, lookUp)])].map((form) => ({ start: foldFolder(form), rest })),
       ),
     )
-    const places = forms.flat()
+    const absoluteTests = forms.flat()
     return (below, absolute) =>
       relative(below) ||
-      limited.some((fits) => fits(below, absolute)) ||
-      places.some(
+      withExceptions.some((matches) => matches(below, absolute)) ||
+      absoluteTests.some(
         ({ start, rest }) =>
           absolute.startsWith(start) &&
           (absolute.length === start.length
@@ -123,9 +123,9 @@ function absoluteRules(rule: string): AbsoluteRule[] {
   return [plain, { start, rest: compileGlob(andBelow(names.slice(wild).join('/'))) }]
 }
 
-const bare = (path: string): string => foldPath(path).replace(/\/+$/, '')
+const foldFolder = (path: string): string => foldPath(path).replace(/\/+$/, '')
 /** `x/**` also matches `x`. */
-const andBelow = (rule: string): string => `${bare(rule)}/**`
+const andBelow = (rule: string): string => `${foldFolder(rule)}/**`
 
 /** Normalizes a path so that all spellings that any file system treats as equal become equal. */
 export function foldPath(path: string): string {

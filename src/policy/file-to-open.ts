@@ -27,39 +27,39 @@ export async function fileToOpen(
   {
     folders,
     setting,
-    make = false,
+    make: create = false,
   }: { readonly folders: readonly string[]; readonly setting: string; readonly make?: boolean },
 ): Promise<FileToOpen> {
   const real = await realForm(resolve(path))
   let start: string | undefined
   for (const folder of folders.map((one) => resolve(one))) {
-    const really = await pinFolder(folder)
-    if (!isInside(resolve(path), folder) && !isInside(resolve(path), really)) continue
-    if (!isInside(real, really))
+    const realFolder = await pinFolder(folder)
+    if (!isInside(resolve(path), folder) && !isInside(resolve(path), realFolder)) continue
+    if (!isInside(real, realFolder))
       throw new ToolError('A link on the way to the file leads out of its folder.', {
         code: 'E_PATH_OUTSIDE_ROOT',
         hint: `The operator names the file where it really is (${setting}).`,
       })
     // Resolved from the outermost folder, because an inner one may itself have been replaced by a link.
-    start ??= really
+    start ??= realFolder
   }
   start ??= parse(real).root
-  const own = await ownFilesIn([start])
-  if (own.isSecret(real, start) || own.isFixed(real, start))
+  const ownFiles = await ownFilesIn([start])
+  if (ownFiles.isSecret(real, start) || ownFiles.isFixed(real, start))
     throw new ToolError('The file belongs to Pegboard itself.', {
       code: 'E_PATH_DENIED',
       hint: `Set ${setting} to another file.`,
     })
-  const facts = await fs.lstat(real, { bigint: true }).catch(async (error: NodeJS.ErrnoException) => {
-    if (!make || error.code !== 'ENOENT') throw error
-    return await makeFile(real)
+  const stats = await fs.lstat(real, { bigint: true }).catch(async (error: NodeJS.ErrnoException) => {
+    if (!create || error.code !== 'ENOENT') throw error
+    return await createFile(real)
   })
-  if (!facts.isFile())
+  if (!stats.isFile())
     throw new ToolError('The path is not a regular file.', { code: 'E_NOT_REGULAR_FILE', hint: 'Name another one.' })
-  return { path: real, dev: String(facts.dev), ino: String(facts.ino) }
+  return { path: real, dev: String(stats.dev), ino: String(stats.ino) }
 }
 
-async function makeFile(path: string) {
+async function createFile(path: string) {
   const { O_CREAT, O_EXCL, O_WRONLY, O_NOFOLLOW = 0 } = constants
   const file = await fs.open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o666)
   try {

@@ -17,26 +17,29 @@ export function compileGlobs(patterns: readonly string[], ignoreCase = false): M
   const fold = (text: string): string => (ignoreCase ? text.toLowerCase() : text)
   const variants = patterns.flatMap((pattern) => {
     if (pattern.length > MAX_LENGTH) throw new RangeError(`a pattern can have at most ${MAX_LENGTH} characters`)
-    return alternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
+    return expandAlternatives(pattern.replace(/^(?:\.\/)+/, '')).map((one) =>
       one
         .split('/')
         .filter((name, at, all) => name !== '**' || all[at - 1] !== '**')
-        .map((name) => segment(fold(name))),
+        .map((name) => parseSegment(fold(name))),
     )
   })
   // Most patterns contain a literal name or prefix. A path without any of them needs no further matching.
-  const hinted = variants.filter((segments) => hintOf(segments) !== undefined)
-  const open = variants.filter((segments) => hintOf(segments) === undefined)
-  const holdsHint = holdsAny(hinted.flatMap((segments) => hintOf(segments) ?? []))
-  const anywhere = new Set(hinted.flatMap((segments) => nameAnywhere(segments) ?? []))
-  const others = hinted.filter((segments) => nameAnywhere(segments) === undefined)
+  const withHint = variants.filter((segments) => hintOf(segments) !== undefined)
+  const withoutHint = variants.filter((segments) => hintOf(segments) === undefined)
+  const containsHint = containsAny(withHint.flatMap((segments) => hintOf(segments) ?? []))
+  const anywhere = new Set(withHint.flatMap((segments) => nameAnywhere(segments) ?? []))
+  const others = withHint.filter((segments) => nameAnywhere(segments) === undefined)
   return (path) => {
     const folded = fold(path)
-    const some = holdsHint(folded)
-    if (!some && open.length === 0) return false
+    const hasHint = containsHint(folded)
+    if (!hasHint && withoutHint.length === 0) return false
     const names = folded.split('/')
-    const fitsPath = (segments: readonly Segment[]): boolean => wild(segments, names, isSpan, fitsName)
-    return (some && (names.some((name) => anywhere.has(name)) || others.some(fitsPath))) || open.some(fitsPath)
+    const matchesPath = (segments: readonly Segment[]): boolean => matchWildcards(segments, names, isSpan, matchesName)
+    return (
+      (hasHint && (names.some((name) => anywhere.has(name)) || others.some(matchesPath))) ||
+      withoutHint.some(matchesPath)
+    )
   }
 }
 
@@ -47,14 +50,16 @@ interface Hint {
 }
 
 function hintOf(segments: readonly Segment[]): Hint | undefined {
-  const name = segments.find((one) => typeof one === 'string')
+  const name = segments.find((segment) => typeof segment === 'string')
   if (name !== undefined) return { text: name, whole: true }
-  const start = segments.flatMap((one) => (typeof one === 'object' && 'start' in one ? one.start : [])).find(Boolean)
+  const start = segments
+    .flatMap((segment) => (typeof segment === 'object' && 'start' in segment ? segment.start : []))
+    .find(Boolean)
   return start === undefined ? undefined : { text: start, whole: false }
 }
 
 /** True if a path contains one of these, in one pass. */
-export function holdsAny(hints: readonly Hint[]): Matcher {
+export function containsAny(hints: readonly Hint[]): Matcher {
   const sourceOf = (whole: boolean): string =>
     [...new Set(hints.filter((hint) => hint.whole === whole).map(({ text }) => text))]
       .map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
@@ -81,19 +86,21 @@ interface WildcardName {
   readonly tokens: readonly Token[]
 }
 
-function segment(text: string): Segment {
+function parseSegment(text: string): Segment {
   if (text === '**') return { span: true }
-  const found = tokens(text)
+  const found = parseTokens(text)
   const end = found.findIndex((token) => token.kind !== 'char')
   const start = found.slice(0, end < 0 ? undefined : end).map((token) => (token.kind === 'char' ? token.char : ''))
   return end < 0 ? start.join('') : { start: start.join(''), tokens: found }
 }
 
-const isSpan = (one: Segment): boolean => typeof one === 'object' && 'span' in one
-const fitsName = (one: Segment, name: string): boolean =>
-  typeof one === 'string'
-    ? one === name
-    : 'tokens' in one && name.startsWith(one.start) && wild(one.tokens, [...name], isStar, fits)
+const isSpan = (segment: Segment): boolean => typeof segment === 'object' && 'span' in segment
+const matchesName = (segment: Segment, name: string): boolean =>
+  typeof segment === 'string'
+    ? segment === name
+    : 'tokens' in segment &&
+      name.startsWith(segment.start) &&
+      matchWildcards(segment.tokens, [...name], isStar, matchesToken)
 
 type Token =
   | { readonly kind: 'star' | 'any' }
@@ -102,38 +109,38 @@ type Token =
 
 const isStar = (token: Token): boolean => token.kind === 'star'
 
-function fits(token: Token, char: string): boolean {
+function matchesToken(token: Token, char: string): boolean {
   if (token.kind === 'char') return token.char === char
   if (token.kind !== 'class') return true
   return token.ranges.some(([low, high]) => char >= low && char <= high) !== token.not
 }
 
 /** Matches with one kind of wildcard. A mismatch extends only the last one, so there is no exponential backtracking. */
-function wild<P, I>(
+function matchWildcards<P, I>(
   pattern: readonly P[],
   items: readonly I[],
-  star: (part: P) => boolean,
-  fitting: (part: P, item: I) => boolean,
+  isWildcard: (part: P) => boolean,
+  matchesItem: (part: P, item: I) => boolean,
 ): boolean {
-  let [at, item, lastStar, mark] = [0, 0, -1, 0]
+  let [at, item, lastStar, markedItem] = [0, 0, -1, 0]
   while (item < items.length) {
     const part = pattern[at]
-    if (part !== undefined && star(part)) {
+    if (part !== undefined && isWildcard(part)) {
       lastStar = at++
-      mark = item
-    } else if (part !== undefined && fitting(part, items[item] as I)) {
+      markedItem = item
+    } else if (part !== undefined && matchesItem(part, items[item] as I)) {
       at++
       item++
     } else if (lastStar >= 0) {
       at = lastStar + 1
-      item = ++mark
+      item = ++markedItem
     } else return false
   }
-  while (at < pattern.length && star(pattern[at] as P)) at++
+  while (at < pattern.length && isWildcard(pattern[at] as P)) at++
   return at === pattern.length
 }
 
-function tokens(segment: string): Token[] {
+function parseTokens(segment: string): Token[] {
   const found: Token[] = []
   const chars = [...segment]
   for (let i = 0; i < chars.length; i++) {
@@ -146,7 +153,7 @@ function tokens(segment: string): Token[] {
       const end = char === '[' ? chars.indexOf(']', i + 2) : -1
       if (end < 0) found.push({ kind: 'char', char })
       else {
-        found.push(classOf(chars.slice(i + 1, end)))
+        found.push(parseClass(chars.slice(i + 1, end)))
         i = end
       }
     }
@@ -154,7 +161,7 @@ function tokens(segment: string): Token[] {
   return found
 }
 
-function classOf(chars: readonly string[]): Token {
+function parseClass(chars: readonly string[]): Token {
   const not = chars[0] === '!' || chars[0] === '^'
   const rest = not ? chars.slice(1) : chars
   const ranges: Array<readonly [string, string]> = []
@@ -168,23 +175,23 @@ function classOf(chars: readonly string[]): Token {
 }
 
 /** Expands `{a,b}`, including nested ones. */
-function alternatives(pattern: string): string[] {
-  const done: string[] = []
-  const todo = [pattern]
-  for (let one = todo.pop(); one !== undefined; one = todo.pop()) {
-    const pair = braces(one)
-    if (!pair) done.push(one)
+function expandAlternatives(pattern: string): string[] {
+  const expanded: string[] = []
+  const pending = [pattern]
+  for (let one = pending.pop(); one !== undefined; one = pending.pop()) {
+    const pair = findBraces(one)
+    if (!pair) expanded.push(one)
     else
       for (const choice of one.slice(pair.from + 1, pair.to).split(','))
-        todo.push(one.slice(0, pair.from) + choice + one.slice(pair.to + 1))
-    if (done.length + todo.length > MAX_ALTERNATIVES)
+        pending.push(one.slice(0, pair.from) + choice + one.slice(pair.to + 1))
+    if (expanded.length + pending.length > MAX_ALTERNATIVES)
       throw new RangeError(`a pattern can have at most ${MAX_ALTERNATIVES} alternatives`)
   }
-  return done
+  return expanded
 }
 
 /** The first innermost pair of braces that contains a comma. */
-function braces(pattern: string): { readonly from: number; readonly to: number } | undefined {
+function findBraces(pattern: string): { readonly from: number; readonly to: number } | undefined {
   const open: Array<{ readonly from: number; comma: boolean }> = []
   for (let at = 0; at < pattern.length; at++) {
     const char = pattern[at]

@@ -59,7 +59,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
     ...(options.lookup ? { lookup: options.lookup } : {}),
   }
   let agent: Promise<Agent> | undefined
-  const open = async (): Promise<Agent> => {
+  const createAgent = async (): Promise<Agent> => {
     const { createGuardedAgent } = await import('./network-rules.ts')
     // The whole request has a time limit, so its phases need none.
     return createGuardedAgent(rules, { connect: { timeout: 5_000 }, headersTimeout: 0, bodyTimeout: 0 })
@@ -72,7 +72,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   }
 
   async function send(url: URL, { method, headers, body }: Request, signal: AbortSignal) {
-    agent ??= open()
+    agent ??= createAgent()
     const undici = (await import('undici')).default
     return await undici.request(url, {
       method: method as Dispatcher.HttpMethod,
@@ -84,19 +84,19 @@ export function createFetch(options: FetchOptions): GuardedFetch {
     })
   }
 
-  async function guardedFetch(given: string | URL, init: FetchInit = {}): Promise<Response> {
+  async function guardedFetch(address: string | URL, init: FetchInit = {}): Promise<Response> {
     const { timeoutMs = options.timeoutMs ?? 30_000 } = init
     const limit = abortAfter(init.signal, timeoutMs)
     const translate = (error: unknown): unknown => {
       if (init.signal?.aborted) return init.signal.reason
-      if (limit.late)
+      if (limit.timedOut)
         return new PegboardError('E_TIMEOUT', `The address did not answer within ${timeoutMs} ms.`, {
           hint: 'Ask for less, or allow more time.',
         })
       return toFetchError(error)
     }
     const { ENCODINGS, decompress } = await import('./decompress.ts')
-    let url = addressOf(given)
+    let url = parseAddress(address)
     let request: Request = {
       method: (init.method ?? 'GET').toUpperCase(),
       headers: {
@@ -113,9 +113,9 @@ export function createFetch(options: FetchOptions): GuardedFetch {
       try {
         init.signal?.throwIfAborted()
         answer = await send(url, request, limit.signal)
-        const location = REDIRECTS.has(answer.statusCode) ? text(answer.headers['location']) : ''
+        const location = REDIRECTS.has(answer.statusCode) ? headerText(answer.headers['location']) : ''
         if (location === '' || init.redirect === 'manual') {
-          const caps = {
+          const sizeLimits = {
             maxWireBytes: init.maxWireBytes ?? options.maxWireBytes ?? 10 * MIB,
             maxBytes: init.maxBytes ?? options.maxBytes ?? 20 * MIB,
             setting: options.sizeSetting ?? options.setting,
@@ -123,8 +123,10 @@ export function createFetch(options: FetchOptions): GuardedFetch {
           const empty = isBodyless(answer.statusCode) || request.method === 'HEAD'
           answer.body.once('close', limit.free)
           if (empty) await answer.body.dump()
-          const body = empty ? null : decompress(answer.body, text(answer.headers['content-encoding']), caps)
-          return response(answer, url, hops > 0, body && translateErrors(body, translate))
+          const body = empty
+            ? null
+            : decompress(answer.body, headerText(answer.headers['content-encoding']), sizeLimits)
+          return createResponse(answer, url, hops > 0, body && translateErrors(body, translate))
         }
         await answer.body.dump()
         if (init.redirect === 'error')
@@ -150,8 +152,8 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   }
 
   return Object.assign(guardedFetch, {
-    async check(given: string | URL) {
-      const url = addressOf(given)
+    async check(address: string | URL) {
+      const url = parseAddress(address)
       await assertAllowed(url)
       const { assertResolves } = await import('./network-rules.ts')
       try {
@@ -175,13 +177,14 @@ interface Request {
 
 const isStream = (body: NonNullable<FetchInit['body']>): body is AsyncIterable<Uint8Array> =>
   typeof body === 'object' && Symbol.asyncIterator in body
-const text = (value: string | string[] | undefined): string => (Array.isArray(value) ? (value[0] ?? '') : (value ?? ''))
+const headerText = (value: string | string[] | undefined): string =>
+  Array.isArray(value) ? (value[0] ?? '') : (value ?? '')
 const lowerHeaders = (headers: FetchInit['headers'] = {}): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** @throws PegboardError E_VALIDATION without the address, which may contain a password */
-function addressOf(given: string | URL): URL {
-  const url = URL.canParse(String(given)) ? new URL(String(given)) : undefined
+function parseAddress(address: string | URL): URL {
+  const url = URL.canParse(String(address)) ? new URL(String(address)) : undefined
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw new PegboardError(
     'E_VALIDATION',
@@ -200,13 +203,13 @@ function nextAddress(location: string, from: URL): URL {
 }
 
 /** The request after a redirect: a GET, unless the status code demands the same method. */
-function nextRequest({ method, headers, body }: Request, status: number, elsewhere: boolean): Request {
+function nextRequest({ method, headers, body }: Request, status: number, isOtherOrigin: boolean): Request {
   const toGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST')
-  if (!toGet && body !== undefined && elsewhere)
+  if (!toGet && body !== undefined && isOtherOrigin)
     throw createRedirectError('it redirects the request body to another origin')
   if (!toGet && body !== undefined && isStream(body)) throw createRedirectError('it asks for the request body again')
   const remainingHeaders = Object.entries(headers).filter(
-    ([name]) => (!elsewhere || CROSS_ORIGIN_HEADERS.test(name)) && !(toGet && name.startsWith('content-')),
+    ([name]) => (!isOtherOrigin || CROSS_ORIGIN_HEADERS.test(name)) && !(toGet && name.startsWith('content-')),
   )
   return {
     method: toGet ? 'GET' : method,
@@ -225,11 +228,16 @@ function throwRedirectError(error: unknown): never {
   throw error
 }
 
-function response(answer: Dispatcher.ResponseData, url: URL, moved: boolean, body: AsyncIterable<Uint8Array> | null) {
+function createResponse(
+  answer: Dispatcher.ResponseData,
+  url: URL,
+  isRedirected: boolean,
+  body: AsyncIterable<Uint8Array> | null,
+) {
   const stream = body && (Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>)
   const result = toResponse(answer, stream)
   // The global fetch sets these properties, but the constructor cannot.
-  return Object.defineProperties(result, { url: { value: withoutFragment(url) }, redirected: { value: moved } })
+  return Object.defineProperties(result, { url: { value: withoutFragment(url) }, redirected: { value: isRedirected } })
 }
 
 const withoutFragment = ({ href, hash }: URL): string => (hash === '' ? href : href.slice(0, -hash.length))

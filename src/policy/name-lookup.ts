@@ -19,13 +19,13 @@ const pending = new Map<string, Promise<readonly LookupAddress[]>>()
 export function lookUpName(host: string): Promise<readonly LookupAddress[]> {
   const pendingLookup = pending.get(host)
   if (pendingLookup) return pendingLookup
-  const found = waitAtMost(LOOKUP_MS, find(host), fail).finally(() => pending.delete(host))
+  const found = waitAtMost(LOOKUP_MS, resolveName(host), throwNoAnswer).finally(() => pending.delete(host))
   pending.set(host, found)
   return found
 }
 
-async function find(host: string): Promise<readonly LookupAddress[]> {
-  if (!(await hasThread())) return await fromNetwork(host)
+async function resolveName(host: string): Promise<readonly LookupAddress[]> {
+  if (!(await acquireThread())) return await resolveOverNetwork(host)
   try {
     const { lookup } = await import('node:dns/promises')
     return await lookup(host, { all: true })
@@ -37,7 +37,7 @@ async function find(host: string): Promise<readonly LookupAddress[]> {
 }
 
 /** Takes a thread; false if none becomes free in time. */
-function hasThread(): Promise<boolean> {
+function acquireThread(): Promise<boolean> {
   if (busy < MAX_THREADS) {
     busy++
     return Promise.resolve(true)
@@ -58,7 +58,7 @@ function hasThread(): Promise<boolean> {
 }
 
 /** Needs no thread, but ignores names that only the system knows, such as those in the hosts file. */
-async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
+async function resolveOverNetwork(host: string): Promise<readonly LookupAddress[]> {
   const { Resolver } = await import('node:dns/promises')
   const resolver = new Resolver({ timeout: 1_000, tries: 2 })
   const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
@@ -72,6 +72,6 @@ async function fromNetwork(host: string): Promise<readonly LookupAddress[]> {
     : Object.assign(new Error('the name has no address'), { code: 'ENOTFOUND' })
 }
 
-const fail = (): never => {
+const throwNoAnswer = (): never => {
   throw Object.assign(new Error('the DNS server did not answer'), { code: 'EAI_AGAIN' })
 }

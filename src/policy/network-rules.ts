@@ -38,7 +38,7 @@ const ranges: ReadonlyArray<readonly [AddressKind, ReadonlyArray<readonly [strin
       ['fd20:ce::254', 128],
     ],
   ],
-  // 0.0.0.0 is no one's address, but systems connect to themselves for it.
+  // 0.0.0.0 belongs to no machine. A system that connects to it connects to itself.
   [
     'loopback',
     [
@@ -64,7 +64,7 @@ const ranges: ReadonlyArray<readonly [AddressKind, ReadonlyArray<readonly [strin
       ['192.168.0.0', 16],
       ['fc00::', 7],
       ['fec0::', 10],
-      // Translated by the local network in its own way, so the target is unknown.
+      // Each local network translates these addresses in its own way, so the target is unknown.
       ['64:ff9b:1::', 48],
     ],
   ],
@@ -161,7 +161,7 @@ export function assertReachable(url: URL, rules: NetRules): void {
     throw createAddressError('only http and https addresses are used', rules)
   if (url.username !== '' || url.password !== '')
     throw createAddressError('an address must not carry a user or password', rules)
-  const host = bare(url.hostname)
+  const host = bareHost(url.hostname)
   const kind = isIP(host) ? addressKind(host) : isLocalName(host) ? 'loopback' : undefined
   if (kind !== undefined && !rules.allow.has(kind))
     throw createAddressError(`a ${kind} address is not allowed here`, rules, kind)
@@ -171,11 +171,11 @@ export function assertReachable(url: URL, rules: NetRules): void {
 
 /** True if the URL's host is a loopback address or name. */
 export function isLoopback(url: URL): boolean {
-  const host = bare(url.hostname)
+  const host = bareHost(url.hostname)
   return isIP(host) ? addressKind(host) === 'loopback' : isLocalName(host)
 }
 
-const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+const bareHost = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 const isLocalName = (host: string): boolean => /(^|\.)localhost$/i.test(host)
 
 const createAddressError = (why: string, rules: NetRules, kind?: AddressKind): PegboardError =>
@@ -245,14 +245,14 @@ export function guardedLookup(rules: NetRules): LookupFunction {
  * @throws PegboardError E_SSRF_BLOCKED naming the setting, or the DNS error
  */
 export async function assertResolves(url: URL, rules: NetRules): Promise<void> {
-  const host = bare(url.hostname)
+  const host = bareHost(url.hostname)
   if (!isIP(host)) await resolveAllowed(host, rules)
 }
 
 /** The addresses of a name. @throws PegboardError E_SSRF_BLOCKED if one of them is not allowed, or the DNS error */
 async function resolveAllowed(host: string, rules: NetRules): Promise<readonly LookupAddress[]> {
   const answers = rules.lookup ? await rules.lookup(host) : await lookUpName(host)
-  const bad = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
-  if (bad !== undefined) throw createAddressError(`its name leads to a ${bad} address`, rules, bad)
+  const deniedKind = answers.map(({ address }) => addressKind(address)).find((kind) => !rules.allow.has(kind))
+  if (deniedKind !== undefined) throw createAddressError(`its name leads to a ${deniedKind} address`, rules, deniedKind)
   return answers
 }

@@ -1,7 +1,7 @@
 import { lstatSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { foldPath } from './denied-paths.ts'
-import { factsOf, isInside, realForm, rememberReal } from './real-path.ts'
+import { createRealPathCache, isInside, realForm, statOrNone } from './real-path.ts'
 
 /** Files that decide what Pegboard runs, trusts or keeps secret. Absolute paths; a folder includes everything in it. */
 export interface OwnFiles {
@@ -45,21 +45,21 @@ interface Place {
 }
 
 let places: { readonly list: Promise<readonly Place[]>; readonly until: number } | undefined
-const KEPT_MS = 1_000
-const lookUp = rememberReal()
+const CACHE_MS = 1_000
+const lookUp = createRealPathCache()
 
-function placesNow(): Promise<readonly Place[]> {
+function currentPlaces(): Promise<readonly Place[]> {
   if (places === undefined || places.until < performance.now())
-    places = { list: findPlaces(), until: performance.now() + KEPT_MS }
+    places = { list: findPlaces(), until: performance.now() + CACHE_MS }
   return places.list
 }
 
 /** Finds the real forms of many paths, most of which do not exist and are in the same folders. */
-function rememberFolders(): (path: string) => Promise<string> {
+function createFolderCache(): (path: string) => Promise<string> {
   const folders = new Map<string, Promise<string>>()
   return async (path) => {
     // A broken link exists, too.
-    if (factsOf(path, lstatSync)) return await realForm(path, lookUp)
+    if (statOrNone(path, lstatSync)) return await realForm(path, lookUp)
     const folder = dirname(path)
     const real = folders.get(folder) ?? realForm(folder, lookUp)
     folders.set(folder, real)
@@ -69,58 +69,58 @@ function rememberFolders(): (path: string) => Promise<string> {
 
 /** Each path as written and as it really is, because a folder on the way may be a link. */
 async function findPlaces(): Promise<readonly Place[]> {
-  const formOf = rememberFolders()
+  const formOf = createFolderCache()
   const found = new Map<string, Place>()
   for (const source of sources)
     for (const [kind, paths] of Object.entries(source()) as [keyof OwnFiles, readonly string[]][])
       for (const path of paths)
         for (const form of new Set([resolve(path), await formOf(resolve(path))])) {
-          const start = folded(form)
+          const start = foldFolder(form)
           found.set(`${kind} ${start}`, { kind, start })
         }
   return [...found.values()]
 }
 
-const folded = (path: string): string => foldPath(path).replace(/\/+$/, '')
-const isAt = (path: string, start: string): boolean =>
+const foldFolder = (path: string): string => foldPath(path).replace(/\/+$/, '')
+const isAtOrBelow = (path: string, start: string): boolean =>
   path.startsWith(start) && (path.length === start.length || path[start.length] === '/')
 
-/** The own files at this moment, relative to some roots. */
+/** The own files at this moment that are near these roots. */
 export async function ownFilesIn(roots: readonly string[]): Promise<OwnFilesCheck> {
-  const all = sources.size === 0 ? [] : await placesNow()
+  const allPlaces = sources.size === 0 ? [] : await currentPlaces()
   const byRoot = new Map<string, readonly Place[]>()
-  const near = (root: string): readonly Place[] => {
+  const placesFor = (root: string): readonly Place[] => {
     const cached = byRoot.get(root)
     if (cached) return cached
-    const at = folded(root)
-    const found = all.filter(({ kind, start }) => {
-      const isBelow = at !== start && isAt(at, start)
-      return isAt(start, at) || (isBelow && kind !== 'kept' && kind !== 'code')
+    const foldedRoot = foldFolder(root)
+    const found = allPlaces.filter(({ kind, start }) => {
+      const isBelow = foldedRoot !== start && isAtOrBelow(foldedRoot, start)
+      return isAtOrBelow(start, foldedRoot) || (isBelow && kind !== 'kept' && kind !== 'code')
     })
     byRoot.set(root, found)
     return found
   }
-  for (const root of roots) near(root)
+  for (const root of roots) placesFor(root)
   return {
     isSecret(path, root) {
-      const list = near(root)
+      const list = placesFor(root)
       if (list.length === 0) return false
-      const whole = folded(path)
-      return list.some(({ kind, start }) => (kind === 'secret' || kind === 'kept') && isAt(whole, start))
+      const foldedPath = foldFolder(path)
+      return list.some(({ kind, start }) => (kind === 'secret' || kind === 'kept') && isAtOrBelow(foldedPath, start))
     },
-    isFixed(path, root, folder) {
-      const list = near(root)
+    isFixed(path, root, entryKind) {
+      const list = placesFor(root)
       if (list.length === 0) return false
-      const whole = folded(path)
+      const whole = foldFolder(path)
       return list.some(({ kind, start }) => {
-        if (!isAt(whole, start)) return false
+        if (!isAtOrBelow(whole, start)) return false
         if (kind !== 'code') return true
-        return folder === 'folder' ? whole === start : !isDocument(path)
+        return entryKind === 'folder' ? whole === start : !isDocument(path)
       })
     },
     isAbove(path) {
-      const whole = folded(path)
-      return all.some(({ start }) => start.length > whole.length && isAt(start, whole))
+      const whole = foldFolder(path)
+      return allPlaces.some(({ start }) => start.length > whole.length && isAtOrBelow(start, whole))
     },
   }
 }
@@ -131,7 +131,7 @@ const DOCUMENTS = new Set(
     ' ',
   ),
 )
-/** Documents by extension that package managers or build tools read. */
+/** Files with the extension of a document that package managers or build tools read. */
 const NOT_DOCUMENTS = /^(?:requirements.*|constraints.*|cmakelists|runtime)\.txt$/i
 
 function isDocument(path: string): boolean {
@@ -159,7 +159,7 @@ export async function ownFilesBelow(folders: readonly string[], except?: string)
   const secret = new Set<string>()
   const fixed = new Set<string>()
   const closed = new Set<string>()
-  const formOf = rememberFolders()
+  const formOf = createFolderCache()
   for (const source of sources)
     for (const [kind, paths] of Object.entries(source(except)) as [keyof OwnFiles, readonly string[]][])
       for (const path of paths) {
@@ -171,24 +171,24 @@ export async function ownFilesBelow(folders: readonly string[], except?: string)
         }
         // A link is replaced at its own path, not at its target.
         for (const form of new Set([real, join(await formOf(dirname(resolve(path))), basename(path))])) {
-          const holder = holderOf(form)
-          if (holder !== undefined && folders.some((folder) => isInside(holder, folder))) closed.add(holder)
+          const parent = nearestFolderOf(form)
+          if (parent !== undefined && folders.some((folder) => isInside(parent, folder))) closed.add(parent)
         }
       }
   // Nothing inside a hidden folder needs to be hidden again.
   const isHidden = (path: string): boolean => [...secret].some((one) => one !== path && isInside(path, one))
-  const isHeld = (path: string): boolean => [...secret, ...fixed].some((one) => isInside(path, one))
+  const isCovered = (path: string): boolean => [...secret, ...fixed].some((one) => isInside(path, one))
   return {
     secret: [...secret].filter((path) => !isHidden(path)),
     fixed: [...fixed].filter((path) => !secret.has(path) && !isHidden(path)),
-    closed: [...closed].filter((path) => !isHeld(path)),
+    closed: [...closed].filter((path) => !isCovered(path)),
   }
 }
 
 /** The nearest existing folder above a file, link or missing path; undefined for a folder. */
-function holderOf(path: string): string | undefined {
-  if (factsOf(path, lstatSync)?.isDirectory()) return undefined
+function nearestFolderOf(path: string): string | undefined {
+  if (statOrNone(path, lstatSync)?.isDirectory()) return undefined
   let folder = dirname(path)
-  while (!factsOf(folder)?.isDirectory()) folder = dirname(folder)
+  while (!statOrNone(folder)?.isDirectory()) folder = dirname(folder)
   return folder
 }

@@ -1,9 +1,9 @@
 import { resolve, sep } from 'node:path'
 import { deniedByDefault, foldPath, pathRules, protectedByDefault } from './denied-paths.ts'
-import { holdsAny } from './glob.ts'
+import { containsAny } from './glob.ts'
 import { ownFilesIn } from './own-files.ts'
 import { pinFolder } from './pinned-folders.ts'
-import { isInside, type LookUp, pathBelow, realForm, rememberReal } from './real-path.ts'
+import { createRealPathCache, isInside, type LookUp, pathBelow, realForm } from './real-path.ts'
 
 export interface FenceOptions {
   /** Absolute folders (or single files) that may be used. */
@@ -24,7 +24,7 @@ export interface FenceOptions {
 export type DenialSource = 'fixed' | 'denied_paths' | 'deny_names'
 
 export interface Root {
-  readonly given: string
+  readonly configured: string
   /** The real path; undefined while the root does not exist, or if it has moved. */
   readonly real: string | undefined
   /** A link leads elsewhere than when Pegboard started. */
@@ -42,8 +42,8 @@ export interface Fence {
   isProtected(path: string, root: string, kind?: 'folder'): boolean
   /** True if Pegboard runs or trusts this file. */
   isOwn(path: string, root: string): boolean
-  /** True if such a file is, or will be, below the path. */
-  holdsOwn(path: string): boolean
+  /** True if a file that Pegboard runs or trusts is, or will be, below the path. */
+  containsOwn(path: string): boolean
   /** The name of a real path in results. */
   nameOf(real: string): string
 }
@@ -51,69 +51,73 @@ export interface Fence {
 /** Rules with absolute paths apply to the path as written and to its real path. */
 export function createFence(options: FenceOptions): () => Promise<Fence> {
   const { roots } = options
-  const given = (options.allowed ?? []).map((path) => resolve(path))
-  const lookUp = rememberReal()
+  const allowedPaths = (options.allowed ?? []).map((path) => resolve(path))
+  const lookUp = createRealPathCache()
   const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
   const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
-  const holdsDeniedName = holdsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
+  const holdsDeniedName = containsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
 
-  const look = async (): Promise<Fence> => {
-    const [all, isDeniedByRule, isProtectedByRule, really] = await Promise.all([
-      Promise.all(roots.map((root) => rootAt(root, lookUp))),
+  const resolveFence = async (): Promise<Fence> => {
+    const [resolvedRoots, isDeniedByRule, isProtectedByRule, realAllowedPaths] = await Promise.all([
+      Promise.all(roots.map((root) => resolveRoot(root, lookUp))),
       deniedNow(),
       protectedNow(),
-      Promise.all(given.map((path) => realForm(path, lookUp))),
+      Promise.all(allowedPaths.map((path) => realForm(path, lookUp))),
     ])
-    const own = await ownFilesIn(all.flatMap(({ real }) => (real === undefined ? [] : [real])))
-    const allowed = new Set([...given, ...really])
-    const first = all[0]?.real
+    const ownFiles = await ownFilesIn(resolvedRoots.flatMap(({ real }) => (real === undefined ? [] : [real])))
+    const allowed = new Set([...allowedPaths, ...realAllowedPaths])
+    const firstRoot = resolvedRoots[0]?.real
     const starts = new Map<string, string>()
     /** A path as rules compare it: relative to its root, and absolute. */
-    const folded = (path: string, root: string): readonly [string, string] => {
+    const foldBoth = (path: string, root: string): readonly [string, string] => {
       const whole = foldPath(path)
       const start = starts.get(root) ?? `${foldPath(root).replace(/\/$/, '')}/`
       starts.set(root, start)
       return [whole.startsWith(start) ? whole.slice(start.length) : foldPath(pathBelow(path, root)), whole]
     }
     return {
-      roots: all,
+      roots: resolvedRoots,
       rootOf: (real) =>
-        all
+        resolvedRoots
           .flatMap((root) => (root.real !== undefined && isInside(real, root.real) ? [root.real] : []))
           .sort((a, b) => b.length - a.length)[0],
       isDenied(path, root) {
-        if (own.isSecret(path, root)) return true
+        if (ownFiles.isSecret(path, root)) return true
         if (allowed.has(path)) return false
-        const [short, whole] = folded(path, root)
+        const [short, whole] = foldBoth(path, root)
         return isDeniedByRule(short, whole) || holdsDeniedName(short)
       },
       async deniedBy(path, root) {
-        if (own.isSecret(path, root)) return 'fixed'
-        const [short, whole] = folded(path, root)
+        if (ownFiles.isSecret(path, root)) return 'fixed'
+        const [short, whole] = foldBoth(path, root)
         // Computed on demand, because only a failed check needs it.
         const isFixed = await pathRules([...deniedByDefault, ...(options.fixed ?? [])], lookUp)()
         if (isFixed(short, whole)) return 'fixed'
         return isDeniedByRule(short, whole) ? 'denied_paths' : 'deny_names'
       },
       isProtected: (path, root, kind) =>
-        own.isFixed(path, root, kind) || (!allowed.has(path) && isProtectedByRule(...folded(path, root))),
-      isOwn: own.isFixed,
-      holdsOwn: own.isAbove,
+        ownFiles.isFixed(path, root, kind) || (!allowed.has(path) && isProtectedByRule(...foldBoth(path, root))),
+      isOwn: ownFiles.isFixed,
+      containsOwn: ownFiles.isAbove,
       nameOf: (real) =>
-        first !== undefined && isInside(real, first) ? pathBelow(real, first) || '.' : real.replaceAll(sep, '/'),
+        firstRoot !== undefined && isInside(real, firstRoot)
+          ? pathBelow(real, firstRoot) || '.'
+          : real.replaceAll(sep, '/'),
     }
   }
   // Concurrent callers share one lookup.
-  let looking: Promise<Fence> | undefined
+  let pending: Promise<Fence> | undefined
   return () => {
-    looking ??= look().finally(() => {
-      looking = undefined
+    pending ??= resolveFence().finally(() => {
+      pending = undefined
     })
-    return looking
+    return pending
   }
 }
 
-async function rootAt(given: string, lookUp: LookUp): Promise<Root> {
-  const [real, place] = await Promise.all([lookUp(given), pinFolder(given)])
-  return real === undefined || real === place ? { given, real } : { given, real: undefined, moved: true }
+async function resolveRoot(configured: string, lookUp: LookUp): Promise<Root> {
+  const [real, pinned] = await Promise.all([lookUp(configured), pinFolder(configured)])
+  return real === undefined || real === pinned
+    ? { configured: configured, real }
+    : { configured: configured, real: undefined, moved: true }
 }

@@ -1,14 +1,14 @@
 import { constants, type Dirent, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
-import { setImmediate as breathe } from 'node:timers/promises'
+import { setImmediate as yieldTurn } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
 import { moveEntry, type RemoveResult, removeEntry } from './change-files.ts'
 import { convertErrors, toFileError } from './file-errors.ts'
 import { createFence, type Fence, type FenceOptions } from './path-fence.ts'
 import { pinFolder } from './pinned-folders.ts'
 import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real-path.ts'
-import { isBesideDatabase } from './sqlite-companions.ts'
+import { isSqliteCompanion } from './sqlite-companions.ts'
 import {
   type FileData,
   makeFolder,
@@ -86,7 +86,7 @@ export interface WalkOptions {
 
 export interface HeldFolder extends OpenFolder {
   /**
-   * A path to exactly this folder while it is held, whatever happens to its name. Its files can be opened below it
+   * A path that leads to this folder while it is open, even if the folder is renamed. Its files can be opened below this path
    * safely if links are not followed. On other systems than Linux it is the real path.
    */
   readonly anchor: string
@@ -107,14 +107,14 @@ export interface FileFacts {
 }
 
 const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0, O_DIRECTORY = 0 } = constants
-/** Entries there look like files but give access to the system. */
+/** Entries below these folders look like files but give access to the system. */
 const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
 
 /** Entries processed before the event loop gets a turn. */
 const BATCH = 500
 /** Maximum number of entries read per folder; sorting more would take seconds and memory. */
 const MAX_ENTRIES = 50_000
-/** Size of a folder itself; on most systems that of one with a few thousand entries. */
+/** Most file systems report this size for a folder with a few thousand entries. */
 const LARGE_FOLDER = 128 * 1024
 /** Maximum number of folders held open for `inside` callbacks. */
 const MAX_OPEN_FOLDERS = 8
@@ -126,23 +126,23 @@ export function createPaths(options: PathsOptions): Paths {
   const writeRoots = (options.writeRoots ?? roots).map((root) => resolve(root))
   const fenceNow = createFence({ ...options, roots })
 
-  const outside = (shown: string): ToolError =>
+  const createOutsideError = (shown: string): ToolError =>
     new ToolError(`'${shown}' is outside the allowed folders (${rootsSetting}).`, {
       code: 'E_PATH_OUTSIDE_ROOT',
       hint: 'Use a path inside them; "." is the first.',
     })
-  const deniedError = (shown: string, why: string): ToolError =>
+  const createProtectedError = (shown: string, why: string): ToolError =>
     new ToolError(`'${shown}' is protected${why}.`, { code: 'E_PATH_DENIED', hint: 'Use another path.' })
-  const denied = async (shown: string, fence: Fence, path: string, root: string): Promise<ToolError> => {
+  const createDeniedError = async (shown: string, fence: Fence, path: string, root: string): Promise<ToolError> => {
     const by = await fence.deniedBy(path, root)
-    return deniedError(shown, by === 'fixed' ? ': it is always refused' : ` (${setting}.${by})`)
+    return createProtectedError(shown, by === 'fixed' ? ': it is always refused' : ` (${setting}.${by})`)
   }
 
   /** Where the path leads, before anything is touched. */
   async function locate(path: string): Promise<{ readonly absolute: string; readonly fence: Fence }> {
     checkPathText(path)
     const base = roots[0]
-    if (base === undefined) throw outside(path)
+    if (base === undefined) throw createOutsideError(path)
     const absolute = resolve(base, path)
     const fence = await fenceNow()
     if (fence.roots[0]?.moved)
@@ -156,29 +156,29 @@ export function createPaths(options: PathsOptions): Paths {
         hint: 'The operator must create it.',
       })
     const root = fence.roots.find(
-      ({ given, real }) => isInside(absolute, given) || (real !== undefined && isInside(absolute, real)),
+      ({ configured: given, real }) => isInside(absolute, given) || (real !== undefined && isInside(absolute, real)),
     )
-    if (!root) throw outside(path)
-    const lexical = isInside(absolute, root.given) ? root.given : (root.real as string)
+    if (!root) throw createOutsideError(path)
+    const lexical = isInside(absolute, root.configured) ? root.configured : (root.real as string)
     // A denied name is denied whatever it links to.
-    if (fence.isDenied(absolute, lexical)) throw await denied(path, fence, absolute, lexical)
+    if (fence.isDenied(absolute, lexical)) throw await createDeniedError(path, fence, absolute, lexical)
     // Behind a link that leads out of the roots, not even existence may be revealed.
-    if (fence.rootOf(await realForm(absolute)) === undefined) throw outside(path)
+    if (fence.rootOf(await realForm(absolute)) === undefined) throw createOutsideError(path)
     return { absolute, fence }
   }
 
   /** Checks what was actually opened. */
   async function verify(real: string, fence: Fence, shown: string): Promise<string> {
     const root = fence.rootOf(real)
-    if (root === undefined) throw outside(shown)
-    if (fence.isDenied(real, root)) throw await denied(shown, fence, real, root)
+    if (root === undefined) throw createOutsideError(shown)
+    if (fence.isDenied(real, root)) throw await createDeniedError(shown, fence, real, root)
     if (LINUX && PSEUDO.test(real))
       throw new ToolError(`'${shown}' is not a regular file.`, { code: 'E_NOT_REGULAR_FILE' })
     return root
   }
 
   /** Opens any entry without blocking, and checks it. */
-  async function opened<T>(
+  async function openChecked<T>(
     path: string,
     use: (handle: FileHandle, real: string, fence: Fence) => Promise<T>,
   ): Promise<T> {
@@ -194,7 +194,7 @@ export function createPaths(options: PathsOptions): Paths {
   }
 
   const readFile = <T>(path: string, use: (file: OpenFile) => Promise<T>): Promise<T> =>
-    opened(path, async (handle, real, fence) => {
+    openChecked(path, async (handle, real, fence) => {
       const stat = await handle.stat()
       if (!stat.isFile())
         throw new ToolError(`'${path}' is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}.`, {
@@ -203,7 +203,7 @@ export function createPaths(options: PathsOptions): Paths {
       return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime, mode: stat.mode })
     })
 
-  /** Opens a folder and a name for exactly this folder: its descriptor on Linux, its real path elsewhere. */
+  /** Opens a folder. `anchor` is a path to exactly this folder: its descriptor on Linux, its real path elsewhere. */
   async function openFolder(shown: string, absolute: string, fence: Fence) {
     if (!LINUX) {
       const real = await convertErrors(shown, () => fs.realpath(absolute))
@@ -243,7 +243,7 @@ export function createPaths(options: PathsOptions): Paths {
     }
   }
 
-  async function entriesOf(
+  async function readEntries(
     shown: string,
     anchor: string,
     real: string,
@@ -255,38 +255,38 @@ export function createPaths(options: PathsOptions): Paths {
     const start = path === '.' ? '' : `${path}/`
     const within = real.endsWith(sep) ? real : real + sep
     const entries: FolderEntry[] = []
-    let [truncated, looked] = [false, 0]
-    const take = (entry: Dirent): void => {
+    let [truncated, count] = [false, 0]
+    const addEntry = (entry: Dirent): void => {
       if (!fence.isDenied(within + entry.name, root))
         entries.push({ name: entry.name, path: start + entry.name, kind: kindOf(entry) })
     }
     await convertErrors(shown, async () => {
       // Reading at once is much faster, but a large folder is read in parts so that other work gets a turn.
       if ((await fs.stat(anchor)).size < LARGE_FOLDER)
-        for (const entry of await fs.readdir(anchor, { withFileTypes: true })) take(entry)
+        for (const entry of await fs.readdir(anchor, { withFileTypes: true })) addEntry(entry)
       // The loop closes the folder.
       else
         for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
-          if (looked >= MAX_ENTRIES) {
+          if (count >= MAX_ENTRIES) {
             truncated = true
             break
           }
-          if (looked++ % BATCH === 0) {
+          if (count++ % BATCH === 0) {
             signal?.throwIfAborted()
-            await breathe()
+            await yieldTurn()
           }
-          take(entry)
+          addEntry(entry)
         }
     })
     entries.sort((a, b) => (a.name < b.name ? -1 : 1))
     return { path, entries, ...(truncated ? { truncated } : {}) }
   }
 
-  const list = (shown: string, absolute: string, fence: Fence, signal?: AbortSignal): Promise<OpenFolder> =>
-    inFolder(shown, absolute, fence, (anchor, real) => entriesOf(shown, anchor, real, fence, signal))
+  const listEntries = (shown: string, absolute: string, fence: Fence, signal?: AbortSignal): Promise<OpenFolder> =>
+    inFolder(shown, absolute, fence, (anchor, real) => readEntries(shown, anchor, real, fence, signal))
 
-  /** One folder of a walk; closed when no callback works in it any more. */
-  async function enter(
+  /** Opens one folder of a walk, and closes it when its `inside` callback has ended. */
+  async function enterFolder(
     shown: string,
     absolute: string,
     fence: Fence,
@@ -294,22 +294,22 @@ export function createPaths(options: PathsOptions): Paths {
     walkState: WalkState,
   ): Promise<OpenFolder> {
     if (!inside) {
-      const folder = await list(shown, absolute, fence, signal)
+      const folder = await listEntries(shown, absolute, fence, signal)
       await entered?.(folder)
       return folder
     }
     const { anchor, real, close } = await openFolder(shown, absolute, fence)
     let work: Promise<void> | undefined
     try {
-      const folder = await entriesOf(shown, anchor, real, fence, signal)
+      const folder = await readEntries(shown, anchor, real, fence, signal)
       await entered?.(folder)
       work = inside({ ...folder, anchor }).finally(close)
-      const over: Promise<void> = work
+      const finished: Promise<void> = work
         .catch((reason: unknown) => {
           walkState.failure ??= { reason }
         })
-        .finally(() => walkState.work.delete(over))
-      walkState.work.add(over)
+        .finally(() => walkState.work.delete(finished))
+      walkState.work.add(finished)
       return folder
     } finally {
       if (!work) await close()
@@ -324,8 +324,8 @@ export function createPaths(options: PathsOptions): Paths {
   ): AsyncGenerator<FolderEntry> {
     // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
     const open = [folder.entries.values()]
-    for (let looked = 1; open.length > 0; looked++) {
-      if (looked % BATCH === 0) await breathe()
+    for (let count = 1; open.length > 0; count++) {
+      if (count % BATCH === 0) await yieldTurn()
       options.signal?.throwIfAborted()
       const next = open.at(-1)?.next()
       if (next === undefined || next.done) {
@@ -338,18 +338,18 @@ export function createPaths(options: PathsOptions): Paths {
       while (walkState.work.size >= MAX_OPEN_FOLDERS) await Promise.race(walkState.work)
       if (walkState.failure) throw walkState.failure.reason
       try {
-        const inner = await enter(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, walkState)
+        const inner = await enterFolder(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, walkState)
         open.push(inner.entries.values())
       } catch (error) {
-        // Gone or unreadable; the rest of the tree still counts.
+        // The folder was removed or cannot be read. The walk continues with the rest of the tree.
         if (error instanceof ToolError) continue
         throw error
       }
     }
   }
 
-  /** The folder of a new or existing entry and its name, ready for writing. */
-  async function place<T>(path: string, use: (placed: WriteTarget) => Promise<T>): Promise<T> {
+  /** Passes the checked folder and the name of a new or existing entry to `use`, which may write there. */
+  async function withTarget<T>(path: string, use: (target: WriteTarget) => Promise<T>): Promise<T> {
     const { absolute, fence } = await locate(path)
     if (options.readonly)
       throw new ToolError('Writing is switched off.', {
@@ -359,20 +359,23 @@ export function createPaths(options: PathsOptions): Paths {
     const checkWrite = async (real: string, kind?: 'folder'): Promise<void> => {
       const root = await verify(real, fence, path)
       const writable = await Promise.all(writeRoots.map(pinFolder))
-      if (!writable.some((one) => isInside(real, one)))
+      if (!writable.some((root) => isInside(real, root)))
         throw new ToolError(`'${path}' may be read, not written.`, {
           code: 'E_READ_ONLY',
           hint: `${setting}.write_roots says where writing is allowed.`,
         })
-      if (kind === undefined && (await isBesideDatabase(real)))
-        throw deniedError(path, ': it belongs to the SQLite database beside it, and only SQLite writes it')
+      if (kind === undefined && (await isSqliteCompanion(real)))
+        throw createProtectedError(path, ': it belongs to the SQLite database beside it, and only SQLite writes it')
       if (!fence.isProtected(real, root, kind)) return
       throw fence.isOwn(real, root)
-        ? deniedError(path, ': Pegboard runs or trusts it, so no tool writes it')
-        : deniedError(path, ': it may be read, never written')
+        ? createProtectedError(path, ': Pegboard runs or trusts it, so no tool writes it')
+        : createProtectedError(path, ': it may be read, never written')
     }
     // A root may be a single file; it is written in place if another root contains it.
-    if (fence.roots.some(({ given, real }) => absolute === given || absolute === real) && (await isFolder(absolute)))
+    if (
+      fence.roots.some(({ configured: given, real }) => absolute === given || absolute === real) &&
+      (await isFolder(absolute))
+    )
       return await inFolder(path, absolute, fence, async (_anchor, real) => {
         throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
           code: 'E_NOT_REGULAR_FILE',
@@ -389,14 +392,17 @@ export function createPaths(options: PathsOptions): Paths {
         missing,
         name: basename(absolute),
         checkWrite,
-        isGuarded: (one, kind) => {
-          const root = fence.rootOf(one)
+        isGuarded: (entryPath, kind) => {
+          const root = fence.rootOf(entryPath)
           return (
-            root === undefined || fence.isDenied(one, root) || fence.isProtected(one, root, kind) || fence.holdsOwn(one)
+            root === undefined ||
+            fence.isDenied(entryPath, root) ||
+            fence.isProtected(entryPath, root, kind) ||
+            fence.containsOwn(entryPath)
           )
         },
         nameOf: fence.nameOf,
-        inner: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
+        inFolder: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
       }),
     )
   }
@@ -406,21 +412,21 @@ export function createPaths(options: PathsOptions): Paths {
     readFile,
     async listFolder(path, { signal } = {}) {
       const { absolute, fence } = await locate(path)
-      return await list(path, absolute, fence, signal)
+      return await listEntries(path, absolute, fence, signal)
     },
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
       const options = typeof how === 'function' ? { skip: how } : how
       const walkState: WalkState = { work: new Set(), failure: undefined }
       try {
-        yield* walkFrom(await enter(path, absolute, fence, options, walkState), fence, options, walkState)
+        yield* walkFrom(await enterFolder(path, absolute, fence, options, walkState), fence, options, walkState)
       } finally {
         await Promise.all(walkState.work)
       }
       if (walkState.failure) throw walkState.failure.reason
     },
     stat: (path) =>
-      opened(path, async (handle, real, fence) => {
+      openChecked(path, async (handle, real, fence) => {
         const stat = await handle.stat()
         return {
           path: fence.nameOf(real),
@@ -433,11 +439,11 @@ export function createPaths(options: PathsOptions): Paths {
           birthtime: stat.birthtime,
         }
       }),
-    writeFile: (path, data, how = {}) => place(path, (placed) => writeFile(placed, data, how)),
-    makeFolder: (path, how = {}) => place(path, (placed) => makeFolder(placed, how.parents ?? true)),
-    remove: (path, how = {}) => place(path, (placed) => removeEntry(placed, how)),
+    writeFile: (path, data, writeOptions = {}) => withTarget(path, (placed) => writeFile(placed, data, writeOptions)),
+    makeFolder: (path, how = {}) => withTarget(path, (placed) => makeFolder(placed, how.parents ?? true)),
+    remove: (path, how = {}) => withTarget(path, (placed) => removeEntry(placed, how)),
     move: (from, to, how = {}) =>
-      place(from, (source) => place(to, (target) => moveEntry(source, target, how.overwrite ?? false))),
+      withTarget(from, (source) => withTarget(to, (target) => moveEntry(source, target, how.overwrite ?? false))),
   }
 }
 

@@ -2,8 +2,8 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { isInside, realForm } from './real-path.ts'
 
 /**
- * Where the folders of modules were when first used. Someone who can write the parent folder could otherwise replace
- * one with a link and reach what the module may reach. Each app of this process has its own folders.
+ * Where the folders of modules were when first used. Otherwise someone who can write the parent folder could replace one
+ * with a link, and the module would use the target of the link. Each app of this process has its own folders.
  */
 const pins = new Map<string, Promise<string>>()
 
@@ -15,17 +15,17 @@ export function pinFolders(paths: Iterable<string>): void {
   }
 }
 
-/** Where a folder must be: where it was when pinned; a folder that was not pinned is pinned now. */
+/** The real path that a folder must have: the one when it was pinned. Pins a folder that is not pinned yet. */
 export function pinFolder(path: string): Promise<string> {
   const pin = pins.get(path)
   if (pin) return pin
-  const place = firstPlace(path)
+  const place = resolvePlace(path)
   pins.set(path, place)
   return place
 }
 
 /** A folder inside a pinned folder must be in that folder. */
-async function firstPlace(path: string): Promise<string> {
+async function resolvePlace(path: string): Promise<string> {
   const real = await realForm(path)
   for (let at = dirname(path); at !== dirname(at); at = dirname(at)) {
     const outer = await pins.get(at)

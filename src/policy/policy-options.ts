@@ -105,16 +105,24 @@ const shape = z.lazy(() =>
 /**
  * What clients may run. Also accepts the keys of other tool servers: `default_policy`, `grant`, `approve` and so on.
  */
-export const policyOptions = z.preprocess((given) => (isRecord(given) ? ownKeys(given) : given), shape)
+export const policyOptions = z.preprocess((policy) => (isRecord(policy) ? toOwnKeys(policy) : policy), shape)
 
 const DEFAULTS: Json = { auto: 'auto', approve: 'ask', block: 'block' }
 const EFFECT_OF_RISK: Json = { low: 'read', medium: 'write', high: 'destructive' }
 
-/** Lists given under both names are joined; for other values Pegboard's own key wins. */
-function ownKeys(given: Json): Json {
-  const { default_policy, max_risk_level, grant, approve, hidden_modules, hidden_actions, approval_timeout, ...own } =
-    given
-  const result: Record<string, unknown> = { ...own }
+/** Joins lists that have both names. For other values, Pegboard's own key has precedence. */
+function toOwnKeys(policy: Json): Json {
+  const {
+    default_policy,
+    max_risk_level,
+    grant,
+    approve,
+    hidden_modules,
+    hidden_actions,
+    approval_timeout,
+    ...otherKeys
+  } = policy
+  const result: Record<string, unknown> = { ...otherKeys }
   const put = (key: string, value: unknown): void => {
     if (value !== undefined && result[key] === undefined) result[key] = value
   }

@@ -28,30 +28,36 @@ const ANY = '\u0000'
  * @param permits true for a rule that allows something. Such a rule ignores a server's own claim that a tool only
  * reads, and matches only the exact name. Other rules match every spelling.
  */
-export function createRule(given: RuleSetting, permits = false): Rule {
+export function createRule(setting: RuleSetting, permits = false): Rule {
   const { tools, module, actions, effects, roles, profiles, reason } =
-    typeof given === 'string' ? ({ tools: given } as Exclude<RuleSetting, string>) : given
-  const named = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
-  const acts = actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
-  const owned = module === undefined ? undefined : compilePatterns([lower(module)])
-  const inProfile = profiles && compilePatterns(profiles)
+    typeof setting === 'string' ? ({ tools: setting } as Exclude<RuleSetting, string>) : setting
+  const nameMatcher = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
+  const actionMatcher =
+    actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
+  const matchesModule = module === undefined ? undefined : compilePatterns([lower(module)])
+  const matchesProfile = profiles && compilePatterns(profiles)
   const mayMatch = (owner: string): boolean =>
-    !owned || owned(lower(owner)) || (!(permits && isRenamedModule(owner)) && owned(lower(shortOf(owner))))
+    !matchesModule ||
+    matchesModule(lower(owner)) ||
+    (!(permits && isRenamedModule(owner)) && matchesModule(lower(shortOf(owner))))
   const isForCaller = ({ profile, roles: callerRoles }: Actor): boolean =>
-    (!roles || roles.some((role) => callerRoles.includes(role))) && (!inProfile || inProfile(profile))
+    (!roles || roles.some((role) => callerRoles.includes(role))) && (!matchesProfile || matchesProfile(profile))
   return {
     reason,
     mayMatch,
     matchesAll(owner, by) {
-      if (effects || !mayMatch(owner) || !(by ? isForCaller(by) : !roles && !inProfile)) return false
+      if (effects || !mayMatch(owner) || !(by ? isForCaller(by) : !roles && !matchesProfile)) return false
       const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
-      return (!named || names.some(named.matchesExactly)) && (!acts || acts.matchesExactly(ANY))
+      return (
+        (!nameMatcher || names.some(nameMatcher.matchesExactly)) &&
+        (!actionMatcher || actionMatcher.matchesExactly(ANY))
+      )
     },
     matches(tool, names, by) {
       if (!mayMatch(tool.module) || !isForCaller(by)) return false
       if (effects && !effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect)) return false
-      if (named && !named.matches(names(), tool)) return false
-      return !acts || acts.matches(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
+      if (nameMatcher && !nameMatcher.matches(names(), tool)) return false
+      return !actionMatcher || actionMatcher.matches(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
     },
   }
 }
@@ -65,16 +71,16 @@ interface NameMatcher {
 function createNameMatcher(
   patterns: readonly string[],
   permits: boolean,
-  exactly: (name: string) => string,
+  foldExact: (name: string) => string,
 ): NameMatcher {
   const written = compilePatterns(patterns.map(lower))
   if (!permits) return { matchesExactly: written, matches: createSpellingMatcher(patterns) }
-  const exact = compilePatterns(patterns.map(exactly))
+  const exact = compilePatterns(patterns.map(foldExact))
   return {
     matchesExactly: written,
     // Names of a server's tools can differ in case only, so case matters; module names do not.
     matches: ({ names }, { origin }) =>
-      origin === 'module' ? names.map(lower).some(written) : names.map(exactly).some(exact),
+      origin === 'module' ? names.map(lower).some(written) : names.map(foldExact).some(exact),
   }
 }
 
@@ -91,16 +97,16 @@ const ownerInLowerCase = (pattern: string): string =>
 
 /** A tool's names for rules that deny or limit: its names in every spelling, and its aliases as written. */
 export function listSpellings(tool: Tool): Spellings {
-  const own = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
+  const actions = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
   const owners = [...new Set([tool.module, shortOf(tool.module)])]
-  const whole = (actions: readonly string[]): string[] =>
+  const withOwner = (actions: readonly string[]): string[] =>
     owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
-  const named = spellingsOf([tool.id, tool.name, ...own, ...whole(own)])
-  return { ...named, names: [...named.names, ...tool.aliases, ...whole(tool.aliases)].map(lower) }
+  const named = spellingsOf([tool.id, tool.name, ...actions, ...withOwner(actions)])
+  return { ...named, names: [...named.names, ...tool.aliases, ...withOwner(tool.aliases)].map(lower) }
 }
 
 /** A tool's names for rules that permit. No aliases, because anybody may claim an alias. */
-export const ownNames = (tool: Tool): Spellings =>
+export const listExactNames = (tool: Tool): Spellings =>
   spellingsOf([
     tool.id,
     tool.name,
@@ -121,8 +127,8 @@ export function listPatterns(rule: RuleSetting): readonly string[] {
 export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
 
 /**
- * True for a bundled module whose id begins with `pegboard_`, because a configured server has its name. A name that is
- * permitted means the server.
+ * True for a bundled module whose id begins with `pegboard_`, because a configured server has the same name. A rule that
+ * permits this name means the server.
  */
 export const isRenamedModule = (owner: string): boolean => owner.startsWith('pegboard_')
 

@@ -8,9 +8,9 @@ import {
   compilePatterns,
   createRule,
   createSpellingMatcher,
+  listExactNames,
   listSpellings,
   lower,
-  ownNames,
   type Rule,
   shortOf,
 } from './policy-rules.ts'
@@ -26,8 +26,8 @@ export interface ApprovalRule {
 }
 
 /**
- * Denied: Pegboard answers exactly as if the tool did not exist. Disabled: by an `enabled` switch, so the caller learns
- * that `setting` would have to be true.
+ * Denied: Pegboard answers exactly as if the tool did not exist. Disabled: an `enabled` setting is false, and the error names
+ * this setting.
  */
 export type Decision =
   /** `as`: allowed under one alias only, and listed under that name. `ask`: each call needs approval. */
@@ -38,9 +38,9 @@ export type Decision =
 export interface Policy {
   /**
    * Decides who sees a tool, and who may call it. Views remember the decision until the version of the catalog changes.
-   * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If
-   * `guarded`, the gate asks again before each call, because the policy may have changed since. No side effects; a
-   * policy that throws denies.
+   * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If `guarded` is
+   * true, the gate calls it again before each call, because the policy may have changed since. No side effects. If it
+   * throws, the tool is denied.
    * @param by the caller; default: no roles, default profile
    */
   decide(tool: Tool, by?: Actor): Decision
@@ -85,7 +85,7 @@ export interface PolicySettings {
   /** True for visible modules and servers, by catalog owner; default all. */
   readonly hasOwner?: (owner: string) => boolean
   /** Prefix of setting names in reasons, such as `profiles.work.`. */
-  readonly where?: string
+  readonly settingPrefix?: string
 }
 
 const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, warn: 1, redact: 2, throw: 3 }
@@ -100,7 +100,7 @@ const APPROVAL_MS = 300_000
  * tool that `ask` matches needs approval, even if `allow` matches it, too.
  */
 export function createPolicy(settings: PolicySettings = {}): Policy {
-  const { hasOwner = () => true, where = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
+  const { hasOwner = () => true, settingPrefix = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
   const fallback = settings.default ?? 'auto'
   const deny = (settings.deny ?? []).map((rule) => createRule(rule))
   const hidden = (settings.hidden ?? []).map((rule) => createRule(rule))
@@ -124,29 +124,29 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
           constraints.filter(({ name }) => lower(name) === one),
         )
   const rates = [
-    ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${where}policy.rateLimits[${at}]`)),
+    ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${settingPrefix}policy.rateLimits[${at}]`)),
     ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>
-      createRateLimit({ tools, perMinute, per: 'principal' }, `${where}tools.${tools}.rate_limit`),
+      createRateLimit({ tools, perMinute, per: 'principal' }, `${settingPrefix}tools.${tools}.rate_limit`),
     ),
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
-  const wired = tripwires.size > 0 || settings.tripwire !== undefined
-  const listed = [...ask, ...allow]
+  const hasTripwires = tripwires.size > 0 || settings.tripwire !== undefined
+  const askAndAllow = [...ask, ...allow]
   const allowsOwner = (owner: string, by?: Actor): boolean =>
     hasOwner(owner) &&
     !deny.some((rule) => rule.matchesAll(owner, by)) &&
     (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.mayMatch(owner))) &&
-    (fallback !== 'block' || listed.some((rule) => rule.mayMatch(owner)))
+    (fallback !== 'block' || askAndAllow.some((rule) => rule.mayMatch(owner)))
 
-  const first = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
+  const findMatch = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
     rules.length === 0 ? undefined : rules.find((rule) => rule.matches(tool, names, by))
 
   const isEnabled = (tool: Tool): boolean =>
     enabled.size > 0 && listRuleNames(tool, actionOf(tool)).some((name) => enabled.has(name))
 
-  function decide(given: Tool, by: Actor = NOBODY): Decision {
+  function decide(listedTool: Tool, by: Actor = NOBODY): Decision {
     // Renaming a tool for one caller does not change the decision.
-    const tool = given.itself ?? given
+    const tool = listedTool.itself ?? listedTool
     if (!hasOwner(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
     let cached: Spellings | undefined
     const names = (): Spellings => {
@@ -155,27 +155,30 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     }
     const constrained = constraintsFor(tool.module)
     const blocking = constrained.find(({ blocked }) => blocked(names()))
-    if (blocking) return createDenial(`blocked by ${where}modules.${blocking.name}.constraints.blocked_actions`)
+    if (blocking) return createDenial(`blocked by ${settingPrefix}modules.${blocking.name}.constraints.blocked_actions`)
     const allowing = constrained.find(({ allowed }) => allowed)
     let as: string | undefined
     if (allowing?.allowed && !allowing.allowed(actionOf(tool))) {
       as = (tool.chosenAliases ?? tool.aliases).filter(isToolName).find(allowing.allowed)
-      if (as === undefined) return createDenial(`not in ${where}modules.${allowing.name}.constraints.allowed_actions`)
+      if (as === undefined)
+        return createDenial(`not in ${settingPrefix}modules.${allowing.name}.constraints.allowed_actions`)
     }
-    const forbidden = first(deny, tool, names, by)
-    if (forbidden) return createDenial(`matched by ${where}policy.deny${formatReason(forbidden)}`)
+    const denyRule = findMatch(deny, tool, names, by)
+    if (denyRule) return createDenial(`matched by ${settingPrefix}policy.deny${formatReason(denyRule)}`)
     if (RANK[tool.effect] > max)
       return createDenial(
-        `its effect is "${tool.effect}" and ${where}policy.maxEffect is lower${tool.origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
+        `its effect is "${tool.effect}" and ${settingPrefix}policy.maxEffect is lower${tool.origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
       )
-    const permits = allow.length > 0 && allow.some((one) => one.matches(tool, () => ownNames(tool), by))
-    const unseen = permits ? undefined : first(hidden, tool, names, by)
-    if (unseen)
-      return createDenial(`matched by ${where}policy.hidden and not by ${where}policy.allow${formatReason(unseen)}`)
-    const asks = first(ask, tool, names, by)
-    if (!asks && !permits && fallback === 'block')
-      return createDenial(`${where}policy.default is "block" and no list names it`)
-    const switched =
+    const permits = allow.length > 0 && allow.some((one) => one.matches(tool, () => listExactNames(tool), by))
+    const hiddenRule = permits ? undefined : findMatch(hidden, tool, names, by)
+    if (hiddenRule)
+      return createDenial(
+        `matched by ${settingPrefix}policy.hidden and not by ${settingPrefix}policy.allow${formatReason(hiddenRule)}`,
+      )
+    const askRule = findMatch(ask, tool, names, by)
+    if (!askRule && !permits && fallback === 'block')
+      return createDenial(`${settingPrefix}policy.default is "block" and no list names it`)
+    const disabledName =
       disabled.size === 0
         ? undefined
         : ([
@@ -184,26 +187,30 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
           ].find((name) => disabled.has(name)) ??
           foldedDisabled.find(({ name, matches }) => !(name.includes('*') && isEnabled(tool)) && matches(names()))
             ?.name)
-    if (switched !== undefined) {
-      const setting = `${where}tools.${switched}.enabled`
-      const isBare = switched === actionOf(tool)
+    if (disabledName !== undefined) {
+      const setting = `${settingPrefix}tools.${disabledName}.enabled`
+      const isBare = disabledName === actionOf(tool)
       // Tools that act on the world are often disabled on purpose, and agents that know them by bare name expect
       // these words.
       const how = isBare && (tool.effect !== 'read' || tool.openWorld) ? ` (enable via config: ${setting}=true)` : ''
       return {
         allow: false,
         kind: 'disabled',
-        reason: `${isBare ? switched : tool.id} tool is disabled${how}`,
+        reason: `${isBare ? disabledName : tool.id} tool is disabled${how}`,
         setting,
       }
     }
-    const asking = asks
-      ? { setting: `${where}policy.ask`, timeoutMs, ...(asks.reason === undefined ? {} : { reason: asks.reason }) }
+    const approval = askRule
+      ? {
+          setting: `${settingPrefix}policy.ask`,
+          timeoutMs,
+          ...(askRule.reason === undefined ? {} : { reason: askRule.reason }),
+        }
       : !permits && fallback === 'ask'
-        ? { setting: `${where}policy.default`, timeoutMs }
+        ? { setting: `${settingPrefix}policy.default`, timeoutMs }
         : undefined
-    if (as === undefined && !asking) return ALLOWED
-    return { allow: true, ...(as === undefined ? {} : { as }), ...(asking ? { ask: asking } : {}) }
+    if (as === undefined && !approval) return ALLOWED
+    return { allow: true, ...(as === undefined ? {} : { as }), ...(approval ? { ask: approval } : {}) }
   }
 
   return {
@@ -212,14 +219,14 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     allowsResources: (owner, by) =>
       allowsOwner(owner, by) &&
       (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.matchesAll(owner, by))) &&
-      (fallback !== 'block' || listed.some((rule) => rule.matchesAll(owner, by))),
+      (fallback !== 'block' || askAndAllow.some((rule) => rule.matchesAll(owner, by))),
     guarded: ask.length > 0 || fallback === 'ask' || rates.length > 0,
     rates,
     tripwire(tool) {
-      if (!wired) return tool.tripwire ?? 'off'
+      if (!hasTripwires) return tool.tripwire ?? 'off'
       const level = tool.tripwire ?? 'off'
-      const own = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOf(tool.module)))
-      return pickStricter(own, settings.tripwire)
+      const ownerLevel = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOf(tool.module)))
+      return pickStricter(ownerLevel, settings.tripwire)
     },
     allowsAllTools: (owner) =>
       fallback !== 'block' &&
@@ -245,32 +252,32 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
 }
 
 /** Combines two policies: both must allow a tool, and approval is needed if either requires it. */
-export function combinePolicies(wide: Policy, own: Policy): Policy {
+export function combinePolicies(wide: Policy, narrow: Policy): Policy {
   return {
-    allowsOwner: (owner, by) => wide.allowsOwner(owner, by) && own.allowsOwner(owner, by),
-    allowsResources: (owner, by) => wide.allowsResources(owner, by) && own.allowsResources(owner, by),
+    allowsOwner: (owner, by) => wide.allowsOwner(owner, by) && narrow.allowsOwner(owner, by),
+    allowsResources: (owner, by) => wide.allowsResources(owner, by) && narrow.allowsResources(owner, by),
     decide(tool, by) {
       const first = wide.decide(tool, by)
       if (!first.allow && first.kind === 'denied') return first
-      const second = own.decide(tool, by)
+      const second = narrow.decide(tool, by)
       // A tool that one policy denies stays hidden even if the other only disabled it.
       if (!first.allow) return second.allow || second.kind === 'disabled' ? first : second
       if (!second.allow) return second
       if (first === ALLOWED) return second
       return { ...second, ...first }
     },
-    allowsAllTools: (owner) => wide.allowsAllTools(owner) && own.allowsAllTools(owner),
-    guarded: wide.guarded || own.guarded,
-    rates: [...wide.rates, ...own.rates],
-    tripwire: (tool) => pickStricter(wide.tripwire(tool), own.tripwire({ module: tool.module })),
+    allowsAllTools: (owner) => wide.allowsAllTools(owner) && narrow.allowsAllTools(owner),
+    guarded: wide.guarded || narrow.guarded,
+    rates: [...wide.rates, ...narrow.rates],
+    tripwire: (tool) => pickStricter(wide.tripwire(tool), narrow.tripwire({ module: tool.module })),
     unmatchedConstraints: (tools) => {
-      const all = [...tools]
-      return [...wide.unmatchedConstraints(all), ...own.unmatchedConstraints(all)]
+      const toolList = [...tools]
+      return [...wide.unmatchedConstraints(toolList), ...narrow.unmatchedConstraints(toolList)]
     },
   }
 }
 
-/** The ways in which the operator may write one of a tool's names. */
+/** The forms in which the operator may write an action of a tool. */
 const listRuleNames = ({ module }: Tool, action: string): string[] => [
   `${module}.${action}`,
   action,

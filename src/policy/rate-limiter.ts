@@ -19,8 +19,8 @@ export interface RateLimit {
 export function createRateLimit(settings: RateSetting, setting: string): RateLimit {
   const { perMinute, per, tools } = settings
   const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
-  const named = createSpellingMatcher(listOf(tools))
-  const matches = (tool: Tool): boolean => named(listSpellings(tool))
+  const matchesName = createSpellingMatcher(listOf(tools))
+  const matches = (tool: Tool): boolean => matchesName(listSpellings(tool))
   return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, matches }
 }
 
@@ -46,7 +46,7 @@ export function createRateLimiter(clock: Clock, maxBuckets = MAX_BUCKETS) {
     bucket.refilledAt = now
   }
 
-  /** Removes full buckets, which carry no information; if there is none, the least recently used. */
+  /** Removes full buckets, because a new bucket is full, too. If there is none, removes the least recently used one. */
   function makeRoom(now: number): void {
     for (const [key, bucket] of buckets) {
       refill(bucket, now)

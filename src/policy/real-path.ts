@@ -13,16 +13,16 @@ const RESERVED = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i
 
 /** @throws ToolError E_VALIDATION for text that must not reach the file system */
 export function checkPathText(path: string): void {
-  const wrong = (what: string): ToolError =>
+  const createPathError = (what: string): ToolError =>
     new ToolError(`The path ${what}.`, { code: 'E_VALIDATION', hint: 'Send a plain file path.' })
-  if (path.length > 4096) throw wrong('is longer than 4096 characters')
-  if (path.includes('\0')) throw wrong('holds a NUL character')
+  if (path.length > 4096) throw createPathError('is longer than 4096 characters')
+  if (path.includes('\0')) throw createPathError('holds a NUL character')
   // A lone surrogate would be written as U+FFFD.
-  if (/\uFFFD|\p{Cs}/u.test(path)) throw wrong('holds U+FFFD, which stands for bytes that were not text')
+  if (/\uFFFD|\p{Cs}/u.test(path)) throw createPathError('holds U+FFFD, which stands for bytes that were not text')
   if (!WINDOWS) return
-  if (path.replace(/^[A-Za-z]:/, '').includes(':')) throw wrong('holds a colon')
+  if (path.replace(/^[A-Za-z]:/, '').includes(':')) throw createPathError('holds a colon')
   for (const name of path.split(/[\\/]/))
-    if (RESERVED.test(name) || /[^.][. ]$/.test(name)) throw wrong('has a name that Windows reserves')
+    if (RESERVED.test(name) || /[^.][. ]$/.test(name)) throw createPathError('has a name that Windows reserves')
 }
 
 /** True if equal or below. Compares with a separator, so that /data/app-secret is not inside /data/app. */
@@ -47,27 +47,27 @@ export async function realpathOrNone(path: string): Promise<string | undefined> 
   try {
     return await fs.realpath(path)
   } catch (error) {
-    if (isGone(error)) return undefined
+    if (isUnreachable(error)) return undefined
     throw error
   }
 }
 
 /** The real path of something that may not exist yet. Follows links, including broken ones. */
-export async function realForm(absolute: string, look: LookUp = realpathOrNone, hops = 0): Promise<string> {
-  const real = await look(absolute)
+export async function realForm(absolute: string, lookUp: LookUp = realpathOrNone, hops = 0): Promise<string> {
+  const real = await lookUp(absolute)
   if (real !== undefined || absolute === dirname(absolute)) return real ?? absolute
-  const folder = await realForm(dirname(absolute), look, hops)
+  const folder = await realForm(dirname(absolute), lookUp, hops)
   const target = hops < MAX_HOPS ? await linkTarget(absolute) : undefined
   return target === undefined
     ? join(folder, basename(absolute))
-    : await realForm(resolve(folder, target), look, hops + 1)
+    : await realForm(resolve(folder, target), lookUp, hops + 1)
 }
 
 async function linkTarget(path: string): Promise<string | undefined> {
   try {
     return await fs.readlink(path)
   } catch (error) {
-    if (isGone(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
+    if (isUnreachable(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
     throw error
   }
 }
@@ -75,20 +75,20 @@ async function linkTarget(path: string): Promise<string | undefined> {
 /** Returns a path's real path, or undefined if it does not exist. */
 export type LookUp = (path: string) => Promise<string | undefined>
 
-const KEPT_MS = 1_000
+const CACHE_MS = 1_000
 
 /**
  * Caches real paths for the few paths of a configuration that every call asks for. An existing path is cached for a
  * second; a missing one is looked up each time.
  */
-export function rememberReal(): LookUp {
+export function createRealPathCache(): LookUp {
   const cache = new Map<string, { readonly real: string; readonly until: number }>()
   return async (path) => {
-    const before = cache.get(path)
-    if (before && before.until > performance.now()) return before.real
+    const cached = cache.get(path)
+    if (cached && cached.until > performance.now()) return cached.real
     const real = await realpathOrNone(path)
     if (real === undefined) cache.delete(path)
-    else cache.set(path, { real, until: performance.now() + KEPT_MS })
+    else cache.set(path, { real, until: performance.now() + CACHE_MS })
     return real
   }
 }
@@ -100,7 +100,7 @@ export async function nearestFolder(path: string): Promise<string> {
       await fs.lstat(at)
       return at
     } catch (error) {
-      if (!isGone(error) || at === dirname(at)) throw error
+      if (!isUnreachable(error) || at === dirname(at)) throw error
     }
   }
 }
@@ -109,14 +109,14 @@ export async function nearestFolder(path: string): Promise<string> {
  * Facts about a path; undefined if it does not exist or cannot be reached. The option `throwIfNoEntry` of Node.js throws if a
  * part of the path is a file.
  */
-export function factsOf(path: string, stat: typeof statSync | typeof lstatSync = statSync): Stats | undefined {
+export function statOrNone(path: string, stat: typeof statSync | typeof lstatSync = statSync): Stats | undefined {
   try {
     return stat(path, { throwIfNoEntry: false })
   } catch (error) {
-    if (isGone(error)) return undefined
+    if (isUnreachable(error)) return undefined
     throw error
   }
 }
 
-const isGone = (error: unknown): boolean =>
+const isUnreachable = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'ENAMETOOLONG'].includes((error as NodeJS.ErrnoException).code ?? '')

@@ -6,9 +6,9 @@ const MAGIC = Buffer.from('SQLite format 3\0')
 
 /**
  * True for the journal and WAL files of SQLite. SQLite writes their content into the database, so anyone who can write
- * them can change it. Companions of an empty or missing database are ignored by SQLite.
+ * them can change it. SQLite ignores such files if the database is empty or missing.
  */
-export async function isBesideDatabase(path: string): Promise<boolean> {
+export async function isSqliteCompanion(path: string): Promise<boolean> {
   const [, database] = COMPANION.exec(path) ?? []
   if (database === undefined) return false
   let file: fs.FileHandle

@@ -1,7 +1,7 @@
 import type { Grant } from '../core/caller.ts'
 import { EFFECTS, type Tool } from '../core/tool.ts'
 import { combinePolicies, type Policy } from './policy.ts'
-import { createRule, lower, ownNames, shortOf } from './policy-rules.ts'
+import { createRule, listExactNames, lower, shortOf } from './policy-rules.ts'
 
 const NO_CALLER = { profile: '', roles: [] }
 
@@ -20,9 +20,9 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
   const patterns = grants.flatMap(({ tools }) => tools ?? ['*']).map(lower)
   const allowsOwner = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
   return combinePolicies(policy, {
-    decide(given) {
-      const tool = given.itself ?? given
-      return allowsOwner(tool.module) && rules.some((rule) => rule.matches(tool, () => ownNames(tool), NO_CALLER))
+    decide(listedTool) {
+      const tool = listedTool.itself ?? listedTool
+      return allowsOwner(tool.module) && rules.some((rule) => rule.matches(tool, () => listExactNames(tool), NO_CALLER))
         ? { allow: true }
         : { allow: false, kind: 'denied', reason: 'its token is for other tools' }
     },
@@ -44,7 +44,7 @@ export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): bo
     if (
       all.length === 0
         ? mayName(lower(pattern), lower(id))
-        : all.some((tool) => rule.matches(tool, () => ownNames(tool), NO_CALLER))
+        : all.some((tool) => rule.matches(tool, () => listExactNames(tool), NO_CALLER))
     )
       return false
   }

@@ -17,14 +17,14 @@ let count = 0
  */
 export function recordUnfinishedWrite(path: string): () => void {
   if (folder === undefined) return () => undefined
-  const note = join(folder, `${process.pid}-${RUN}-${++count}`)
+  const record = join(folder, `${process.pid}-${RUN}-${++count}`)
   try {
-    writeFileSync(note, path, { mode: 0o600 })
+    writeFileSync(record, path, { mode: 0o600 })
   } catch {
     // The write is more important than its record.
     return () => undefined
   }
-  return () => rmSync(note, { force: true })
+  return () => rmSync(record, { force: true })
 }
 
 /**
@@ -37,9 +37,9 @@ export function removeUnfinishedWrites(dir: string): void {
   for (const name of readdirSync(dir)) {
     const [, pid, run] = /^(\d+)-([0-9a-f]{8})-\d+$/.exec(name) ?? []
     if (pid === undefined || run === RUN || (Number(pid) !== process.pid && isProcessAlive(Number(pid)))) continue
-    const note = join(dir, name)
-    const path = readFileSync(note, 'utf8')
+    const record = join(dir, name)
+    const path = readFileSync(record, 'utf8')
     if (isAbsolute(path) && TEMPORARY.test(path.slice(path.lastIndexOf('/') + 1))) rmSync(path, { force: true })
-    rmSync(note, { force: true })
+    rmSync(record, { force: true })
   }
 }

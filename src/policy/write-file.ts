@@ -41,7 +41,7 @@ export interface WriteTarget {
   /** The name of a real path in results. */
   nameOf(real: string): string
   /** Opens a folder directly below an anchored one, checks it, and anchors it. */
-  inner<T>(anchor: string, name: string, then: (anchor: string, real: string) => Promise<T>): Promise<T>
+  inFolder<T>(anchor: string, name: string, then: (anchor: string, real: string) => Promise<T>): Promise<T>
 }
 
 export interface WriteResult {
@@ -51,69 +51,69 @@ export interface WriteResult {
 }
 
 /** Writes to a temporary file in the same folder and renames it, so that readers never see a partial file. */
-export async function writeFile(placed: WriteTarget, data: FileData, options: WriteOptions): Promise<WriteResult> {
-  const { shown, missing, real, name } = placed
-  await placed.checkWrite(join(real, ...missing, name))
+export async function writeFile(target: WriteTarget, data: FileData, options: WriteOptions): Promise<WriteResult> {
+  const { shown, missing, real, name } = target
+  await target.checkWrite(join(real, ...missing, name))
   if (missing.length > 0 && options.createFolders === false)
     throw new ToolError(`The folder of '${shown}' does not exist.`, {
       code: 'E_NOT_FOUND',
       hint: 'Create it first, or set create_dirs to true.',
     })
-  return await makeFolders(placed, missing, async (anchor, folder) => {
-    const target = join(anchor, name)
-    const before = await convertErrors(shown, () => lstatOrNone(target))
-    if (before) checkTarget(before, shown)
-    if (before && options.exclusive) throw createExistsError(shown)
+  return await makeFolders(target, missing, async (anchor, folder) => {
+    const path = join(anchor, name)
+    const existing = await convertErrors(shown, () => lstatOrNone(path))
+    if (existing) checkTarget(existing, shown)
+    if (existing && options.exclusive) throw createExistsError(shown)
     const { expect } = options
-    if (expect && (before?.size !== expect.size || before.mtime.getTime() !== expect.mtime.getTime()))
+    if (expect && (existing?.size !== expect.size || existing.mtime.getTime() !== expect.mtime.getTime()))
       throw new ToolError(`'${shown}' was changed by another program meanwhile.`, {
         hint: 'Read it again, then try again.',
       })
-    if (before) await convertErrors(shown, () => fs.access(target, constants.W_OK))
+    if (existing) await convertErrors(shown, () => fs.access(path, constants.W_OK))
     await convertErrors(shown, () =>
-      options.append && before
-        ? append(anchor, target, shown, data, options.keep ?? false)
-        : replace(anchor, folder, target, data, before?.mode ?? options.mode),
+      options.append && existing
+        ? append(anchor, path, shown, data, options.keep ?? false)
+        : replace(anchor, folder, path, data, existing?.mode ?? options.mode),
     )
-    return { path: placed.nameOf(join(folder, name)), created: !before }
+    return { path: target.nameOf(join(folder, name)), created: !existing }
   })
 }
 
 /** Creates a folder; an existing one is left unchanged. */
-export async function makeFolder(placed: WriteTarget, parents: boolean): Promise<WriteResult> {
-  const { shown, missing, real, name } = placed
-  await placed.checkWrite(join(real, ...missing, name), 'folder')
+export async function makeFolder(target: WriteTarget, parents: boolean): Promise<WriteResult> {
+  const { shown, missing, real, name } = target
+  await target.checkWrite(join(real, ...missing, name), 'folder')
   if (missing.length > 0 && !parents)
     throw new ToolError(`The folder above '${shown}' does not exist.`, {
       code: 'E_NOT_FOUND',
       hint: 'Create it first, or set parents to true.',
     })
-  return await makeFolders(placed, missing, async (anchor, folder) => {
-    const target = join(anchor, name)
-    const before = await convertErrors(shown, () => lstatOrNone(target))
-    if (before && !before.isDirectory())
+  return await makeFolders(target, missing, async (anchor, folder) => {
+    const path = join(anchor, name)
+    const existing = await convertErrors(shown, () => lstatOrNone(path))
+    if (existing && !existing.isDirectory())
       throw new ToolError(`'${shown}' exists and is not a folder.`, {
         code: 'E_NOT_REGULAR_FILE',
         hint: 'Use another name.',
       })
-    if (!before) await convertErrors(shown, () => makeFolderIfMissing(target))
-    return { path: placed.nameOf(join(folder, name)), created: !before }
+    if (!existing) await convertErrors(shown, () => makeFolderIfMissing(path))
+    return { path: target.nameOf(join(folder, name)), created: !existing }
   })
 }
 
 /** Creates the missing folders one below the other, and calls `use` in the last one. */
 export function makeFolders<T>(
-  placed: WriteTarget,
+  target: WriteTarget,
   missing: readonly string[],
   use: (anchor: string, real: string) => Promise<T>,
 ): Promise<T> {
   const step = async (anchor: string, real: string, names: readonly string[]): Promise<T> => {
     const [next, ...rest] = names
     if (next === undefined) return await use(anchor, real)
-    await convertErrors(placed.shown, () => makeFolderIfMissing(join(anchor, next)))
-    return await placed.inner(anchor, next, (inner, where) => step(inner, where, rest))
+    await convertErrors(target.shown, () => makeFolderIfMissing(join(anchor, next)))
+    return await target.inFolder(anchor, next, (inner, realFolder) => step(inner, realFolder, rest))
   }
-  return step(placed.anchor, placed.real, missing)
+  return step(target.anchor, target.real, missing)
 }
 
 async function makeFolderIfMissing(path: string): Promise<void> {

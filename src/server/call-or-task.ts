@@ -3,7 +3,7 @@ import { linkAbort } from '../core/abort.ts'
 import { createDeferred } from '../core/deferred.ts'
 import { messageOf } from '../core/errors.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
-import { TASKS, takesTasks } from '../core/task-protocol.ts'
+import { acceptsTasks, TASKS } from '../core/task-protocol.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
@@ -33,7 +33,7 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
     return toClientResult(await host.surface.call(request), host, request)
   const found = host.view(caller).resolve(request.name)
   const tool = found.kind === 'found' && found.tool.tool.origin === 'module' ? found.tool.tool : undefined
-  const wants = takesTasks(relay.clientCapabilities) || relay.task !== undefined
+  const wants = acceptsTasks(relay.clientCapabilities) || relay.task !== undefined
   if (tool?.task === 'required' && !wants && caller.era === 'modern')
     throw new ProtocolFailure(-32021, `${tool.id} runs only as a task, and the client does not support tasks`, {
       requiredCapabilities: { extensions: { [TASKS]: {} } },

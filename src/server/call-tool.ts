@@ -5,7 +5,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { sizeOf } from '../core/raw-result.ts'
-import { olderTask } from '../core/task-protocol.ts'
+import { toLegacyTask } from '../core/task-protocol.ts'
 import { noRelay, type Relay } from '../core/tool.ts'
 import { type McpResult, noticeBlock, WITHHELD } from '../core/tool-result.ts'
 import { OWN } from '../exec/task-requests.ts'
@@ -147,13 +147,13 @@ function renameTask(host: CallHost, { caller, relay }: CallRequest, result: McpR
     if (taskOptions === undefined || result.resultType !== undefined) return result
     // The server finished at once, but this client expects a task.
     const task = host.tasks.keep(holder, result, taskOptions['ttl'])
-    return { task: { ...olderTask(task), taskId: host.resumes.nameTask(holder, DONE, String(task['taskId'])) } }
+    return { task: { ...toLegacyTask(task), taskId: host.resumes.nameTask(holder, DONE, String(task['taskId'])) } }
   }
   const [owner = '', ...rest] = String(result.taskId).split(':')
   const id = rest.join(':')
   const name = owner === OWN ? id : host.resumes.nameTask(holder, owner, id)
   host.tasks.began({ holder, session, owner, id, name }, result['ttlMs'])
-  return taskOptions === undefined ? { ...result, taskId: name } : { task: { ...olderTask(result), taskId: name } }
+  return taskOptions === undefined ? { ...result, taskId: name } : { task: { ...toLegacyTask(result), taskId: name } }
 }
 
 /** An error as the client may see it: code, message and data stay. @param era protocol era of the client */

@@ -1,7 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import type { Json } from '../core/is-record.ts'
 import { listChanged } from '../core/list-kinds.ts'
-import { olderTask } from '../core/task-protocol.ts'
+import { toLegacyTask } from '../core/task-protocol.ts'
 import { holderOf } from './identity.ts'
 import { inspectNotification } from './inspect-answers.ts'
 import type { ListNotifier } from './list-notifier.ts'
@@ -53,5 +53,5 @@ function taskStatus(host: CallHost, requests: RequestBuilder, owner: string, tas
   // If a server gave one id to several tasks, the owner is unknown.
   if (!startedTask || others.length > 0 || startedTask.session !== requests.connection.session) return undefined
   const caller = requests.callers().find((one) => holderOf(one) === startedTask.holder)
-  return caller && inspectNotification(host, caller, { ...olderTask(task), taskId: startedTask.name }, owner)
+  return caller && inspectNotification(host, caller, { ...toLegacyTask(task), taskId: startedTask.name }, owner)
 }

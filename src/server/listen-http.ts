@@ -47,7 +47,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     ready: host.ready,
     metrics: host.metrics,
     page: options.page,
-    within: host.trustMeta === 'none' ? undefined : host.observer?.within,
+    within: host.trustMeta === 'none' ? undefined : host.observer?.runInContext,
     modern: {
       enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
       follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),

@@ -70,7 +70,7 @@ export interface RouterContext {
   /** The body of `GET /metrics`; absent: the route does not exist. */
   readonly metrics?: (() => Promise<string>) | undefined
   /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
-  readonly within?: Observer['within'] | undefined
+  readonly within?: Observer['runInContext'] | undefined
   /** Responses that are not finished, without event streams. */
   readonly running: Set<ServerResponse>
   closing: boolean

@@ -51,7 +51,7 @@ export interface HttpOptions {
   /** Metrics for `GET /metrics`; absent: the route does not exist. */
   readonly metrics?: MetricRegistry | undefined
   /** Runs a request as part of the trace that its headers name; absent: tracing is off. */
-  readonly within?: Observer['within'] | undefined
+  readonly within?: Observer['runInContext'] | undefined
   /** The page of the operator (default: none). @param url the address of this server, once it listens */
   readonly page?: ((url: () => string) => Page) | undefined
 }

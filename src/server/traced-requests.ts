@@ -22,7 +22,7 @@ export function traceRequest<T>(
 export function traceList<T>(host: BaseHost, meta: unknown, list: () => T): T {
   const { observer } = host
   if (!observer) return list()
-  return observer.note(operationOf('tools/list'), list, isRecord(meta) ? parentIn(host, { meta }) : undefined)
+  return observer.runSync(operationOf('tools/list'), list, isRecord(meta) ? parentIn(host, { meta }) : undefined)
 }
 
 /** Traces a call, most of whose failures are results. */

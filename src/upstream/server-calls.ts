@@ -5,7 +5,7 @@ import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-t
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { rawBytes } from '../core/raw-result.ts'
-import { newerTask, takesTasks } from '../core/task-protocol.ts'
+import { acceptsTasks, toModernTask } from '../core/task-protocol.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { timeoutOf } from './adapt-server-tool.ts'
@@ -95,7 +95,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const operation = operationOf(method, params)
     return observer.run(operation, async () => {
       const { relay } = options
-      const how = relay ? { ...options, relay: { ...relay, meta: observer.carried(relay.meta) } } : options
+      const how = relay ? { ...options, relay: { ...relay, meta: observer.addTraceContext(relay.meta) } } : options
       const result = await send(method, params, how, via)
       if (result['isError'] === true) operation.error = 'tool_error'
       return result
@@ -183,9 +183,9 @@ export function createServerCalls(host: CallsHost): ServerCalls {
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
       headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
     }
-    if (connection.era === 'legacy' && may && (relay.task || takesTasks(relay.clientCapabilities))) {
+    if (connection.era === 'legacy' && may && (relay.task || acceptsTasks(relay.clientCapabilities))) {
       const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
-      if (isRecord(created['task'])) return started(newerTask(created['task']), via)
+      if (isRecord(created['task'])) return started(toModernTask(created['task']), via)
       return finished(record, created)
     }
     const result = onlyAsTask(record, connection)
@@ -203,7 +203,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     // The owner of later task requests is unknown.
     if (type === 'task' && ownLogins)
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a task that belongs to another login.`)
-    if (type === 'task' && takesTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
+    if (type === 'task' && acceptsTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
       return started(result, via)
     return finished(record, result)
   }

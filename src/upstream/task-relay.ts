@@ -14,7 +14,7 @@ import {
   supportsServerRequest,
   toModernServerRequest,
 } from '../core/server-requests.ts'
-import { isOver, newerTask, TASKS, takesTasks } from '../core/task-protocol.ts'
+import { acceptsTasks, isOver, TASKS, toModernTask } from '../core/task-protocol.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import { removeTaskId, runsTasks } from './server-tasks.ts'
@@ -91,9 +91,9 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       return isRecord(result) ? { ...task, result: removeTaskId(result) } : task
     }
     const { taskId } = params
-    const task = newerTask(await request('tasks/get', { taskId }, relay, signal))
+    const task = toModernTask(await request('tasks/get', { taskId }, relay, signal))
     saw(task)
-    return takesTasks(relay.clientCapabilities) ? await detailed(task, relay, signal) : task
+    return acceptsTasks(relay.clientCapabilities) ? await detailed(task, relay, signal) : task
   }
 
   /** Adds what the extension reports with a task and the older revision only during another request. */
@@ -213,7 +213,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       saw({ taskId, status: 'cancelled' })
       return answer
     }
-    saw(newerTask(await cancelOlder({ taskId }, relay, signal)))
+    saw(toModernTask(await cancelOlder({ taskId }, relay, signal)))
     end(String(taskId))
     return {}
   }
@@ -283,7 +283,7 @@ function failureOf({ status, error, statusMessage }: Json): ProtocolFailure {
 
 /** A client of the older revision supports tasks if it requests one; then Pegboard acts as the extension requires. */
 export const takingTasks = (relay: Relay): Relay => {
-  if (takesTasks(relay.clientCapabilities)) return relay
+  if (acceptsTasks(relay.clientCapabilities)) return relay
   const { extensions } = relay.clientCapabilities
   return {
     ...relay,

@@ -7,7 +7,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import { isProtocolFailure } from '../core/protocol-failure.ts'
 import { semaphoreOf } from '../core/semaphore.ts'
-import { newerTask } from '../core/task-protocol.ts'
+import { toModernTask } from '../core/task-protocol.ts'
 import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
 import { withCallSlot } from './call-slots.ts'
 import { createPublisher, namesOf, type OwnerStatus, type PublisherOptions } from './catalog-publisher.ts'
@@ -508,7 +508,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     } else if (method === 'notifications/tasks/status') {
       const { taskId } = params
       const isMain = whose === undefined && typeof taskId === 'string'
-      const task = newerTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
+      const task = toModernTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
       openTasks.saw(task)
       hooks.onTask?.(module, task)
     }

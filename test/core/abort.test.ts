@@ -6,7 +6,7 @@ import { derivedFrom } from '../signals.ts'
 
 it('aborts with another signal and its reason, at once if that is already aborted', () => {
   const outer = new AbortController()
-  const { signal, late } = abortAfter(outer.signal, 60_000)
+  const { signal, timedOut: late } = abortAfter(outer.signal, 60_000)
   outer.abort('enough')
   expect([signal.aborted, signal.reason, late]).toEqual([true, 'enough', false])
   expect(abortAfter(outer.signal, 60_000).signal.reason).toBe('enough')
@@ -15,7 +15,7 @@ it('aborts with another signal and its reason, at once if that is already aborte
 it('aborts with a TimeoutError after its time', async () => {
   const limit = abortAfter(undefined, 5)
   await sleep(50)
-  expect([limit.signal.aborted, limit.late, limit.signal.reason.name]).toEqual([true, true, 'TimeoutError'])
+  expect([limit.signal.aborted, limit.timedOut, limit.signal.reason.name]).toEqual([true, true, 'TimeoutError'])
 })
 
 it('does not report a timeout after the other signal was aborted', async () => {
@@ -23,7 +23,7 @@ it('does not report a timeout after the other signal was aborted', async () => {
   const limit = abortAfter(outer.signal, 5)
   outer.abort('enough')
   await sleep(50)
-  expect([limit.signal.reason, limit.late]).toEqual(['enough', false])
+  expect([limit.signal.reason, limit.timedOut]).toEqual(['enough', false])
 })
 
 it('leaves no listener on a signal that lives longer', async () => {

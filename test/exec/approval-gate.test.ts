@@ -88,7 +88,7 @@ describe('an approval question', () => {
   )
 
   it("times out after the profile's time, even if a client ignores the cancellation", async () => {
-    const { call, refusal, clock } = rig({ ask: ['m.a'], approvalTimeoutMs: 60_000, where: 'profiles.x.' })
+    const { call, refusal, clock } = rig({ ask: ['m.a'], approvalTimeoutMs: 60_000, settingPrefix: 'profiles.x.' })
     const waiting = refusal(call({}, { request: () => new Promise(() => undefined) }))
     clock.pass(60_000)
     const { code, message, hint } = await waiting

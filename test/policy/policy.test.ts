@@ -207,7 +207,7 @@ describe('a policy decision', () => {
     expect(decide({ deny: [{ module: 'db', reason: 'production' }] })).toMatchObject({
       reason: 'matched by policy.deny: production',
     })
-    expect(decide({ ask: [{ module: 'db', reason: 'production' }], where: 'profiles.work.' })).toEqual({
+    expect(decide({ ask: [{ module: 'db', reason: 'production' }], settingPrefix: 'profiles.work.' })).toEqual({
       allow: true,
       ask: { setting: 'profiles.work.policy.ask', timeoutMs: 300_000, reason: 'production' },
     })
@@ -222,7 +222,12 @@ describe('a policy decision', () => {
 
   it('of file and profile asks if either does, and uses the stricter tripwire', () => {
     const file = createPolicy({ ask: ['db.drop'], tripwires: { db: 'redact' } })
-    const profile = createPolicy({ default: 'ask', allow: ['db.*'], tripwire: 'throw', where: 'profiles.work.' })
+    const profile = createPolicy({
+      default: 'ask',
+      allow: ['db.*'],
+      tripwire: 'throw',
+      settingPrefix: 'profiles.work.',
+    })
     const policy = combinePolicies(file, profile)
     const setting = (id: string) => {
       const decision = policy.decide(makeTool(id))

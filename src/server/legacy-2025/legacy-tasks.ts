@@ -2,7 +2,7 @@ import type { Server, ServerContext } from '@modelcontextprotocol/server'
 import { abortAfter } from '../../core/abort.ts'
 import type { Json } from '../../core/is-record.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
-import { isOver, olderTask, RELATED } from '../../core/task-protocol.ts'
+import { isOver, RELATED, toLegacyTask } from '../../core/task-protocol.ts'
 import type { Relay } from '../../core/tool.ts'
 import { sessionOwner } from '../../exec/task-owner.ts'
 import { noTask } from '../call-tool.ts'
@@ -35,7 +35,7 @@ export function serveLegacyTasks(server: Server, host: CallHost, { caller, relay
 
   async function stateOf(found: Found, ctx: ServerContext, signal = ctx.mcpReq.signal): Promise<Json> {
     const task = isKept(found) ? getStoredTask(found.id).task : await ask(found, 'tasks/get', relay(ctx), signal)
-    return { ...olderTask(task), taskId: found.name }
+    return { ...toLegacyTask(task), taskId: found.name }
   }
 
   const isKept = ({ owner, at }: Found): boolean => owner === DONE && at === undefined

@@ -3,7 +3,7 @@ import type { Json } from '../../core/is-record.ts'
 import { omitUndefined } from '../../core/omit-undefined.ts'
 import { ProtocolFailure } from '../../core/protocol-failure.ts'
 import { MODERN_REVISION } from '../../core/protocol-revisions.ts'
-import { TASK_METHODS, TASKS, takesTasks } from '../../core/task-protocol.ts'
+import { acceptsTasks, TASK_METHODS, TASKS } from '../../core/task-protocol.ts'
 import { noTask } from '../call-tool.ts'
 import { modernCapabilities } from '../capabilities.ts'
 import { findTask } from '../find-task.ts'
@@ -35,7 +35,7 @@ export function serveModern(server: Server, host: ServerHost, reader: RequestRea
 function serveModernTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
   const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
     const asking = relay(ctx)
-    if (!takesTasks(asking.clientCapabilities))
+    if (!acceptsTasks(asking.clientCapabilities))
       throw new ProtocolFailure(-32021, 'The client did not declare that it supports tasks', {
         requiredCapabilities: { extensions: { [TASKS]: {} } },
       })

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { CLIENT_CAPABILITIES, SUBSCRIPTION } from '../../core/protocol-meta.ts'
-import { isOver, takesTasks } from '../../core/task-protocol.ts'
+import { acceptsTasks, isOver } from '../../core/task-protocol.ts'
 import { relayOf } from '../../core/tool.ts'
 import { findTask } from '../find-task.ts'
 import type { CallHost } from '../server-host.ts'
@@ -28,7 +28,7 @@ export function wantedTasks({ id, method, params }: Message): WantedTasks | unde
   const declared = (params?.['_meta'] as Json | undefined)?.[CLIENT_CAPABILITIES]
   if (!Array.isArray(notifications?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
   const clientCapabilities = declared as Json
-  if (!takesTasks(clientCapabilities)) return undefined
+  if (!acceptsTasks(clientCapabilities)) return undefined
   const names = notifications.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_FOLLOWED)
   return names.length > 0 ? { names, clientCapabilities, subscription: id } : undefined
 }
