@@ -28,7 +28,7 @@ export interface UnmatchedRule {
 /** An entry of the policy. */
 interface Entry {
   readonly setting: string
-  /** As written in the configuration. */
+  /** The entry of the configuration; its keys have the order of the schema. */
   readonly given: unknown
   /** The entry, and copies of it with the other names of its servers. */
   readonly variants: readonly RuleSetting[]

@@ -1,4 +1,4 @@
-import { checkText } from '../core/argument-limits.ts'
+import { checkItemCount } from '../core/argument-limits.ts'
 import type { Clock } from '../core/clock.ts'
 import { createCountdown } from '../core/countdown.ts'
 import { isPegboardError, joinSentences } from '../core/errors.ts'
@@ -88,7 +88,7 @@ export async function runScript(thread: string, script: Script, clock: Clock): P
       calls.push(name)
       await slots.acquire(ended.signal)
       try {
-        checkText(params)
+        checkItemCount(params)
         const outcome = await script.call(name, JSON.parse(params), index, () => limit.pause())
         if (!('data' in outcome)) return refuse(outcome.code, outcome.error)
         const value = JSON.stringify(outcome.data) ?? 'null'

@@ -14,7 +14,7 @@ const createKeyLimitError = (): PegboardError =>
   new PegboardError('E_VALIDATION', `The arguments hold more than ${MAX_KEYS} keys and items (size limit).`)
 
 /** Rejects arguments, as JSON text, with too many keys. @throws PegboardError E_VALIDATION */
-export function checkText(text: string): void {
+export function checkItemCount(text: string): void {
   if (exceedsJsonItems(text, MAX_KEYS)) throw createKeyLimitError()
 }
 

@@ -115,7 +115,7 @@ const modelErrors = {
   },
   E_TOO_LARGE: {
     class: 'argument',
-    meaning: 'A result, a file or a stored value exceeds a size limit.',
+    meaning: 'The arguments, a result, a file or a stored value exceed a size limit.',
     next: 'Ask for a part, or store less.',
   },
   E_INTERNAL: {

@@ -87,6 +87,7 @@ export interface ToolDefinition {
   readonly idempotent: boolean
   readonly openWorld: boolean
   readonly sideEffects: readonly string[]
+  /** For search. From the module or the OpenAPI document; a server's tools have `mcp` and the server's id. */
   readonly tags: readonly string[]
   readonly examples: readonly Example[]
   /** Accepted parameters that a model does not see; for developers. */

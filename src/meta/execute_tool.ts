@@ -1,4 +1,4 @@
-import { checkText } from '../core/argument-limits.ts'
+import { checkItemCount } from '../core/argument-limits.ts'
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
@@ -130,7 +130,7 @@ function asObject(value: unknown): Json | undefined {
   if (isRecord(value)) return value
   if (typeof value !== 'string') return undefined
   if (value.trim() === '') return {}
-  checkText(value)
+  checkItemCount(value)
   try {
     const parsed: unknown = JSON.parse(value)
     return isRecord(parsed) ? parsed : undefined

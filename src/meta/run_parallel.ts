@@ -1,4 +1,4 @@
-import { checkText } from '../core/argument-limits.ts'
+import { checkItemCount } from '../core/argument-limits.ts'
 import { PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import { valueResult } from '../core/tool-result.ts'
@@ -76,7 +76,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
 function readActions(raw: unknown): readonly Action[] {
   let given = raw
   if (typeof given === 'string') {
-    checkText(given)
+    checkItemCount(given)
     given = tryParseJson(given)
     if (given === undefined) throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
   }

@@ -274,19 +274,19 @@ function patternOf(grep: string, ignoreCase: boolean): RegExp | string {
 
 /** Matches with their numbers, as grep writes them: `12:` for a match, `13-` for a line beside one. */
 function withContext(
-  all: readonly NumberedLine[],
+  range: readonly NumberedLine[],
   hits: readonly NumberedLine[],
   context: number,
 ): readonly NumberedLine[] {
-  const first = all[0]?.at ?? 0
+  const first = range[0]?.at ?? 0
   const matched = new Set(hits.map(({ at }) => at))
   const lineNumbers = new Set<number>()
   for (const { at } of hits)
-    for (let near = Math.max(first, at - context); near <= at + context && near - first < all.length; near++)
+    for (let near = Math.max(first, at - context); near <= at + context && near - first < range.length; near++)
       lineNumbers.add(near)
   return [...lineNumbers]
     .sort((a, b) => a - b)
-    .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${all[at - first]?.shown ?? ''}` }))
+    .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${range[at - first]?.shown ?? ''}` }))
 }
 
 function readRange(range: string): readonly [from: number, to: number] {
