@@ -16,8 +16,8 @@ export interface RepeatedCallsOptions {
   toolOf(caller: Caller, name: string): Tool | undefined
 }
 
-/** Older calls do not count. */
-const WINDOW_MS = 10 * 60_000
+/** After a longer pause since the previous call, counting starts again. */
+const MAX_PAUSE_MS = 10 * 60_000
 /** Maximum number of remembered calls of all sessions. */
 const MAX_CALLS = 10_000
 
@@ -31,7 +31,7 @@ export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptio
     const key = digestOf([sessionOwner(caller), tool.id, input ?? {}])
     const now = clock.now()
     const before = counts.get(key)
-    const times = before && now - before.at <= WINDOW_MS ? before.times + 1 : 1
+    const times = before && now - before.at <= MAX_PAUSE_MS ? before.times + 1 : 1
     setNewest(counts, key, { times, at: now }, MAX_CALLS)
     return { tool, times }
   }

@@ -53,7 +53,7 @@ export interface Policy {
   allowsResources(owner: string, by: Actor): boolean
   /** True if nothing denies any tool of this owner. */
   allowsAllTools(owner: string): boolean
-  /** True if some calls need approval or are rate-limited, so that visibility alone does not decide. */
+  /** True if some calls must pass the gate, for an approval or a rate limit. */
   readonly guarded: boolean
   readonly rates: readonly RateLimit[]
   /** What happens with result fields of a tool that look like credentials. */
