@@ -32,7 +32,8 @@ function listenFault(host: string, port: number): Promise<string | undefined> {
 
 /** Pegboard answers there without a token. */
 async function isPegboard(host: string, port: number): Promise<boolean> {
-  const name = ['0.0.0.0', '::'].includes(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  const loopback = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  const name = loopback.includes(':') ? `[${loopback}]` : loopback
   try {
     const answer = await fetch(`http://${name}:${port}/health`, {
       signal: AbortSignal.timeout(ANSWER_MS),

@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '../core/errors.ts'
-import { type Log, silentLog } from '../core/log.ts'
 import { bareNameOf, type SearchSource } from './search-document.ts'
 import { hashOf } from './word-pieces.ts'
 
@@ -85,16 +83,16 @@ export function likenessOf(sketch: string, other: string): number {
 }
 
 /**
- * Reads the index at once and the file of a server when one of its tools is asked for.
+ * Reads the index at once and the file of a server when one of its tools is asked for. A server whose file cannot be
+ * read is unknown.
  * @throws Error if the index cannot be read
  */
-export function openAtlas(dir: string, log: Log = silentLog): Atlas {
+export function openAtlas(dir: string): Atlas {
   const read = (name: string): unknown => JSON.parse(readFileSync(join(dir, `${name}.json`), 'utf8'))
   return createAtlas(read('index') as AtlasIndex, (server) => {
     try {
       return read(server) as AtlasServer
-    } catch (error) {
-      log.warn('a part of the atlas cannot be read', { server, reason: messageOf(error) })
+    } catch {
       return undefined
     }
   })
