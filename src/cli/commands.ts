@@ -67,7 +67,10 @@ export const commands: readonly Command[] = [
       folder: { value: 'DIR', about: 'Folder that the file tools may read and write.' },
       keep: { about: 'Also leave imported servers in the clients. These clients then have the tools twice.' },
       'plain-secrets': { about: 'Leave secrets in the configuration instead of storing them.' },
-      yes: { short: 'y', about: 'Ask nothing. Without a terminal and --yes, init only shows the changes.' },
+      yes: {
+        short: 'y',
+        about: 'Ask nothing. Without a terminal, init only shows the changes, unless you pass this option.',
+      },
     },
   },
   {

@@ -56,7 +56,7 @@ const modelErrors = {
   E_LOOP_DETECTED: {
     class: 'argument',
     meaning: 'A call would call itself, calls are nested too deeply, or a server forwards to this same Pegboard.',
-    next: 'Call the tool itself. The operator removes the named server.',
+    next: 'Call the tool directly. If the message names a server, the operator removes it.',
   },
   E_CANNOT_ASK: {
     class: 'argument',
@@ -330,7 +330,7 @@ const operatorErrors = {
   },
   E_REGISTRY_UNAVAILABLE: {
     class: 'network',
-    meaning: 'The MCP registry cannot be reached, or its answer is not that of a registry.',
+    meaning: 'The MCP registry cannot be reached, or it sent an invalid answer.',
     next: 'Try again later, or check registry.url.',
   },
   E_REGISTRY_ENTRY: {
